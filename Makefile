@@ -1,0 +1,74 @@
+# Every developer command. `make` alone lists them; each sets up what it needs by itself.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+STAMP_BENCH := $(VENV)/.installed-bench
+JOBS ?= 2
+# The first Python that is new enough; override with `make PYTHON=/path/to/python3.12 ...`.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+# Strict types where a wrong type would be a wrong result: the language, the engine, the protocols and what they rest on.
+TYPED := src/headwater
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-slow check format lint types bench bench-quick bench-sharing java clean
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## create .venv and install headwater with everything for development
+
+demo: $(STAMP) ## run window queries of every kind over generated smart-home events
+	@$(BIN)/headwater demo
+
+test: $(STAMP) ## run the tests and the examples in the docs (a few minutes)
+	$(BIN)/python -m pytest -n $(JOBS)
+
+test-slow: $(STAMP) ## run the long tests
+	$(BIN)/python -m pytest -n $(JOBS) -m slow
+
+check: lint types test ## what CI runs: format, lint, types, tests
+
+format: $(STAMP) ## rewrite the code in the project's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: $(STAMP) ## check format and lint
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(STAMP) ## check the types
+	$(BIN)/mypy $(TYPED)
+
+bench: $(STAMP_BENCH) ## measure the engine against its bounds and its peers (up to 15 minutes)
+	@$(BIN)/headwater bench engine
+
+bench-quick: $(STAMP_BENCH) ## a smoke run of the same (up to 2 minutes)
+	@$(BIN)/headwater bench engine --quick
+
+bench-sharing: $(STAMP_BENCH) ## what sharing brings: every mode from 1 to 1,000 queries, with plots
+	@$(BIN)/headwater bench sharing --plots bench-plots
+
+java: ## look for the Java that the Spark hosts will need
+	@scripts/find_java
+
+clean: ## remove .venv and everything generated
+	rm -rf $(VENV) build dist bench-plots src/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp is newer than pyproject.toml exactly while the installed environment fits it, so a second run starts at once.
+$(STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "headwater needs Python 3.11 or newer, and none was found. Install one" \
+		"(Debian, Ubuntu: sudo apt-get install python3 python3-venv; macOS: brew install python) or name it: make PYTHON=..."; exit 1; }
+	@test -x $(BIN)/pip || { echo "Creating $(VENV) with $(PYTHON) ..."; rm -rf $(VENV); $(PYTHON) -m venv $(VENV); } || { rm -rf $(VENV); \
+		echo "$(PYTHON) cannot create a virtual environment (Debian, Ubuntu: sudo apt-get install python3-venv)."; exit 1; }
+	@echo "Installing headwater and its libraries into $(VENV) (once, a few minutes) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@scripts/find_java
+	@touch $@
+
+$(STAMP_BENCH): $(STAMP)
+	@echo "Installing the libraries of the benchmarks ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,bench]'
+	@touch $@

@@ -1,0 +1,252 @@
+"""Aggregates: what is computed of a window, as data.
+
+An `Aggregation` is a function's name, the column it reads and its parameter. The constructors below are what users
+write; `FUNCTIONS` says for each function what a column must be like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+from headwater import checks
+from headwater.errors import Problem, QueryError
+from headwater.own import Aggregate, find_path
+
+Method = Literal["linear", "lower", "upper", "nearest"]
+METHODS: Final = ("linear", "lower", "upper", "nearest")
+
+#: What each function needs its column to be: "any" scalar, "ordered" (also text and times), or "number".
+FUNCTIONS: Final[dict[str, Literal["any", "ordered", "number"]]] = {
+    "count": "any",
+    "sum": "number",
+    "avg": "number",
+    "min": "ordered",
+    "max": "ordered",
+    "range": "number",
+    "quantile": "number",
+    "mode": "ordered",
+    "count_distinct": "any",
+    "first": "any",
+    "last": "any",
+    "collect": "any",
+    "variance": "number",
+    "stddev": "number",
+    "product": "number",
+    "geometric_mean": "number",
+    "approx_distinct": "any",
+    "approx_quantile": "number",
+    "user": "any",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """A function over a column; `column` is None only for `count()`, which counts events.
+
+    `parameter`: quantile (q, method), approx_distinct its precision, approx_quantile (q, error), user the `Aggregate`.
+
+    >>> median("load")
+    Aggregation(function='quantile', column='load', parameter=(0.5, 'linear'))
+    """
+
+    function: str
+    column: str | None = None
+    parameter: Any = None
+
+    def problems(self) -> Iterator[Problem]:
+        """Everything wrong with the aggregate as it was written."""
+        if self.function not in FUNCTIONS:
+            yield Problem("function", self.function, f"use one of {', '.join(FUNCTIONS)}")
+            return
+        if self.column is not None or self.function != "count":
+            yield from checks.text("column", self.column, f"name the column: hw.{self.function}('load')")
+        check = _PARAMETER_PROBLEMS.get(self.function)
+        if check is not None:
+            yield from check(self.parameter)
+        elif self.parameter is not None:
+            yield Problem("parameter", self.parameter, f"{self.function} takes none")
+
+
+def _quantile_problems(parameter: Any) -> Iterator[Problem]:
+    if not isinstance(parameter, tuple) or len(parameter) != 2:
+        yield Problem("parameter", parameter, "a quantile has (q, method)")
+        return
+    yield from _fraction_problems(parameter[0])
+    yield from checks.one_of("method", parameter[1], METHODS)
+
+
+def _sketch_quantile_problems(parameter: Any) -> Iterator[Problem]:
+    if not isinstance(parameter, tuple) or len(parameter) != 2:
+        yield Problem("parameter", parameter, "an approximate quantile has (q, error)")
+        return
+    yield from _fraction_problems(parameter[0])
+    if not _is_number(parameter[1]) or not 1e-6 <= parameter[1] < 1:
+        yield Problem("error", parameter[1], "give a relative error from 0.000001 to below 1, such as 0.01")
+
+
+def _fraction_problems(q: Any) -> Iterator[Problem]:
+    if not _is_number(q) or not 0 <= q <= 1:
+        yield Problem("q", q, "give a number from 0 to 1, such as 0.99")
+
+
+def _precision_problems(precision: Any) -> Iterator[Problem]:
+    if type(precision) is not int or not 4 <= precision <= 18:
+        yield Problem("precision", precision, "give an integer from 4 to 18, such as 12")
+
+
+def _user_problems(aggregate: Any) -> Iterator[Problem]:
+    # A path that leads to an aggregate was followed by `apply`; one that is still here leads nowhere.
+    found = find_path("aggregate", aggregate) if isinstance(aggregate, str) else aggregate
+    if isinstance(found, Problem):
+        yield found
+    elif not isinstance(found, Aggregate):
+        yield Problem("aggregate", aggregate, "give an Aggregate or the import path of one, 'package.module:name'")
+    else:
+        yield from found.problems()
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_PARAMETER_PROBLEMS: Final = {
+    "quantile": _quantile_problems,
+    "approx_quantile": _sketch_quantile_problems,
+    "approx_distinct": _precision_problems,
+    "user": _user_problems,
+}
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _shared(function: str, column: str | None, parameter: Hashable) -> Aggregation:
+    return Aggregation(function, column, parameter)
+
+
+def _aggregation(function: str, column: Any, parameter: Any = None) -> Aggregation:
+    """One object for equal aggregates: a million queries then cost no more than their own few fields."""
+    try:
+        return _shared(function, column, parameter)
+    except (TypeError, QueryError):
+        # Unhashable, or a column where its name was meant: the query says what is wrong.
+        return Aggregation(function, column, parameter)
+
+
+def count(column: str | None = None) -> Aggregation:
+    """The number of events, or of values of a column that are not null."""
+    return _aggregation("count", column)
+
+
+def avg(column: str) -> Aggregation:
+    """The mean as a double, rounded once from the exact sum."""
+    return _aggregation("avg", column)
+
+
+def value_range(column: str) -> Aggregation:
+    """The largest value minus the smallest."""
+    return _aggregation("range", column)
+
+
+range_ = value_range
+
+
+def median(column: str, method: Method = "linear") -> Aggregation:
+    """The quantile 0.5; `method="upper"` gives sorted[n // 2]."""
+    return quantile(column, 0.5, method)
+
+
+def quantile(column: str, q: float, method: Method = "linear") -> Aggregation:
+    """The exact quantile at position (n - 1) * q of the sorted values.
+
+    Between two values `linear` interpolates like Spark's percentile; `lower`, `upper` and `nearest` (a tie goes to the
+    even position) take one of them.
+
+    >>> quantile("load", 0.99, method="lower").parameter
+    (0.99, 'lower')
+    """
+    return _aggregation("quantile", column, (_float(q), method))
+
+
+def mode(column: str) -> Aggregation:
+    """The most frequent value; the smallest of them if several are."""
+    return _aggregation("mode", column)
+
+
+def count_distinct(column: str) -> Aggregation:
+    """The number of different values, exactly."""
+    return _aggregation("count_distinct", column)
+
+
+def first(column: str) -> Aggregation:
+    """The first value in order that is not null."""
+    return _aggregation("first", column)
+
+
+def last(column: str) -> Aggregation:
+    """The last value in order that is not null."""
+    return _aggregation("last", column)
+
+
+def collect(column: str) -> Aggregation:
+    """All values in order, as a list."""
+    return _aggregation("collect", column)
+
+
+def variance(column: str) -> Aggregation:
+    """The sample variance (Spark's var_samp), from exact sums."""
+    return _aggregation("variance", column)
+
+
+def stddev(column: str) -> Aggregation:
+    """The root of the sample variance."""
+    return _aggregation("stddev", column)
+
+
+def product(column: str) -> Aggregation:
+    """The product of the values."""
+    return _aggregation("product", column)
+
+
+def geometric_mean(column: str) -> Aggregation:
+    """The n-th root of the product of n values."""
+    return _aggregation("geometric_mean", column)
+
+
+def approx_distinct(column: str, precision: int = 12) -> Aggregation:
+    """The number of different values by HyperLogLog: an error of about 1.04 / sqrt(2**precision)."""
+    return _aggregation("approx_distinct", column, precision)
+
+
+def approx_quantile(column: str, q: float, error: float = 0.01) -> Aggregation:
+    """The quantile by DDSketch: a value within a relative `error` of the exact one."""
+    return _aggregation("approx_quantile", column, (_float(q), _float(error)))
+
+
+def apply(aggregate: Aggregate | str, column: str) -> Aggregation:
+    """An aggregate of the user's own, given as an `Aggregate` or by the import path of one."""
+    found = find_path("aggregate", aggregate) if isinstance(aggregate, str) else aggregate
+    # A path that leads nowhere is kept as text: the query that uses it refuses it under its own name.
+    return _aggregation("user", column, aggregate if isinstance(found, Problem) else found)
+
+
+def _float(value: Any) -> Any:
+    # One type for 1 and 1.0 (and NumPy's floats), so that equal quantiles are one aggregate.
+    return float(value) if hasattr(value, "__float__") and not isinstance(value, bool) else value
+
+
+# Last, because from here on these names no longer mean Python's own in this module.
+def sum(column: str) -> Aggregation:
+    """The sum: exact for integers and decimals, correctly rounded for floats."""
+    return _aggregation("sum", column)
+
+
+def min(column: str) -> Aggregation:
+    """The smallest value."""
+    return _aggregation("min", column)
+
+
+def max(column: str) -> Aggregation:
+    """The largest value; NaN is larger than every number."""
+    return _aggregation("max", column)

@@ -1,0 +1,216 @@
+"""Whoever can run a case: a host plays a history step by step, and finishes partials that come from several nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.aggregations import Aggregation
+from headwater.history import (
+    Added,
+    Advanced,
+    Arrived,
+    Emit,
+    Flushed,
+    Idle,
+    Joined,
+    Removed,
+    Returned,
+    Settings,
+    Step,
+)
+from headwater.query import Query
+from headwater.reference import ResultRow, Stream, counters, story
+from headwater.reference_aggregates import value_of
+
+Place = tuple[str, str, int]  # query, source, offset
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What a host made of a history: the rows of each step, by its index, the events dropped as late, the counters."""
+
+    emitted: list[tuple[int, list[ResultRow]]]
+    dropped: frozenset[Place]
+    counters: dict[str, dict[str, int]]
+
+
+class Host(Protocol):
+    """What runs the cases; `kinds` are those it can run."""
+
+    kinds: frozenset[str]
+
+    def play(self, settings: Settings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
+        """Let everything in the history happen, in order; without a schema the rows' values give the types."""
+
+    def finish(self, aggregation: Aggregation, parts: Sequence[Sequence[Any]]) -> Any:
+        """The aggregate of all parts together, each the values that one node has of its column."""
+
+    def sessions(self, bounds: Sequence[tuple[int, int]], gap: int) -> list[list[int]]:
+        """Which of these local sessions [first, last + gap), sorted by start, are one: lists of indices."""
+
+
+class ReferenceHost:
+    """The slow, obvious one."""
+
+    kinds = frozenset(("stream", "merge"))
+
+    def play(self, settings: Settings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
+        """Ask the reference."""
+        stream = Stream(settings)
+        for step in history:
+            stream.take(step)
+        dropped = {
+            (entry.query.name, event.source.decode(), event.offset)
+            for entry in stream.entries
+            for event in entry.events
+            if stream.fate(entry, event) == "dropped"
+        }
+        return Played(list(story(settings, history)), frozenset(dropped), counters(settings, history))
+
+    def finish(self, aggregation: Aggregation, parts: Sequence[Sequence[Any]]) -> Any:
+        """All values in one bag."""
+        return value_of(aggregation, [{aggregation.column or "": value} for part in parts for value in part])
+
+    def sessions(self, bounds: Sequence[tuple[int, int]], gap: int) -> list[list[int]]:
+        """Chain while the next one begins within the reach of all before; to touch is enough."""
+        chains: list[list[int]] = []
+        for index, (start, _) in enumerate(bounds):
+            if chains and start <= max(bounds[other][1] for other in chains[-1]):
+                chains[-1].append(index)
+            else:
+                chains.append([index])
+        return chains
+
+
+class EngineHost:
+    """The engine, driven as a user would drive it: batches in, watermarks up, results out."""
+
+    kinds = frozenset(("stream", "merge"))
+
+    def play(self, settings: Settings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
+        """Push neighbouring arrivals of one source as a batch, then take every other step and its results."""
+        from headwater.live import Engine
+
+        engine: Any = Engine(list(settings.queries), time=settings.time, disorder=settings.disorder)
+        queries = {query.name: query for query in settings.queries}
+        schema = schema or arrow_schema(history, settings.time)
+        emitted = []
+        for index, step, arrivals in _batches(history):
+            if arrivals:
+                first = arrivals[0]
+                table = pa.Table.from_pylist([arrival.row for arrival in arrivals], schema=schema)
+                engine.push(table, source=first.source, offset=first.offset, node=first.node)
+                continue
+            if isinstance(step, Added):
+                queries[step.query.name] = step.query
+            _drive(engine, step)
+            rows = result_rows(engine.results().table, queries)
+            if rows:
+                emitted.append((index, rows))
+        return Played(emitted, _dropped(engine.side_output()), engine.counters())
+
+    def finish(self, aggregation: Aggregation, parts: Sequence[Sequence[Any]]) -> Any:
+        """Lift each part into a partial of its own, let it travel as bytes, combine, lower."""
+        from headwater.engine.aggregates import lower, operators_of
+        from headwater.engine.chunk import Chunk
+        from headwater.engine.intake import read_values
+        from headwater.engine.operators import lift
+
+        values = pa.array([value for part in parts for value in part])
+        rows = np.repeat(np.arange(len(parts), dtype=np.int32), [len(part) for part in parts])
+        numbers = np.arange(len(values), dtype=np.int64)
+        chunk = Chunk(numbers, numbers, np.zeros(len(values), np.int32), [""], {"value": read_values(values)})
+        lifted = lift(operators_of(aggregation, values.type), chunk, rows, len(parts))
+        everything = np.array([0], np.int64), np.array([len(parts)], np.int64)
+        combined = {
+            op: type(column).from_bytes(column.to_bytes()).combine_ranges(*everything) for op, column in lifted.items()
+        }
+        return lower(aggregation, combined, values.type)[0].as_py()
+
+    def sessions(self, bounds: Sequence[tuple[int, int]], gap: int) -> list[list[int]]:
+        """The engine's own chaining."""
+        from headwater.engine.sessions import chain
+
+        first = np.array([start for start, _ in bounds], np.int64)
+        last = np.array([end - gap for _, end in bounds], np.int64)
+        edges = [*chain(first, last, gap).tolist(), len(bounds)]
+        return [list(range(low, high)) for low, high in pairwise(edges)]
+
+
+HOSTS: dict[str, Host] = {"reference": ReferenceHost(), "engine": EngineHost()}
+
+
+def arrow_schema(history: Sequence[Step], time: str) -> pa.Schema:
+    """One schema for all rows of a history: the time as int64, the others as Arrow infers them from all values."""
+    columns: dict[str, list[Any]] = {time: []}
+    for step in history:
+        if isinstance(step, Arrived):
+            for name, value in step.row.items():
+                columns.setdefault(name, []).append(value)
+    types = {name: pa.array(values).type for name, values in columns.items() if name != time}
+    return pa.schema({time: pa.int64()} | types)
+
+
+def result_rows(table: pa.Table, queries: dict[str, Query]) -> list[ResultRow]:
+    """The rows of a results table as the reference writes them."""
+    return [_result_row(row, queries[row["query"]]) for row in table.to_pylist()]
+
+
+def _result_row(row: dict[str, Any], query: Query) -> ResultRow:
+    replaces = tuple(tuple(other.values()) for other in row["replaces"] or ()) or None
+    return ResultRow(
+        query.name,
+        row["window_start"],
+        row["window_end"],
+        tuple(row[key] for key in query.keys),
+        {alias: row[alias] for alias, _ in query.aggregates},
+        row["event_count"],
+        row["revision"],
+        replaces,
+        row.get("node") or "",
+        row.get("first_time"),
+        row.get("last_time"),
+    )
+
+
+def _batches(history: Sequence[Step]) -> list[tuple[int, Step, list[Arrived]]]:
+    """Neighbouring arrivals of one source, of consecutive offsets, together; every other step alone."""
+
+    def batch(numbered: tuple[int, Step]) -> object:
+        index, step = numbered
+        return (step.source, step.node, step.offset - index) if isinstance(step, Arrived) else index
+
+    groups = [list(group) for _, group in groupby(enumerate(history), key=batch)]
+    return [(*group[-1], [step for _, step in group if isinstance(step, Arrived)]) for group in groups]
+
+
+def _drive(engine: Any, step: Step) -> None:
+    match step:
+        case Advanced(source, watermark):
+            engine.advance(watermark, source=source)
+        case Joined(source, node):
+            engine.join(source, node=node)
+        case Idle(source):
+            engine.idle(source)
+        case Returned(source):
+            engine.resume(source)
+        case Added(query, at):
+            engine.add_query(query, at=at)
+        case Removed(name, drain):
+            engine.remove_query(name, drain=drain)
+        case Flushed():
+            engine.flush()
+        case Emit() | Arrived():
+            pass
+
+
+def _dropped(side_output: pa.Table) -> frozenset[Place]:
+    # Malformed events are there too; they are so for all queries and name none.
+    rows = side_output.select(["query", "source", "offset"]).to_pylist()
+    return frozenset((row["query"], row["source"], row["offset"]) for row in rows if row["query"] is not None)

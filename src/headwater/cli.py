@@ -1,0 +1,94 @@
+"""The command line. Each command imports what it needs only when it runs: not everyone has the benchmarks' libraries."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="headwater",
+    help="Windows computed where the data is born: any number of window queries over a stream in one pass.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+)
+bench = typer.Typer(help="Measure headwater.", no_args_is_help=True)
+app.add_typer(bench, name="bench")
+
+Quick = Annotated[
+    bool, typer.Option("--quick", help="A smoke run on a tenth of the events; its figures are marked as quick.")
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object per figure and line instead of a table.")]
+
+
+class Host(StrEnum):
+    """What runs the cases of ``headwater check``."""
+
+    reference = "reference"
+    engine = "engine"
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False, help="Case files (JSON).")],
+    on: Annotated[Host, typer.Option(help="What runs the cases.")] = Host.engine,
+) -> None:
+    """Run test cases and compare every result row with the expected ones."""
+    from headwater.cases import check_files
+
+    raise typer.Exit(check_files(files, on.value))
+
+
+@app.command()
+def demo(
+    events: Annotated[int, typer.Option(min=1, help="How many events to generate, about.")] = 3_000_000,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same events.")] = 7,
+) -> None:
+    """Run window queries of every kind over generated smart-home events."""
+    from headwater.demo import run
+
+    run(events, seed)
+
+
+@bench.command()
+def engine(quick: Quick = False, json: Json = False) -> None:
+    """Measure the engine against its bounds and its peers: up to 15 minutes, up to 2 with --quick."""
+    _need("duckdb", "polars", "psutil")
+    from headwater.bench import engine as bench_engine
+    from headwater.bench.report import Report
+    from headwater.bench.timing import Progress
+
+    report = Report("engine", quick=quick, as_json=json)
+    bench_engine.run(report, Progress())
+    report.close()
+
+
+@bench.command()
+def sharing(
+    quick: Quick = False,
+    json: Json = False,
+    plots: Annotated[Path | None, typer.Option(file_okay=False, help="Draw the figures into this folder.")] = None,
+) -> None:
+    """Show what sharing brings: every mode of the engine with 1 to 1,000 queries, as in the Desis paper."""
+    if plots is not None:
+        _need("matplotlib")
+    from headwater.bench import sharing as bench_sharing
+    from headwater.bench.report import Report
+    from headwater.bench.timing import Progress
+
+    report = Report("sharing", quick=quick, as_json=json)
+    bench_sharing.run(report, Progress(), plots)
+    report.close()
+
+
+def _need(*libraries: str) -> None:
+    """Refuse with the way out when a library of the benchmarks is missing."""
+    from importlib.util import find_spec
+
+    missing = [library for library in libraries if find_spec(library) is None]
+    if missing:
+        typer.echo(f"This benchmark needs {', '.join(missing)}. Install with: pip install 'headwater[bench]'", err=True)
+        raise typer.Exit(2)

@@ -1,0 +1,1 @@
+"""Arrays in, arrays out: slices, shared operators and windows, without any I/O."""

@@ -1,0 +1,331 @@
+"""Aggregates as data: which shared operators each one needs, how their partials are lowered to a value, and its type.
+
+Lowering works on whole columns: one call gives the aggregate of every window at once. What an aggregate of nothing is stands
+here too: zero for counts, an empty list for collect, whatever a user's ``lower`` makes of its identities, null for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.aggregations import Aggregation
+from headwater.engine.arrays import BoolArray, Float64Array
+from headwater.engine.numeric import CountColumn
+from headwater.engine.objects import ObjectColumn, scaled, unscaled
+from headwater.engine.op import Op
+from headwater.engine.operators import PartialColumn
+from headwater.engine.result_arrays import number_array, number_arrays, typed_array
+from headwater.engine.user import lifted_in_order
+from headwater.engine.variance import decimal_variances, variances
+
+INT64, FLOAT64 = pa.int64(), pa.float64()
+Columns = list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One aggregate function: the kinds of its operators, its type for a column's type, and how it is lowered.
+
+    ``lower`` gets the aggregation, its partial columns in the order of ``kinds``, and the column's type.
+    """
+
+    kinds: tuple[str, ...]
+    type: Callable[[pa.DataType], pa.DataType]
+    lower: Callable[[Aggregation, Columns, pa.DataType], pa.Array]
+
+
+def operators_of(aggregation: Aggregation, type: pa.DataType | None) -> tuple[Op, ...]:
+    """The shared operators an aggregation is made of, over a column of this type (None: over events).
+
+    >>> from headwater.aggregations import avg
+    >>> operators_of(avg("load"), pa.float64())
+    (Op(kind='sum', column='load', parameter=None), Op(kind='valid', column='load', parameter=None))
+    """
+    function, column, parameter = aggregation.function, aggregation.column, aggregation.parameter
+    if column is None:
+        return (Op("count"),)
+    match function:
+        case "user":
+            # Rows may be combined in another order than that of their events: keep the order where it matters.
+            return tuple(
+                Op("user", column, own) if own.commutative else Op("ordered", column) for own in parameter.operators
+            )
+        case "approx_distinct":
+            return (Op("hll", column, parameter),)
+        case "approx_quantile":
+            return (Op("ddsketch", column, parameter[1]),)
+        case "geometric_mean":
+            return (Op("product", column, "float"),)
+    return tuple(Op(kind, column) for kind in RULES[function].kinds)
+
+
+def result_type(aggregation: Aggregation, type: pa.DataType | None) -> pa.DataType:
+    """The type of the result column.
+
+    >>> from headwater.aggregations import sum as total
+    >>> result_type(total("price"), pa.decimal128(9, 2))
+    Decimal128Type(decimal128(38, 2))
+    """
+    if aggregation.function == "user":
+        return aggregation.parameter.result_type
+    if aggregation.function == "quantile" and aggregation.parameter[1] != "linear":
+        return _same(type)
+    return RULES[aggregation.function].type(type)
+
+
+def lower(aggregation: Aggregation, partials: Mapping[Op, PartialColumn], type: pa.DataType | None) -> pa.Array:
+    """The aggregate of every row.
+
+    >>> from headwater.aggregations import quantile
+    >>> from headwater.engine.runs import RunColumn
+    >>> runs = RunColumn.of_rows([[1.0, 2.0], [5.0], []])
+    >>> lower(quantile("load", 0.5), {Op("run", "load"): runs}, pa.float64()).to_pylist()
+    [1.5, 5.0, None]
+    """
+    columns = [partials[op] for op in operators_of(aggregation, type)]
+    if type is not None and pa.types.is_null(type) and aggregation.function not in _OF_NOTHING:
+        return pa.nulls(len(columns[0]), result_type(aggregation, type))
+    return RULES[aggregation.function].lower(aggregation, columns, type)
+
+
+def lower_many(
+    aggregations: Sequence[Aggregation], partials: Mapping[Op, PartialColumn], types: Mapping[str, pa.DataType]
+) -> list[pa.Array]:
+    """The aggregates of every row, one array per aggregation; all quantiles of a column are read in one pass.
+
+    >>> from headwater.aggregations import quantile
+    >>> from headwater.engine.runs import RunColumn
+    >>> wanted = [quantile("load", 0.0), quantile("load", 1.0)]
+    >>> partials = {Op("run", "load"): RunColumn.of_rows([[1.0, 2.0]])}
+    >>> [array.to_pylist() for array in lower_many(wanted, partials, {"load": pa.float64()})]
+    [[1.0], [2.0]]
+    """
+    arrays: list[Any] = [None] * len(aggregations)
+    together: dict[str, list[int]] = {}
+    for i, aggregation in enumerate(aggregations):
+        column = aggregation.column
+        if column is not None and aggregation.function == "quantile" and aggregation.parameter[1] == "linear":
+            together.setdefault(column, []).append(i)
+        else:
+            arrays[i] = lower(aggregation, partials, None if column is None else types[column])
+    for column, places in together.items():
+        if len(places) == 1 or pa.types.is_null(types[column]):
+            for i in places:
+                arrays[i] = lower(aggregations[i], partials, types[column])
+            continue
+        runs: Any = partials[Op("run", column)]
+        table = runs.quantiles(np.array([aggregations[i].parameter[0] for i in places], np.float64))
+        for i, array in zip(places, number_arrays(table, runs.counts() > 0)):
+            arrays[i] = array
+    return arrays
+
+
+def _same(type: pa.DataType) -> pa.DataType:
+    return type.value_type if pa.types.is_dictionary(type) else type
+
+
+def _total_type(type: pa.DataType) -> pa.DataType:
+    """Sums and ranges: as wide as the kind of number goes."""
+    if pa.types.is_decimal256(type):
+        return pa.decimal256(76, type.scale)
+    if pa.types.is_decimal(type):
+        return pa.decimal128(38, type.scale)
+    return INT64 if pa.types.is_integer(type) or pa.types.is_boolean(type) else FLOAT64
+
+
+def _product_type(type: pa.DataType) -> pa.DataType:
+    return INT64 if pa.types.is_integer(type) or pa.types.is_boolean(type) else FLOAT64
+
+
+def _count(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
+    return number_array(columns[0].counts)
+
+
+def _sum(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
+    sums, valid = columns
+    if isinstance(sums, ObjectColumn):
+        return _decimals(sums.partials, _total_type(type))
+    some = valid.counts > 0
+    if pa.types.is_floating(type):
+        return number_array(sums.to_float64(), some)
+    totals, fits = sums.to_int64()
+    return number_array(totals, fits & some)
+
+
+def _decimals(numbers: Sequence[int | None], type: pa.DataType) -> pa.Array:
+    """Whole numbers of the last digit as decimals; null where one has more digits than the type."""
+    limit = 10**type.precision
+    fitting = (None if n is None or abs(n) >= limit else scaled(n, type.scale) for n in numbers)
+    return pa.array(list(fitting), type)
+
+
+def _avg(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
+    sums, valid = columns
+    if isinstance(sums, ObjectColumn):
+        pairs = zip(sums.partials, valid.counts.tolist())
+        # Python divides whole numbers exactly and rounds once.
+        return pa.array([None if n is None else n / (count * 10**type.scale) for n, count in pairs], FLOAT64)
+    return number_array(sums.mean(valid.counts), valid.counts > 0)
+
+
+def _extreme(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
+    column = columns[0]
+    if isinstance(column, ObjectColumn):
+        return pa.array(column.partials, _same(type))
+    values, present = column.values()
+    return typed_array(values, present, type)
+
+
+def _range(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
+    smallest, largest = columns
+    if isinstance(smallest, ObjectColumn):
+        return _decimal_ranges(smallest.partials, largest.partials, _total_type(type))
+    low, present = smallest.values()
+    high, _ = largest.values()
+    if pa.types.is_floating(type):
+        with np.errstate(invalid="ignore", over="ignore"):
+            spread = high - low
+        spread[np.isnan(spread)] = np.nan  # one NaN, also where infinities were subtracted
+        return number_array(spread, present)
+    spread = high - low
+    # high >= low: a negative difference has wrapped around.
+    return number_array(spread, present & (spread >= 0))
+
+
+def _decimal_ranges(low: Sequence[Any], high: Sequence[Any], type: pa.DataType) -> pa.Array:
+    pairs = zip(low, high)
+    spreads = [None if a is None else unscaled(b, type.scale) - unscaled(a, type.scale) for a, b in pairs]
+    return _decimals(spreads, type)
+
+
+def _quantile(aggregation: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
+    (runs,) = columns
+    q, method = aggregation.parameter
+    counts = runs.counts()
+    if method == "linear":
+        return number_array(runs.quantiles(np.array([q], np.float64))[0], counts > 0)
+    positions = np.maximum(counts - 1, 0) * float(q)
+    rounded: Float64Array = {"lower": np.floor, "upper": np.ceil, "nearest": np.rint}[method](positions)
+    return typed_array(runs.order_statistics(rounded.astype(np.int64)), counts > 0, type)
+
+
+def _mode(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
+    return typed_array(columns[0].modes(), columns[0].counts() > 0, type)
+
+
+def _count_distinct(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
+    return number_array(columns[0].count_distinct())
+
+
+def _edge(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
+    return typed_array(*columns[0].edge_values(), type)
+
+
+def _collect(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
+    (ordered,) = columns
+    items = typed_array(ordered.values, np.ones(len(ordered.values), bool), _same(type))
+    return pa.ListArray.from_arrays(pa.array(ordered.starts, pa.int32()), items)
+
+
+def _variances(columns: Columns, type: pa.DataType) -> tuple[Float64Array, BoolArray]:
+    sums, squares, valid = columns
+    if isinstance(sums, ObjectColumn):
+        return decimal_variances(sums.partials, squares.partials, valid.counts, type.scale)
+    return variances(sums, squares, valid.counts)
+
+
+def _variance(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
+    return number_array(*_variances(columns, type))
+
+
+def _stddev(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
+    values, known = _variances(columns, type)
+    return number_array(np.sqrt(values), known)
+
+
+def _product(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
+    (product,) = columns
+    values, present = product.values()
+    return number_array(values, present if product.is_float else present & ~product.overflowed())
+
+
+def _geometric_mean(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
+    return number_array(*columns[0].geometric_mean())
+
+
+def _approx_distinct(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
+    return number_array(columns[0].estimates())
+
+
+def _approx_quantile(aggregation: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
+    (sketch,) = columns
+    return number_array(sketch.quantiles(aggregation.parameter[0]), np.diff(sketch.starts) > 0)
+
+
+def _user(aggregation: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
+    aggregate = aggregation.parameter
+    partials = [
+        column.partials if own.commutative else lifted_in_order(own, column, type)
+        for own, column in zip(aggregate.operators, columns)
+    ]
+    return pa.array([aggregate.lower(*row) for row in zip(*partials)], aggregate.result_type)
+
+
+def overflows(aggregation: Aggregation, array: pa.Array, partials: Mapping[Op, PartialColumn], type: pa.DataType) -> int:
+    """How many rows of a lowered aggregate are null although they have values: results beyond their type.
+
+    >>> from headwater.aggregations import sum as total
+    >>> from headwater.engine.exact_sum import SumColumn
+    >>> from headwater.engine.numeric import CountColumn
+    >>> partials = {
+    ...     Op("sum", "n"): SumColumn.from_python_ints([2**64, 0]),
+    ...     Op("valid", "n"): CountColumn(np.array([2, 0])),
+    ... }
+    >>> overflows(total("n"), lower(total("n"), partials, pa.int64()), partials, pa.int64())
+    1
+    """
+    if aggregation.function not in ("sum", "product", "range") or array.null_count == 0:
+        return 0
+    column: Any = partials[operators_of(aggregation, type)[-1]]
+    if isinstance(column, ObjectColumn):
+        some = np.array([partial is not None for partial in column.partials], bool)
+    elif isinstance(column, CountColumn):
+        some = column.counts > 0
+    else:
+        some = column.values()[1]
+    return int((some & np.asarray(array.is_null())).sum())
+
+
+def _always(type: pa.DataType) -> Callable[[pa.DataType], pa.DataType]:
+    return lambda _: type
+
+
+#: Functions that have a value even where there are no values.
+_OF_NOTHING: Final = frozenset({"count", "count_distinct", "approx_distinct", "collect", "user"})
+
+RULES: Final[dict[str, Rule]] = {
+    "count": Rule(("valid",), _always(INT64), _count),
+    "sum": Rule(("sum", "valid"), _total_type, _sum),
+    "avg": Rule(("sum", "valid"), _always(FLOAT64), _avg),
+    "min": Rule(("min",), _same, _extreme),
+    "max": Rule(("max",), _same, _extreme),
+    "range": Rule(("min", "max"), _total_type, _range),
+    "quantile": Rule(("run",), _always(FLOAT64), _quantile),
+    "mode": Rule(("run",), _same, _mode),
+    "count_distinct": Rule(("run",), _always(INT64), _count_distinct),
+    "first": Rule(("first",), _same, _edge),
+    "last": Rule(("last",), _same, _edge),
+    "collect": Rule(("ordered",), lambda type: pa.list_(_same(type)), _collect),
+    "variance": Rule(("sum", "sumsq", "valid"), _always(FLOAT64), _variance),
+    "stddev": Rule(("sum", "sumsq", "valid"), _always(FLOAT64), _stddev),
+    "product": Rule(("product",), _product_type, _product),
+    "geometric_mean": Rule(("product",), _always(FLOAT64), _geometric_mean),
+    "approx_distinct": Rule(("hll",), _always(INT64), _approx_distinct),
+    "approx_quantile": Rule(("ddsketch",), _always(FLOAT64), _approx_quantile),
+    "user": Rule(("user",), _always(FLOAT64), _user),
+}

@@ -1,0 +1,215 @@
+"""Closed windows as ranges of rows, in bulk: which rows of the sorted store make up each (window, key).
+
+With the store sorted by key and time, a window is one range of rows per key. All windows of all queries that close together are
+laid out in one pass, already in the order in which results leave: window end, window start, order of registration, key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headwater.engine.arrays import Int32Array, Int64Array
+from headwater.engine.jit import njit
+from headwater.engine.op import Op
+from headwater.engine.operators import PartialColumn
+
+# A map from (key, slice) to rows is used while it has at most this many cells per row.
+CELLS_PER_ROW = 4
+CELLS_FREE = 1 << 20
+
+
+@dataclass(slots=True)
+class Closed:
+    """Rows to emit: (query, start, end, key), each the combination of rows ``lo`` to ``hi`` of ``partials``.
+
+    ``query`` is the number of registration. ``revision`` None means 0 everywhere. ``replaces`` maps a row to what it replaces;
+    from row ``gone`` on, if set, the rows say that a window no longer holds.
+    """
+
+    query: Int32Array
+    start: Int64Array
+    end: Int64Array
+    key: Int32Array
+    lo: Int64Array
+    hi: Int64Array
+    partials: Mapping[Op, PartialColumn]
+    revision: Int64Array | None = None
+    replaces: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
+    first_time: Int64Array | None = None
+    last_time: Int64Array | None = None
+    gone: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    def take(self, indices: Int64Array) -> Closed:
+        """The rows at ``indices``; only for rows that replace nothing yet."""
+        assert not self.replaces and self.gone is None
+        return Closed(
+            self.query[indices],
+            self.start[indices],
+            self.end[indices],
+            self.key[indices],
+            self.lo[indices],
+            self.hi[indices],
+            self.partials,
+            None if self.revision is None else self.revision[indices],
+            {},
+            None if self.first_time is None else self.first_time[indices],
+            None if self.last_time is None else self.last_time[indices],
+        )
+
+
+@njit
+def _distinct(values, slots, used):
+    """Collect distinct values in an open-addressing table; returns how many, or -1 when the table is half full."""
+    mask = np.uint64(len(slots) - 1)
+    count = 0
+    previous = values[0] - 1
+    for i in range(len(values)):
+        value = values[i]
+        if value == previous:
+            continue
+        previous = value
+        slot = ((np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)) & mask
+        while used[slot] and slots[slot] != value:
+            slot = (slot + np.uint64(1)) & mask
+        if not used[slot]:
+            used[slot] = True
+            slots[slot] = value
+            count += 1
+            if 2 * count > len(slots):
+                return -1
+    return count
+
+
+def distinct_sorted(values: Int64Array) -> Int64Array:
+    """The distinct values, sorted; fast when they are few among many.
+
+    >>> distinct_sorted(np.array([5, 3, 5]))
+    array([3, 5])
+    """
+    if len(values) > 4096:
+        slots, used = np.empty(1 << 14, np.int64), np.zeros(1 << 14, np.bool_)
+        if _distinct(values, slots, used) >= 0:
+            return np.sort(slots[used])
+    return np.unique(values)
+
+
+@njit
+def _row_positions(first, key_starts, occupied, out):
+    """out[k, s]: the first row of key k at or after occupied time s; one more column for the end of the key."""
+    for k in range(len(key_starts) - 1):
+        row = key_starts[k]
+        for s in range(len(occupied)):
+            while row < key_starts[k + 1] and first[row] < occupied[s]:
+                row += 1
+            out[k, s] = row
+        out[k, len(occupied)] = key_starts[k + 1]
+
+
+@njit
+def _dense_ranges(windows, positions, keys, out_window, out_key, out_lo, out_hi):
+    count = 0
+    for w in range(len(windows)):
+        first, behind = windows[w, 3], windows[w, 4]
+        for k in keys:
+            lo, hi = positions[k, first], positions[k, behind]
+            if lo < hi:
+                out_window[count] = w
+                out_key[count] = k
+                out_lo[count] = lo
+                out_hi[count] = hi
+                count += 1
+    return count
+
+
+@njit
+def _bisect(values, value, low, high):
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit
+def _sparse_ranges(windows, bounds, rank, first, key_starts, keys, cursor, fill, out_window, out_key, out_lo, out_hi):
+    """Few rows per key: for each query and key visit only the windows that hold rows. First counts, then fills.
+
+    ``bounds`` delimit each query's windows, sorted by time; ``rank`` is a window's place among the results.
+    """
+    ends = windows[:, 2]
+    for q in range(len(bounds) - 1):
+        for k in keys:
+            low, high = key_starts[k], key_starts[k + 1]
+            if low == high:
+                continue
+            w = _bisect(ends, first[low] + 1, bounds[q], bounds[q + 1])
+            while w < bounds[q + 1]:
+                lo = _bisect(first, windows[w, 1], low, high)
+                if lo == high:
+                    break
+                hi = _bisect(first, windows[w, 2], lo, high)
+                if lo == hi:
+                    w = _bisect(ends, first[lo] + 1, w + 1, bounds[q + 1])
+                    continue
+                if fill:
+                    at = cursor[rank[w]]
+                    out_window[at] = rank[w]
+                    out_key[at] = k
+                    out_lo[at] = lo
+                    out_hi[at] = hi
+                cursor[rank[w]] += 1
+                w += 1
+
+
+def window_ranges(
+    windows: Int64Array,
+    numbers: Int32Array,
+    first: Int64Array,
+    key_starts: Int64Array,
+    key_ranks: Int64Array,
+    occupied: Int64Array,
+    partials: Mapping[Op, PartialColumn],
+) -> Closed:
+    """Rows of ``windows`` (as ``closing_windows`` lists them) by key. ``numbers[i]`` is the registration of query i."""
+    query = numbers[windows[:, 0]]
+    order = np.lexsort((query, windows[:, 1], windows[:, 2]))
+    keys = np.argsort(key_ranks)
+    arranged = windows[order]
+    if len(keys) * (len(occupied) + 1) <= CELLS_PER_ROW * len(first) + CELLS_FREE:
+        positions = np.empty((len(keys), len(occupied) + 1), np.int64)
+        _row_positions(first, key_starts, occupied, positions)
+        size = len(windows) * len(keys)
+        window, key = np.empty(size, np.int64), np.empty(size, np.int32)
+        lo, hi = np.empty(size, np.int64), np.empty(size, np.int64)
+        count = _dense_ranges(arranged, positions, keys, window, key, lo, hi)
+        window, key, lo, hi = window[:count], key[:count], lo[:count], hi[:count]
+    else:
+        window, key, lo, hi = _sparse(windows, order, first, key_starts, keys)
+    return Closed(query[order][window], arranged[window, 1], arranged[window, 2], key, lo, hi, partials)
+
+
+def _sparse(
+    windows: Int64Array, order: Int64Array, first: Int64Array, key_starts: Int64Array, keys: Int64Array
+) -> tuple[Int64Array, Int32Array, Int64Array, Int64Array]:
+    rank = np.empty(len(windows), np.int64)
+    rank[order] = np.arange(len(windows))
+    bounds = np.flatnonzero(np.diff(windows[:, 0], prepend=-1, append=-1))
+    counts = np.zeros(len(windows), np.int64)
+    nothing, no_keys = np.empty(0, np.int64), np.empty(0, np.int32)
+    _sparse_ranges(
+        windows, bounds, rank, first, key_starts, keys, counts, False, nothing, no_keys, nothing, nothing
+    )
+    cursor = np.concatenate(([0], np.cumsum(counts)))
+    size = int(cursor[-1])
+    window, key = np.empty(size, np.int64), np.empty(size, np.int32)
+    lo, hi = np.empty(size, np.int64), np.empty(size, np.int64)
+    _sparse_ranges(windows, bounds, rank, first, key_starts, keys, cursor, True, window, key, lo, hi)
+    return window, key, lo, hi

@@ -1,0 +1,145 @@
+"""Events as columns: the form in which every part of the engine sees them.
+
+A chunk is a stretch of events in any order, each with its time and its place of birth (source, offset). Columns are NumPy
+arrays, so kernels read them without a copy; what an operator does not need is never materialised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
+
+
+@dataclass(slots=True)
+class Values:
+    """One column: ``data`` is int64, float64 or object; ``valid`` is None when nothing is null; ``type`` is the Arrow type."""
+
+    data: np.ndarray
+    valid: BoolArray | None
+    type: pa.DataType
+
+    def take(self, indices: Int64Array | slice) -> Values:
+        return Values(self.data[indices], None if self.valid is None else self.valid[indices], self.type)
+
+
+class Chunk:
+    """Events of one or several sources. ``source_ids`` index ``source_names``; order is (time, source name, offset).
+
+    Places of birth are read by few queries: the offset of a first event, or the number of a single source, stand for arrays
+    that are made when somebody looks.
+    """
+
+    __slots__ = ("_offsets", "_source_ids", "columns", "source_names", "times")
+
+    def __init__(
+        self,
+        times: Int64Array,
+        offsets: Int64Array | int,
+        source_ids: Int32Array | int,
+        source_names: list[str],
+        columns: dict[str, Values] | None = None,
+    ) -> None:
+        self.times = times
+        self._offsets = offsets
+        self._source_ids = source_ids
+        self.source_names = source_names
+        self.columns: dict[str, Values] = {} if columns is None else columns
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @property
+    def offsets(self) -> Int64Array:
+        if isinstance(self._offsets, int):
+            self._offsets = np.arange(self._offsets, self._offsets + len(self.times), dtype=np.int64)
+        return self._offsets
+
+    @property
+    def source_ids(self) -> Int32Array:
+        if isinstance(self._source_ids, int):
+            self._source_ids = np.full(len(self.times), self._source_ids, np.int32)
+        return self._source_ids
+
+    def take(self, indices: Int64Array | slice) -> Chunk:
+        columns = {name: values.take(indices) for name, values in self.columns.items()}
+        sources = self._source_ids if isinstance(self._source_ids, int) else self._source_ids[indices]
+        offsets: Int64Array | int
+        if isinstance(indices, slice) and isinstance(self._offsets, int):
+            offsets = self._offsets + indices.indices(len(self))[0]
+        else:
+            offsets = self.offsets[indices]
+        return Chunk(self.times[indices], offsets, sources, self.source_names, columns)
+
+    def select(self, names: Iterable[str]) -> Chunk:
+        """The same events with some of their columns."""
+        columns = {name: self.columns[name] for name in names if name in self.columns}
+        return Chunk(self.times, self._offsets, self._source_ids, self.source_names, columns)
+
+    def in_order(self) -> Int64Array | None:
+        """The permutation that puts the events into their order, or None if they are in order already.
+
+        >>> chunk = Chunk(np.array([5, 3]), np.array([0, 1]), np.zeros(2, np.int32), ["a"])
+        >>> chunk.in_order()
+        array([1, 0])
+        """
+        steps = np.diff(self.times)
+        if len(steps) == 0 or (steps > 0).all():
+            return None
+        ranks = source_ranks(self.source_names)[self.source_ids]
+        if (steps >= 0).all():
+            later_source = np.diff(ranks) > 0
+            same_source = (np.diff(ranks) == 0) & (np.diff(self.offsets) > 0)
+            if ((steps > 0) | later_source | same_source).all():
+                return None
+        return np.lexsort((self.offsets, ranks, self.times)).astype(np.int64)
+
+
+def source_ranks(names: Sequence[str]) -> Int64Array:
+    """The rank of each source: names compare as UTF-8 bytes.
+
+    >>> source_ranks(["b", "a"])
+    array([1, 0])
+    """
+    ranks = np.empty(len(names), np.int64)
+    ranks[sorted(range(len(names)), key=lambda i: names[i].encode())] = np.arange(len(names))
+    return ranks
+
+
+def concat_chunks(chunks: Sequence[Chunk]) -> Chunk:
+    """All events of ``chunks``, one after the other. They share their columns and the engine's list of source names."""
+    if len(chunks) == 1:
+        return chunks[0]
+    names = max((chunk.source_names for chunk in chunks), key=len)
+    columns = {name: concat_values([chunk.columns[name] for chunk in chunks]) for name in chunks[0].columns}
+    return Chunk(
+        np.concatenate([chunk.times for chunk in chunks]),
+        np.concatenate([chunk.offsets for chunk in chunks]),
+        np.concatenate([chunk.source_ids for chunk in chunks]),
+        names,
+        columns,
+    )
+
+
+def concat_values(parts: Sequence[Values]) -> Values:
+    """One column after the other; a mask appears only if some part has one."""
+    data = np.concatenate([part.data for part in parts])
+    if all(part.valid is None for part in parts):
+        return Values(data, None, parts[0].type)
+    masks = [np.ones(len(part.data), bool) if part.valid is None else part.valid for part in parts]
+    return Values(data, np.concatenate(masks), parts[0].type)
+
+
+def blank(type_: pa.DataType, length: int) -> Values:
+    """A column that holds nothing: for events that came before a query asked for the column."""
+    if pa.types.is_floating(type_):
+        data: np.ndarray = np.zeros(length, np.float64)
+    elif pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_decimal(type_):
+        data = np.full(length, None, object)
+    else:
+        data = np.zeros(length, np.int64)
+    return Values(data, np.zeros(length, np.bool_), type_)

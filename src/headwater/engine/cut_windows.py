@@ -1,0 +1,208 @@
+"""Queries whose windows need the final order: markers, limited sessions, counts. They share the rows of their group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headwater.engine.arrays import BoolArray, Int64Array
+from headwater.engine.assembler import Closed
+from headwater.engine.cuts import Cutter
+from headwater.engine.jit import njit
+from headwater.engine.late import DROPPED, OUTSIDE
+from headwater.engine.registered import Registered
+from headwater.engine.reorder import ReorderBuffer, Stretch
+from headwater.engine.slicer import Rows
+from headwater.engine.view import View
+from headwater.windows import Between, CountWindow, Punctuated
+
+
+class CutQuery:
+    """A punctuated, between or limited session query without allowed lateness: a cutter and the windows it has ended."""
+
+    def __init__(self, entry: Registered, conditions: list[int]) -> None:
+        window = entry.query.window
+        assert not isinstance(window, CountWindow)
+        self.entry = entry
+        self.conditions = conditions  # which of the group's conditions are this window's markers
+        self.cutter = Cutter(window, entry.begin)  # type: ignore[arg-type]
+        self.counts = np.zeros(4, np.int64)
+        self._ended: list[Int64Array] = []
+
+    def walk(self, stretch: Stretch, key_count: int) -> Int64Array:
+        """Walk over released events; returns the cuts (key, time) that their rows need."""
+        markers = [stretch.markers[i] for i in self.conditions]
+        walked = self.cutter.walk(stretch.chunk.times, stretch.keys, key_count, markers)
+        self._ended.append(walked.windows)
+        return walked.cuts
+
+    def account(self, rows: Rows, weights: Int64Array) -> None:
+        """Count the events of new rows that lie in none of the windows, ended or open."""
+        if not isinstance(self.entry.query.window, Between):
+            return
+        opened = self.cutter.needed_from()[rows.key]
+        inside = rows.first >= opened
+        windows = self._ended[-1]
+        order = np.lexsort((windows[:, 1], windows[:, 0]))
+        _mark_inside(windows[order], rows.key, rows.first, inside)
+        self.counts[OUTSIDE] += int(weights[~inside].sum())
+
+    def close(self, view: View, buffer: ReorderBuffer, until: int) -> list[Closed]:
+        markers_now = np.empty(0, np.int64)
+        if isinstance(self.entry.query.window, Punctuated) and until >= self.entry.begin:
+            markers_now = buffer.keys_marked_at(until, self.conditions[0])
+        self.cutter.grow(len(view.key_ranks))
+        self._ended.append(self.cutter.close(until, markers_now))
+        windows = np.concatenate(self._ended)
+        self._ended = []
+        windows = windows[windows[:, 1] < self.entry.stop]
+        if len(windows) == 0:
+            return []
+        key, start, end, range_end = windows.T
+        lo, hi = view.ranges(key, start, range_end)
+        query = np.full(len(windows), self.entry.number, np.int32)
+        return [Closed(query, start, end, key.astype(np.int32), lo, hi, view.partials)]
+
+    def needed(self, view: View) -> BoolArray:
+        assert view.block is not None
+        return view.block.first >= self.cutter.needed_from()[view.block.key]
+
+    def account_stragglers(self, times: Int64Array) -> Int64Array:
+        """Every straggler is late for a window of this kind, and none is allowed."""
+        return drop_from(self.entry.begin, times, self.counts)
+
+    def state(self) -> list[Any]:
+        return [self.cutter.state(), self.counts]
+
+    def restore(self, state: list[Any]) -> None:
+        self.cutter.restore(state[0])
+        self.counts = state[1].copy()
+
+
+def drop_from(begin: int, times: Int64Array, counts: Int64Array) -> Int64Array:
+    dropped = np.flatnonzero(times >= begin)
+    counts[DROPPED] += len(dropped)
+    counts[OUTSIDE] += len(times) - len(dropped)
+    return dropped
+
+
+@njit
+def _mark_inside(windows, keys, times, inside):
+    """Rows whose time lies in a window (key, start, end, range end); windows are sorted and do not nest."""
+    for i in range(len(keys)):
+        low = 0
+        high = len(windows)
+        while low < high:
+            middle = (low + high) // 2
+            if windows[middle, 0] < keys[i] or (windows[middle, 0] == keys[i] and windows[middle, 3] <= times[i]):
+                low = middle + 1
+            else:
+                high = middle
+        if low < len(windows) and windows[low, 0] == keys[i] and windows[low, 1] <= times[i]:
+            inside[i] = True
+
+
+class CountQuery:
+    """A count window query. ``done`` is how many of its windows are out: one number, or one per key."""
+
+    def __init__(self, entry: Registered) -> None:
+        window = entry.query.window
+        assert isinstance(window, CountWindow)
+        self.entry = entry
+        self.window = window
+        self.by_key = window.per == "key"
+        self.done = np.zeros(0 if self.by_key else 1, np.int64)
+        self.counts = np.zeros(4, np.int64)
+
+    def close(self, view: View, totals: Int64Array) -> list[Closed]:
+        """Full windows: all of the positions up to ``totals`` (in all, or per key) are final."""
+        if len(self.done) < len(totals):
+            self.done = np.concatenate((self.done, np.zeros(len(totals) - len(self.done), np.int64)))
+        size, step = self.window.size, self.window.step
+        full = np.maximum((totals - size) // step + 1, 0)
+        fresh = np.maximum(full - self.done, 0)
+        owner = np.repeat(np.arange(len(totals)), fresh)
+        if len(owner) == 0 or view.block is None:
+            return []
+        place = np.arange(len(owner)) - np.repeat(np.cumsum(fresh) - fresh, fresh)
+        start = (self.done[owner] + place) * step
+        self.done = np.maximum(self.done, full)
+        piece = self._by_key(view, owner, start) if self.by_key else self._over_all(view, start)
+        assert piece.first_time is not None
+        return [piece.take(np.flatnonzero(piece.first_time < self.entry.stop))]
+
+    def _by_key(self, view: View, key: Int64Array, start: Int64Array) -> Closed:
+        block = view.block
+        assert block is not None and block.key_position is not None and block.last is not None
+        lo, hi = np.empty_like(start), np.empty_like(start)
+        _position_ranges(block.key_position, view.key_starts, key, start, start + self.window.size, lo, hi)
+        query = np.full(len(start), self.entry.number, np.int32)
+        # Rows of a key are in order, so the last row of a window ends last.
+        return Closed(
+            query, start, start + self.window.size, key.astype(np.int32), lo, hi, view.partials,
+            first_time=block.first[lo], last_time=block.last[hi - 1],
+        )  # fmt: skip
+
+    def _over_all(self, view: View, start: Int64Array) -> Closed:
+        block = view.block
+        assert block is not None and block.position is not None and block.last is not None
+        end = start + self.window.size
+        order = np.argsort(block.position, kind="stable")
+        position, last = block.position[order], np.maximum.accumulate(block.last[order])
+        first_time = block.first[order][np.searchsorted(position, start)]
+        last_time = last[np.searchsorted(position, end) - 1]
+        keys = np.argsort(view.key_ranks)
+        window, key = np.repeat(np.arange(len(start)), len(keys)), np.tile(keys, len(start))
+        lo, hi = np.empty(len(key), np.int64), np.empty(len(key), np.int64)
+        _position_ranges(block.position, view.key_starts, key, start[window], end[window], lo, hi)
+        there = np.flatnonzero(lo < hi)
+        window = window[there]
+        query = np.full(len(window), self.entry.number, np.int32)
+        return Closed(
+            query, start[window], end[window], key[there].astype(np.int32), lo[there], hi[there], view.partials,
+            first_time=first_time[window], last_time=last_time[window],
+        )  # fmt: skip
+
+    def needed(self, view: View) -> BoolArray:
+        """Rows at or after the first position of the next window."""
+        block = view.block
+        assert block is not None
+        if self.by_key:
+            assert block.key_position is not None
+            done = np.zeros(len(view.key_ranks), np.int64)
+            done[: len(self.done)] = self.done
+            return block.key_position >= done[block.key] * self.window.step
+        assert block.position is not None
+        return block.position >= self.done[0] * self.window.step
+
+    def account_stragglers(self, times: Int64Array) -> Int64Array:
+        return drop_from(self.entry.begin, times, self.counts)
+
+    def outside(self, totals: Int64Array) -> int:
+        """How many positions so far fall between windows (a step larger than the size)."""
+        size, step = self.window.size, self.window.step
+        if step <= size:
+            return 0
+        return int(((totals // step) * (step - size) + np.maximum(totals % step - size, 0)).sum())
+
+    def state(self) -> list[Any]:
+        return [self.done, self.counts]
+
+    def restore(self, state: list[Any]) -> None:
+        self.done, self.counts = state[0].copy(), state[1].copy()
+
+
+@njit
+def _position_ranges(position, key_starts, keys, starts, ends, lo, hi):
+    for i in range(len(keys)):
+        low, high = key_starts[keys[i]], key_starts[keys[i] + 1]
+        lo[i] = low + np.searchsorted(position[low:high], starts[i])
+        hi[i] = low + np.searchsorted(position[low:high], ends[i])
+
+
+def count_table(queries: list[CountQuery]) -> Int64Array:
+    """Rows (size, step, origin) for the slicer."""
+    return np.array([(q.window.size, q.window.step, 0) for q in queries], np.int64).reshape(-1, 3)
+
+

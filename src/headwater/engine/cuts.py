@@ -1,0 +1,200 @@
+"""Windows that events themselves open and close: markers, pairs of markers, and sessions of limited length.
+
+A cutter walks the events of a group once, in their final order, and keeps per key what is open. It says which windows ended and
+at which times rows must be cut so that every window is a range of whole rows. All cuts are times: events at a marker's own time
+belong to the window it opens, also those that stand before it in the order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
+from headwater.engine.jit import njit
+from headwater.times import FOREVER, NEVER
+from headwater.windows import Between, Punctuated, Session
+
+UNLIMITED = 2**62
+
+
+@dataclass(slots=True)
+class CutWindows:
+    """Windows that ended: rows (key, start, reported end, end of the range of member times), and cuts (key, time)."""
+
+    windows: Int64Array
+    cuts: Int64Array
+
+
+@njit
+def _marked_times(times, keys, markers, seen):
+    """For each event whether its key has a marker at its time; equal times stand together, so one look back does it."""
+    out = np.empty(len(times), np.bool_)
+    for i in range(len(times) - 1, -1, -1):
+        if markers[i]:
+            seen[keys[i]] = times[i]
+        out[i] = seen[keys[i]] == times[i]
+    return out
+
+
+@njit
+def _put_window(windows, place, key, start, end, range_end):
+    windows[place, 0] = key
+    windows[place, 1] = start
+    windows[place, 2] = end
+    windows[place, 3] = range_end
+
+
+@njit
+def _put_cut(cuts, place, key, time):
+    cuts[place, 0] = key
+    cuts[place, 1] = time
+
+
+@njit
+def _punctuate(times, keys, marked, limit, opened, windows, cuts):
+    window_count = 0
+    cut_count = 0
+    for i in range(len(times)):
+        k, time = keys[i], times[i]
+        start = opened[k]
+        if start != NEVER and time - start >= limit:
+            _put_window(windows, window_count, k, start, start + limit, start + limit)
+            window_count += 1
+            start = NEVER
+        if start == NEVER or (marked[i] and start < time):
+            if start != NEVER:
+                _put_window(windows, window_count, k, start, time, time)
+                window_count += 1
+            _put_cut(cuts, cut_count, k, time)
+            cut_count += 1
+            start = time
+        opened[k] = start
+    return window_count, cut_count
+
+
+@njit
+def _pair(times, keys, starts, ends, limit, opened, windows, cuts):
+    window_count = 0
+    cut_count = 0
+    for i in range(len(times)):
+        k, time = keys[i], times[i]
+        start = opened[k]
+        if start != NEVER and time - start >= limit:
+            _put_window(windows, window_count, k, start, start + limit, start + limit)
+            window_count += 1
+            _put_cut(cuts, cut_count, k, start + limit)
+            cut_count += 1
+            start = NEVER
+        if start != NEVER and ends[i]:
+            _put_window(windows, window_count, k, start, time, time + 1)
+            window_count += 1
+            _put_cut(cuts, cut_count, k, time + 1)
+            cut_count += 1
+            start = NEVER
+        if start == NEVER and starts[i]:
+            _put_cut(cuts, cut_count, k, time)
+            cut_count += 1
+            start = time
+        opened[k] = start
+    return window_count, cut_count
+
+
+@njit
+def _chain(times, keys, gap, limit, opened, latest, windows, cuts):
+    window_count = 0
+    cut_count = 0
+    for i in range(len(times)):
+        k, time = keys[i], times[i]
+        start = opened[k]
+        if start != NEVER and (time - latest[k] > gap or time - start >= limit):
+            _put_window(windows, window_count, k, start, min(latest[k] + gap, start + limit), latest[k] + 1)
+            window_count += 1
+            start = NEVER
+        if start == NEVER:
+            _put_cut(cuts, cut_count, k, time)
+            cut_count += 1
+            start = time
+        opened[k] = start
+        latest[k] = time
+    return window_count, cut_count
+
+
+@dataclass(slots=True)
+class Cutter:
+    """The walk of one query. ``opened[k]`` is the start of key k's open window or NEVER; ``latest[k]`` its last event's time."""
+
+    window: Punctuated | Between | Session
+    begin: int = NEVER
+    opened: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+    latest: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+
+    @property
+    def limit(self) -> int:
+        return UNLIMITED if self.window.max_duration is None else self.window.max_duration
+
+    def grow(self, key_count: int) -> None:
+        missing = key_count - len(self.opened)
+        if missing > 0:
+            self.opened = np.concatenate((self.opened, np.full(missing, NEVER)))
+            self.latest = np.concatenate((self.latest, np.full(missing, NEVER)))
+
+    def walk(self, times: Int64Array, keys: Int32Array, key_count: int, markers: list[BoolArray]) -> CutWindows:
+        """Walk on over the next events, in order. ``markers``: which events match the window's conditions."""
+        self.grow(key_count)
+        if len(times) and times[0] < self.begin:
+            later = np.searchsorted(times, self.begin)
+            times, keys, markers = times[later:], keys[later:], [m[later:] for m in markers]
+        n = len(times)
+        # An event ends at most two windows (one by its limit, one by a marker) and asks for at most three cuts.
+        windows, cuts = np.empty((2 * n, 4), np.int64), np.empty((3 * n, 2), np.int64)
+        if isinstance(self.window, Punctuated):
+            marked = _marked_times(times, keys, markers[0], np.full(key_count, NEVER))
+            counts = _punctuate(times, keys, marked, self.limit, self.opened, windows, cuts)
+        elif isinstance(self.window, Between):
+            counts = _pair(times, keys, markers[0], markers[1], self.limit, self.opened, windows, cuts)
+        else:
+            counts = _chain(times, keys, self.window.gap, self.limit, self.opened, self.latest, windows, cuts)
+        return CutWindows(windows[: counts[0]].copy(), cuts[: counts[1]].copy())
+
+    def close(self, watermark: int, markers_now: Int64Array) -> Int64Array:
+        """Windows that end by the watermark alone, after all earlier events were walked.
+
+        ``markers_now``: keys with a marker exactly at the watermark: it ends a punctuated window although it is not walked yet.
+        """
+        parts = [np.empty((0, 4), np.int64)]
+        is_open = self.opened != NEVER
+        if isinstance(self.window, Session):
+            ended = is_open & ((self.latest < watermark - self.window.gap) | (self.opened <= watermark - self.limit))
+            ends = np.minimum(self.latest[ended] + self.window.gap, self.opened[ended] + self.limit)
+            parts.append(self._ended(ended, ends, self.latest[ended] + 1))
+        elif self.limit < UNLIMITED:
+            ended = is_open & (self.opened <= watermark - self.limit)
+            ends = self.opened[ended] + self.limit
+            parts.append(self._ended(ended, ends, ends))
+        if isinstance(self.window, Punctuated) and len(markers_now):
+            marked = np.zeros(len(self.opened), bool)
+            marked[markers_now] = True
+            ended = marked & (self.opened != NEVER) & (self.opened < watermark)
+            ends = np.full(int(ended.sum()), watermark)
+            parts.append(self._ended(ended, ends, ends))
+            self.opened[marked] = watermark
+        return np.concatenate(parts)
+
+    def _ended(self, ended: BoolArray, ends: Int64Array, range_ends: Int64Array) -> Int64Array:
+        keys = np.flatnonzero(ended)
+        windows = np.stack((keys, self.opened[ended], ends, range_ends), axis=1)
+        self.opened[ended] = NEVER
+        return windows
+
+    def needed_from(self) -> Int64Array:
+        """For each key the earliest time whose rows are still needed."""
+        return np.where(self.opened == NEVER, FOREVER, self.opened)
+
+    def state(self) -> list[Any]:
+        return [self.begin, self.opened, self.latest]
+
+    def restore(self, state: list[Any]) -> None:
+        self.begin, self.opened, self.latest = state

@@ -1,0 +1,247 @@
+"""Tumbling windows, sliding windows and bands of a group: what closes, what late events revise, what must be kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headwater.engine.arrays import BoolArray, Int64Array
+from headwater.engine.assembler import Closed, distinct_sorted, window_ranges
+from headwater.engine.edges import Edges, closing_windows, fixed_spec, next_end, spec_table, windows_of_times
+from headwater.engine.late import OUTSIDE, Stragglers, classify_fixed, count_outside
+from headwater.engine.registered import Registered
+from headwater.engine.view import View
+from headwater.times import FOREVER, NEVER
+from headwater.windows import Band, Sliding
+
+
+class FixedWindows:
+    """All fixed window queries of one group.
+
+    Revisions: a window's bounds never change, so only windows that late events touched need a number; the rest are at 0.
+    """
+
+    def __init__(self) -> None:
+        self.queries: list[Registered] = []
+        self.revisions: dict[tuple[int, int, int], int] = {}  # (query, start, key) -> last revision
+        self._first_starts: dict[tuple[int, int], int] = {}  # emit_empty only: (query, key) -> its first window
+        self.counts: dict[int, Int64Array] = {}  # query -> (member, late, dropped, outside) besides the clean members
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Rebuild the tables after queries came or went."""
+        specs = []
+        for entry in self.queries:
+            window = entry.query.window
+            assert isinstance(window, Sliding | Band)
+            specs.append(fixed_spec(window, entry.begin, entry.stop))
+        self.specs = spec_table(specs)
+        self.numbers = np.array([entry.number for entry in self.queries], np.int32)
+        self.lateness = np.array([entry.query.lateness for entry in self.queries], np.int64)
+        self.edges = Edges(specs)
+        gappy = [i for i, entry in enumerate(self.queries) if _has_outside(entry)]
+        self._gappy = np.array(gappy, np.int64)
+        self._filled = [i for i, entry in enumerate(self.queries) if entry.query.emit_empty]
+
+    def counts_of(self, number: int) -> Int64Array:
+        return self.counts.setdefault(number, np.zeros(4, np.int64))
+
+    def account(self, first: Int64Array, weights: Int64Array) -> None:
+        """Count the events of new rows that lie in no window of a query."""
+        if len(self._gappy):
+            outside = count_outside(self.specs[self._gappy], first, weights)
+            for i, count in zip(self._gappy.tolist(), outside.tolist(), strict=True):
+                self.counts_of(int(self.numbers[i]))[OUTSIDE] += count
+
+    def account_stragglers(self, times: Int64Array, watermarks: Int64Array) -> Int64Array:
+        """Count what each new straggler is to each query; returns pairs (query number, straggler) of the dropped."""
+        if not self.queries:
+            return np.empty((0, 2), np.int64)
+        counts, dropped = classify_fixed(self.specs, self.lateness, times, watermarks)
+        for i, row in enumerate(counts):
+            if row.any():
+                self.counts_of(int(self.numbers[i]))[:] += row
+        if len(dropped):
+            dropped[:, 0] = self.numbers[dropped[:, 0]]
+        return dropped
+
+    def nothing_closes(self, after: int, until: int) -> bool:
+        """Whether no window of any query ends in (after, until]; cheap, because most steps close nothing."""
+        return len(self.queries) == 0 or next_end(self.specs, after) > until
+
+    def close(self, view: View, after: int, until: int) -> list[Closed]:
+        """Windows that end in (after, until], and windows that ended before and were touched by new stragglers."""
+        if not self.queries:
+            return []
+        pieces = []
+        if view.block is not None:
+            occupied = distinct_sorted(view.block.first)
+            windows = closing_windows(self.specs, after, until, occupied)
+            if len(windows):
+                pieces.append(
+                    window_ranges(
+                        windows, self.numbers, view.block.first, view.key_starts, view.key_ranks, occupied, view.partials
+                    )
+                )
+        if len(view.stragglers):
+            pieces = self._with_stragglers(view, after, until, pieces)
+        if self._filled:
+            pieces.extend(self._empty_windows(view, pieces, after, until))
+        return pieces
+
+    def _with_stragglers(self, view: View, after: int, until: int, pieces: list[Closed]) -> list[Closed]:
+        """Take the windows that have stragglers out of the bulk and combine each from its rows and its stragglers."""
+        late = [self._touched(i, view.stragglers, after, until) for i in range(len(self.queries))]
+        touched = np.concatenate([part[0] for part in late])
+        if len(touched) == 0:
+            return pieces
+        members = np.concatenate([part[1] for part in late])
+        counts = np.concatenate([part[2] for part in late])
+        if pieces:
+            bulk = pieces[0]
+            names = np.stack((bulk.query.astype(np.int64), bulk.start, bulk.key.astype(np.int64)), axis=1)
+            pieces = [bulk.take(np.flatnonzero(~_rows_in(names, touched[:, [0, 1, 3]])))]
+        return [*pieces, self._combined(view, touched, members, counts, after)]
+
+    def _touched(
+        self, i: int, stragglers: Stragglers, after: int, until: int
+    ) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """Rows (query, start, end, key) of query i's windows that stragglers change now; their stragglers; how many each."""
+        size = int(self.specs[i, 0])
+        times = stragglers.chunk.times
+        pairs = windows_of_times(self.specs[i], int(self.lateness[i]), times, stragglers.watermarks, until)
+        key = stragglers.keys[pairs[:, 0]].astype(np.int64)
+        order = np.lexsort((pairs[:, 0], key, pairs[:, 1]))
+        event, start, key = pairs[order, 0], pairs[order, 1], key[order]
+        if len(event) == 0:
+            return np.empty((0, 4), np.int64), event, np.empty(0, np.int64)
+        heads = np.flatnonzero((np.diff(start, prepend=start[0] - 1) != 0) | (np.diff(key, prepend=-1) != 0))
+        counts = np.diff(heads, append=len(event))
+        changed = np.logical_or.reduceat(stragglers.new[event], heads) | (start[heads] + size > after)
+        head_start, head_key = start[heads][changed], key[heads][changed]
+        number = np.full(len(head_start), self.numbers[i], np.int64)
+        rows = np.stack((number, head_start, head_start + size, head_key), axis=1)
+        return rows, event[np.repeat(changed, counts)], counts[changed]
+
+    def _combined(
+        self, view: View, touched: Int64Array, members: Int64Array, counts: Int64Array, after: int
+    ) -> Closed:
+        """The touched windows: their rows of the store followed by their stragglers."""
+        lo, hi = view.ranges(touched[:, 3], touched[:, 1], touched[:, 2])
+        number, start, end, key = touched.T
+        bounds = np.concatenate(([0], np.cumsum(hi - lo + counts)))
+        index = np.empty(int(bounds[-1]), np.int64)
+        position = 0
+        base = 0 if view.block is None else len(view.block)
+        revision = np.zeros(len(touched), np.int64)
+        for i in range(len(touched)):
+            rows = hi[i] - lo[i]
+            at = bounds[i]
+            index[at : at + rows] = np.arange(lo[i], hi[i])
+            mine = members[position : position + counts[i]]
+            index[at + rows : bounds[i + 1]] = base + mine
+            position += counts[i]
+            if end[i] <= after:
+                known = rows > 0 or not view.stragglers.new[mine].all() or self._was_empty(number[i], key[i], start[i])
+                name = (int(number[i]), int(start[i]), int(key[i]))
+                revision[i] = self.revisions.get(name, 0) + 1 if known else 0
+                self.revisions[name] = int(revision[i])
+        return Closed(
+            number.astype(np.int32),
+            start,
+            end,
+            key.astype(np.int32),
+            bounds[:-1],
+            bounds[1:],
+            view.extended_at(index),
+            revision,
+        )
+
+    def _was_empty(self, number: int, key: int, start: int) -> bool:
+        """Whether an empty window was emitted here before (emit_empty)."""
+        first = self._first_starts.get((int(number), int(key)))
+        return first is not None and first <= start
+
+    def _empty_windows(self, view: View, pieces: list[Closed], after: int, until: int) -> list[Closed]:
+        """For queries that want them: windows without events, from each key's first window on."""
+        found = []
+        for i in self._filled:
+            number = int(self.numbers[i])
+            taken: dict[int, set[int]] = {}
+            for piece in pieces:
+                mine = piece.query == number
+                for start, key in zip(piece.start[mine].tolist(), piece.key[mine].tolist(), strict=True):
+                    taken.setdefault(key, set()).add(start)
+            last = max((max(starts) for starts in taken.values()), default=None)
+            found.extend(self._missing(i, taken, after, until, last))
+        if not found:
+            return []
+        rows = np.array(found, np.int64)
+        zeros = np.zeros(len(rows), np.int64)
+        query, start, end, key = rows.T
+        return [Closed(query.astype(np.int32), start, end, key.astype(np.int32), zeros, zeros, view.partials)]
+
+    def _missing(
+        self, i: int, taken: dict[int, set[int]], after: int, until: int, last: int | None
+    ) -> list[tuple[int, int, int, int]]:
+        size, slide, offset, begin, stop = (int(value) for value in self.specs[i])
+        number = int(self.numbers[i])
+        rows = []
+        # At flush the last window of any key is where empty windows end; there is no watermark to end them.
+        limit = until if until != FOREVER else (NEVER if last is None else last + size)
+        for key in sorted(set(taken) | {k for n, k in self._first_starts if n == number}):
+            known = self._first_starts.get((number, key))
+            first = min(starts) if (starts := taken.get(key)) else known
+            assert first is not None
+            if known is None or first < known:
+                self._first_starts[number, key] = first
+            new_from = first if known is None or first < known else known
+            start = max(new_from, begin, offset + -((offset - (after - size + 1)) // slide) * slide)
+            if known is not None and first < known or known is None:
+                start = new_from
+            while start + size <= limit and start < stop:
+                fresh = start + size > after or known is None or start < known
+                if fresh and start not in taken.get(key, ()):
+                    rows.append((number, start, start + size, key))
+                start += slide
+        return rows
+
+    def needed(self, view: View, watermark: int) -> tuple[BoolArray, BoolArray]:
+        """Which rows and which stragglers a window that is still open, late events included, needs."""
+        bound = self.edges.oldest_start(watermark, self.lateness)
+        rows = np.empty(0, np.bool_) if view.block is None else view.block.first >= bound
+        return rows, view.straggler_times() >= bound
+
+    def forget(self, watermark: int) -> None:
+        if self.revisions:
+            latest = {int(n): (int(self.specs[i, 0]), int(self.lateness[i])) for i, n in enumerate(self.numbers)}
+            self.revisions = {
+                name: number
+                for name, number in self.revisions.items()
+                if name[0] in latest and name[1] + sum(latest[name[0]]) > watermark
+            }
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "revisions": [[*name, number] for name, number in self.revisions.items()],
+            "first_starts": [[*name, start] for name, start in self._first_starts.items()],
+            "counts": [[number, row] for number, row in self.counts.items()],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.revisions = {(q, start, key): number for q, start, key, number in state["revisions"]}
+        self._first_starts = {(q, key): start for q, key, start in state["first_starts"]}
+        self.counts = {number: row.copy() for number, row in state["counts"]}
+
+
+def _has_outside(entry: Registered) -> bool:
+    window = entry.query.window
+    unbounded = entry.begin == NEVER and entry.stop == FOREVER
+    return not (isinstance(window, Sliding) and window.slide <= window.size and unbounded)
+
+
+def _rows_in(rows: Int64Array, others: Int64Array) -> BoolArray:
+    """Which of ``rows`` stand in ``others`` as well; both are tables of integers."""
+    codes = np.unique(np.concatenate((rows, others)), axis=0, return_inverse=True)[1].ravel()
+    return np.isin(codes[: len(rows)], codes[len(rows) :])

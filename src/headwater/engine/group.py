@@ -1,0 +1,451 @@
+"""A query group: queries with the same keys and condition, which share slices, rows and operators.
+
+Events come in, each touched once per shared operator; when the watermark rises, closed windows come out. A group whose windows
+need only times (fixed windows, sessions) cuts events as they arrive. One with markers or counts lets them wait until their order
+is final, then cuts them at everything at once, so all its queries still share one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.aggregates import operators_of
+from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
+from headwater.engine.assembler import Closed
+from headwater.engine.chunk import Chunk, blank
+from headwater.engine.cut_windows import CountQuery, CutQuery, count_table
+from headwater.engine.edges import Edges, fixed_spec
+from headwater.engine.fixed_windows import FixedWindows
+from headwater.engine.intake import TimeScan
+from headwater.engine.keys import KeyTable
+from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE, Stragglers
+from headwater.engine.numeric import CountColumn
+from headwater.engine.op import Op
+from headwater.engine.operators import PartialColumn, lift
+from headwater.engine.predicates import mask as predicate_mask
+from headwater.engine.registered import Registered
+from headwater.engine.reorder import ReorderBuffer, Stretch
+from headwater.engine.separation import separations
+from headwater.engine.session_windows import COUNT, SessionWindows
+from headwater.engine.slicer import CountState, KeyCuts, Rows, cut_by_arrival, cut_in_order, position_cuts
+from headwater.engine.store import RowStore, block_of
+from headwater.engine.view import View
+from headwater.expressions import Expr
+from headwater.times import FOREVER, NEVER
+from headwater.windows import Band, CountWindow, Session, Sliding
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Events too late for a query: its number and the rows of the chunk that was accepted."""
+
+    query: int
+    chunk: Chunk
+    watermarks: Int64Array
+
+
+@dataclass(slots=True)
+class Totals:
+    """What a group has seen, or had seen when a query came: ``clean`` events went into slices."""
+
+    seen: int = 0
+    filtered: int = 0
+    clean: int = 0
+    early: int = 0  # before the group's begin
+
+
+class QueryGroup:
+    """Queries that share everything. ``begin``: events before it belong to none of them."""
+
+    def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
+        self.key_names = keys
+        self.where = where
+        self.begin = begin
+        self.keys = KeyTable(keys)
+        self.fixed = FixedWindows()
+        self.sessions: list[SessionWindows] = []
+        self.cut_queries: list[CutQuery] = []
+        self.count_queries: list[CountQuery] = []
+        self.conditions: list[Expr] = []
+        self.ops: list[Op] = []
+        self.store = RowStore()
+        self.stragglers = Stragglers()
+        self.buffer = ReorderBuffer()
+        self.watermark = NEVER
+        self.totals = Totals()
+        self.position = 0
+        self.by_key = CountState(np.empty((0, 3), np.int64), np.empty(0, np.int64))
+        self.slice_count = 0
+        self.calculation_count = 0
+        self._baselines: dict[int, Totals] = {}
+        self._template: dict[Op, PartialColumn] = {}
+        self._types: Mapping[str, pa.DataType] = {}
+        self._edges = Edges([])
+        self._dirty = True
+
+    # --- queries ---
+
+    @property
+    def in_order(self) -> bool:
+        return bool(self.cut_queries or self.count_queries)
+
+    def queries(self) -> list[Registered]:
+        others = [q.entry for q in (*self.sessions, *self.cut_queries, *self.count_queries)]
+        return sorted([*self.fixed.queries, *others], key=lambda entry: entry.number)
+
+    def register(self, entries: Iterable[Registered]) -> None:
+        for entry in entries:
+            window = entry.query.window
+            if isinstance(window, Sliding | Band):
+                self.fixed.queries.append(entry)
+            elif isinstance(window, CountWindow):
+                self.count_queries.append(CountQuery(entry))
+            elif isinstance(window, Session) and window.max_duration is None:
+                self.sessions.append(SessionWindows(entry))
+            else:
+                self.cut_queries.append(CutQuery(entry, [self._condition(expr) for expr in window.conditions()]))
+            self._baselines[entry.number] = Totals(
+                self.totals.seen, self.totals.filtered, self.totals.clean, self.totals.early
+            )
+        self._dirty = True
+
+    def _condition(self, expr: Expr) -> int:
+        for i, known in enumerate(self.conditions):
+            if known.key() == expr.key():
+                return i
+        self.conditions.append(expr)
+        return len(self.conditions) - 1
+
+    def unregister(self, number: int) -> None:
+        self.fixed.queries = [entry for entry in self.fixed.queries if entry.number != number]
+        self.sessions = [q for q in self.sessions if q.entry.number != number]
+        self.cut_queries = [q for q in self.cut_queries if q.entry.number != number]
+        self.count_queries = [q for q in self.count_queries if q.entry.number != number]
+        self._dirty = True
+
+    def changed(self) -> None:
+        """A query's stretch of life was changed from outside."""
+        self._dirty = True
+
+    def prepare(self, types: Mapping[str, pa.DataType]) -> None:
+        """Work out operators and edges after a change of queries; ``types`` of the columns are known now."""
+        if not self._dirty:
+            return
+        self.fixed.refresh()
+        entries = self.queries()
+        wanted = dict.fromkeys([COUNT])
+        aggregations = dict.fromkeys(aggregation for entry in entries for _, aggregation in entry.query.aggregates)
+        for aggregation in aggregations:
+            column_type = None if aggregation.column is None else types.get(aggregation.column, pa.float64())
+            wanted.update(dict.fromkeys(operators_of(aggregation, column_type)))
+        self._types = types
+        self._change_operators(list(wanted))
+        # A query that came later sees nothing before its begin: an edge there keeps rows on one side.
+        begins = {entry.begin for entry in entries if entry.begin > NEVER}
+        extra = [fixed_spec(Band(begin, 2**60), NEVER, FOREVER) for begin in sorted(begins)]
+        self._edges = Edges([*map(tuple, self.fixed.specs.tolist()), *extra]) if extra else self.fixed.edges
+        by_key = count_table([q for q in self.count_queries if q.by_key])
+        self.by_key = CountState(by_key, self.by_key.base)
+        self._over_all = count_table([q for q in self.count_queries if not q.by_key])
+        self._gap = min((q.gap for q in self.sessions), default=None)
+        self._dirty = False
+
+    def _change_operators(self, ops: list[Op]) -> None:
+        if ops == self.ops:
+            return
+        names = sorted({op.column for op in ops if op.column is not None})
+        empty = Chunk(*_NOTHING, [], {name: blank(self._types.get(name, pa.float64()), 0) for name in names})
+        self._template = lift(ops, empty, np.empty(0, np.int32), 0)
+        for block in self.store.blocks():
+            zeros = np.zeros(len(block), np.int64)
+            for op in ops:
+                # Rows from before the query came are in none of its windows: whatever stands there is never read.
+                block.partials.setdefault(op, self._template[op].combine_ranges(zeros, zeros))
+            block.partials = {op: block.partials[op] for op in ops}
+        for chunk in [*(part.chunk for part in self.buffer.parts), *self.stragglers.chunks()]:
+            for name in names:
+                chunk.columns.setdefault(name, blank(self._types.get(name, pa.float64()), len(chunk)))
+        self.ops = ops
+
+    # --- events ---
+
+    def accept(
+        self, chunk: Chunk, arrays: Mapping[str, pa.Array], scan: TimeScan, watermarks: Int64Array | int
+    ) -> list[Dropped]:
+        """Take in well-formed events of one source; returns those that are too late, per query.
+
+        ``watermarks``: that of the source just before each event, or one number for all.
+        """
+        self.totals.seen += len(chunk)
+        chunk = chunk.select({op.column for op in self.ops if op.column is not None})
+        chosen = self._chosen(chunk.times, arrays)
+        if chosen is not None:
+            chunk = chunk.take(chosen)
+            arrays = {name: arrays[name].take(pa.array(chosen)) for name in self._read_names()}
+            watermarks = watermarks if isinstance(watermarks, int) else watermarks[chosen]
+        if len(chunk) == 0:
+            return []
+        keys = self.keys.encode([arrays[name] for name in self.key_names], len(chunk))
+        if self.in_order:
+            return self._accept_in_order(chunk, keys, arrays, watermarks)
+        return self._accept_by_arrival(chunk, keys, scan, watermarks)
+
+    def _read_names(self) -> set[str]:
+        conditions = [name for expr in self.conditions for name in expr.columns()]
+        return {*self.key_names, *conditions}
+
+    def _chosen(self, times: Int64Array, arrays: Mapping[str, pa.Array]) -> Int64Array | None:
+        """Which events pass the group's condition and begin, None for all."""
+        keep: BoolArray | None = None
+        if self.where is not None:
+            keep = predicate_mask(self.where, arrays, len(times))
+            self.totals.filtered += len(times) - int(keep.sum())
+        if self.begin > NEVER:
+            later = times >= self.begin
+            self.totals.early += int((~later).sum() if keep is None else (keep & ~later).sum())
+            keep = later if keep is None else keep & later
+        return None if keep is None or keep.all() else np.flatnonzero(keep)
+
+    def _accept_by_arrival(
+        self, chunk: Chunk, keys: Int32Array, scan: TimeScan, watermarks: Int64Array | int
+    ) -> list[Dropped]:
+        slices = self._edges.slices_between(scan.low, scan.high, chunk.times)
+        late = self._late(chunk.times, slices, scan, watermarks)
+        rows = cut_by_arrival(
+            chunk.times, keys, len(self.keys), slices, None if late is None else ~late, self._gap, scan.in_order
+        )
+        self._add(rows, chunk, len(slices[0]))
+        if late is None:
+            return []
+        which = np.flatnonzero(late)
+        return self._add_stragglers(chunk.take(which), keys[which], _at(watermarks, which))
+
+    def _late(
+        self, times: Int64Array, slices: tuple[Int64Array, Int64Array], scan: TimeScan, watermarks: Int64Array | int
+    ) -> BoolArray | None:
+        """Events of which some window was over before they came: their slice had ended, or their session could have."""
+        highest = watermarks if isinstance(watermarks, int) else int(watermarks[-1])
+        if scan.low >= highest or (scan.in_order and not isinstance(watermarks, int) and scan.low >= watermarks[0]):
+            return None
+        behind = np.flatnonzero(times < watermarks)
+        if len(behind) == 0:
+            return None
+        marks = _at(watermarks, behind)
+        ends = slices[1][np.searchsorted(slices[0], times[behind], side="right") - 1]
+        over = ends <= marks
+        if self._gap is not None:
+            over |= times[behind] < marks - self._gap
+        if not over.any():
+            return None
+        late = np.zeros(len(times), np.bool_)
+        late[behind[over]] = True
+        return late
+
+    def _accept_in_order(
+        self, chunk: Chunk, keys: Int32Array, arrays: Mapping[str, pa.Array], watermarks: Int64Array | int
+    ) -> list[Dropped]:
+        markers = [predicate_mask(expr, arrays, len(chunk)) for expr in self.conditions]
+        stretch = Stretch(chunk, keys, markers)
+        late = chunk.times < watermarks
+        if not late.any():
+            self.totals.clean += len(chunk)
+            self.buffer.add(stretch)
+            return []
+        which, rest = np.flatnonzero(late), np.flatnonzero(~late)
+        self.totals.clean += len(rest)
+        self.buffer.add(stretch.take(rest))
+        return self._add_stragglers(chunk.take(which), keys[which], _at(watermarks, which))
+
+    def _add(self, rows: Rows, chunk: Chunk, slice_count: int) -> None:
+        if len(rows) == 0:
+            return
+        partials = lift(self.ops, chunk, rows.of_event, len(rows))
+        counts = partials[COUNT]
+        assert isinstance(counts, CountColumn)
+        weights = counts.counts
+        if not self.in_order:
+            self.totals.clean += int(weights.sum())
+        self.slice_count += slice_count
+        self.calculation_count += len(chunk) * len(self.ops)
+        self.fixed.account(rows.first, weights)
+        for session in self.sessions:
+            session.account(rows.first, weights)
+        for query in self.cut_queries:
+            query.account(rows, weights)
+        self.store.append(block_of(rows, partials))
+
+    def _add_stragglers(self, chunk: Chunk, keys: Int32Array, watermarks: Int64Array) -> list[Dropped]:
+        dropped = []
+        pairs = self.fixed.account_stragglers(chunk.times, watermarks)
+        for number in np.unique(pairs[:, 0]).tolist():
+            which = pairs[pairs[:, 0] == number, 1]
+            dropped.append(Dropped(number, chunk.take(which), watermarks[which]))
+        for session in self.sessions:
+            which = session.account_stragglers(chunk.times, watermarks)
+            dropped.append(Dropped(session.entry.number, chunk.take(which), watermarks[which]))
+        for query in (*self.cut_queries, *self.count_queries):
+            which = query.account_stragglers(chunk.times)
+            dropped.append(Dropped(query.entry.number, chunk.take(which), watermarks[which]))
+        self.stragglers.add(chunk, keys, watermarks)
+        return [one for one in dropped if len(one.chunk)]
+
+    # --- windows ---
+
+    def close(self, until: int) -> list[Closed]:
+        """The group's watermark rises to ``until``: everything that this closes or revises."""
+        after, self.watermark = self.watermark, until
+        for stretch in self.buffer.release(until) if self.in_order else ():
+            self._cut(stretch)
+        if self._quiet(after, until):
+            if self.store.wants_compaction():
+                self._compact()
+            return []
+        view = self._view()
+        pieces = self.fixed.close(view, after, until)
+        for session in self.sessions:
+            pieces.extend(session.close(view, after, until))
+        for cut in self.cut_queries:
+            pieces.extend(cut.close(view, self.buffer, until))
+        for counted in self.count_queries:
+            totals = self.by_key.base if counted.by_key else np.array([self.position])
+            pieces.extend(counted.close(view, totals))
+        self.stragglers.seen()
+        self._evict(view, until)
+        return [piece for piece in pieces if len(piece)]
+
+    def _quiet(self, after: int, until: int) -> bool:
+        """Whether nothing can close: only fixed windows, none of which ends now, and nobody came late."""
+        return not (
+            self.sessions or self.in_order or self.stragglers.new.any() or not self.fixed.nothing_closes(after, until)
+        )
+
+    def _cut(self, stretch: Stretch) -> None:
+        """Cut events whose order is final at everything: edges, positions, markers."""
+        times, keys, key_count = stretch.chunk.times, stretch.keys, len(self.keys)
+        starts, _ = self._edges.slices_between(int(times[0]), int(times[-1]), times)
+        by_time = np.searchsorted(times, starts[1:])
+        cuts = np.union1d(by_time, position_cuts(self._over_all, self.position, len(times)))
+        key_cuts = [query.walk(stretch, key_count) for query in self.cut_queries]
+        joined = np.concatenate(key_cuts) if key_cuts else None
+        own = None if joined is None else KeyCuts.of(joined[:, 0], joined[:, 1], key_count)
+        counting = self.by_key if len(self.by_key.counts) else None
+        rows = cut_in_order(times, keys, key_count, cuts, own, counting, self._gap)
+        assert rows.position is not None
+        rows.position += self.position
+        self.position += len(times)
+        self._add(rows, stretch.chunk, len(rows))
+
+    def _view(self) -> View:
+        found = self.store.sorted(len(self.keys))
+        block, key_starts = (None, np.zeros(len(self.keys) + 1, np.int64)) if found is None else found
+        return View(block, key_starts, self.keys.ranks(), self.stragglers, self.ops, self._template)
+
+    def _evict(self, view: View, until: int) -> None:
+        rows, stragglers = self.fixed.needed(view, until)
+        for session in self.sessions:
+            more = session.needed(view, until)
+            rows, stragglers = rows | more[0], stragglers | more[1]
+        if view.block is not None:
+            for query in (*self.cut_queries, *self.count_queries):
+                rows = rows | query.needed(view)
+            self.store.keep(rows, len(self.keys))
+        self.stragglers.keep(stragglers)
+        self.fixed.forget(until)
+        if self.store.wants_compaction():
+            self._compact()
+
+    def _compact(self) -> None:
+        found = self.store.sorted(len(self.keys))
+        if found is not None:
+            block, key_starts = found
+            separate = separations(
+                block, key_starts, self._edges, self._gap, self.cut_queries, self._over_all, self.by_key.counts
+            )
+            self.store.compact(separate, len(self.keys))
+
+    # --- accounts ---
+
+    def row_count(self) -> int:
+        return len(self.store)
+
+    def counters(self, number: int) -> dict[str, int]:
+        """What became of every event since the query came, malformed ones aside."""
+        base = self._baselines[number]
+        seen, filtered = self.totals.seen - base.seen, self.totals.filtered - base.filtered
+        extra = self._extra_counts(number)
+        early = self.totals.early - base.early
+        outside = int(extra[OUTSIDE]) + early
+        stragglers = int(extra[MEMBER] + extra[LATE] + extra[DROPPED])
+        return {
+            "in": seen,
+            "filtered": filtered,
+            "outside": outside,
+            "member": seen - filtered - outside - stragglers + int(extra[MEMBER]),
+            "late": int(extra[LATE]),
+            "dropped": int(extra[DROPPED]),
+        }
+
+    def _extra_counts(self, number: int) -> Int64Array:
+        if number in self.fixed.counts:
+            return self.fixed.counts[number]
+        for query in (*self.sessions, *self.cut_queries, *self.count_queries):
+            if query.entry.number == number:
+                counts = query.counts
+                if isinstance(query, CountQuery):
+                    counts = counts.copy()
+                    counts[OUTSIDE] += query.outside(self.by_key.base if query.by_key else np.array([self.position]))
+                return counts
+        return np.zeros(4, np.int64)
+
+    # --- snapshots ---
+
+    def state(self) -> dict[str, Any]:
+        """Everything that events have left behind; the queries themselves are kept by the engine."""
+        return {
+            "keys": self.keys.state(),
+            "store": self.store.state(),
+            "stragglers": self.stragglers.state(),
+            "buffer": self.buffer.state(),
+            "watermark": self.watermark,
+            "totals": _numbers(self.totals),
+            "baselines": [[number, _numbers(totals)] for number, totals in self._baselines.items()],
+            "position": self.position,
+            "by_key": self.by_key.base,
+            "fixed": self.fixed.state(),
+            "others": [q.state() for q in (*self.sessions, *self.cut_queries, *self.count_queries)],
+            "work": [self.slice_count, self.calculation_count],
+        }
+
+    def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None:
+        """Take over a state; the queries were registered before, in the same order."""
+        self.by_key.base = state["by_key"].copy()
+        self.prepare(types)
+        self.keys.restore(state["keys"])
+        self.store.restore(state["store"])
+        self.stragglers.restore(state["stragglers"])
+        self.buffer.restore(state["buffer"])
+        self.watermark, self.position = state["watermark"], state["position"]
+        self.totals = Totals(*state["totals"])
+        self._baselines = {number: Totals(*numbers) for number, numbers in state["baselines"]}
+        self.fixed.restore(state["fixed"])
+        for query, kept in zip(
+            (*self.sessions, *self.cut_queries, *self.count_queries), state["others"], strict=True
+        ):
+            query.restore(kept)
+        self.slice_count, self.calculation_count = state["work"]
+
+
+_NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))
+
+
+def _numbers(totals: Totals) -> list[int]:
+    return [totals.seen, totals.filtered, totals.clean, totals.early]
+
+
+def _at(watermarks: Int64Array | int, which: Int64Array) -> Int64Array:
+    return np.full(len(which), watermarks) if isinstance(watermarks, int) else watermarks[which]

@@ -1,0 +1,198 @@
+"""From an Arrow batch to a chunk of well-formed events, with what is wrong set aside and named.
+
+Columns are read without a copy wherever Arrow and NumPy agree. Only what would change a result is touched: -0.0 becomes 0.0,
+every NaN the one NaN, and only where a column holds any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.engine.arrays import BoolArray, Int64Array
+from headwater.engine.chunk import Values
+from headwater.engine.jit import njit
+from headwater.times import TIME_MAX
+
+_NEGATIVE_ZERO = np.int64(-(2**63))
+_INFINITY_BITS = np.int64(0x7FF0000000000000)
+_MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
+
+
+@dataclass(slots=True)
+class Flaws:
+    """Events that cannot be used: which rows of the batch, and why, one sentence each."""
+
+    rows: Int64Array
+    reasons: list[str]
+
+
+@dataclass(slots=True)
+class TimeScan:
+    """What one look over the times tells: the span and whether they ever step back."""
+
+    low: int
+    high: int
+    in_order: bool
+
+
+@njit
+def _scan(times):
+    low = times[0]
+    high = times[0]
+    in_order = True
+    previous = times[0]
+    for i in range(1, len(times)):
+        time = times[i]
+        low = min(low, time)
+        high = max(high, time)
+        in_order &= time >= previous
+        previous = time
+    return low, high, in_order
+
+
+def scan_times(times: Int64Array) -> TimeScan:
+    """Span and order of a batch's times (not empty).
+
+    >>> scan_times(np.array([1, 3, 2]))
+    TimeScan(low=1, high=3, in_order=False)
+    """
+    low, high, in_order = _scan(times)
+    return TimeScan(int(low), int(high), bool(in_order))
+
+
+def read_times(array: pa.Array, unit: str) -> tuple[Int64Array, dict[int, str], TimeScan | None]:
+    """The times of a batch as ticks, for each unusable one its row and the reason, and, if all are fine, their scan.
+
+    >>> read_times(pa.array([5, None, 2**63 - 1]), "us")[1]
+    {1: 'time is null', 2: 'time 9223372036854775807 is outside -2**62 .. 2**62'}
+    """
+    bad: dict[int, str] = {}
+    if pa.types.is_timestamp(array.type) or pa.types.is_date(array.type):
+        array = array.cast(pa.timestamp(unit), safe=False).cast(pa.int64())
+    elif pa.types.is_floating(array.type):
+        array = _whole_numbers(array, bad)
+    elif not pa.types.is_integer(array.type):
+        wrong = f"time is of type {array.type}, not an integer or a timestamp"
+        return np.zeros(len(array), np.int64), dict.fromkeys(range(len(array)), wrong), None
+    if pa.types.is_uint64(array.type):
+        array = pc.min_element_wise(array, pa.scalar(2**63 - 1, pa.uint64()), skip_nulls=False)
+    if array.null_count:
+        for row in np.flatnonzero(np.asarray(array.is_null())).tolist():
+            bad.setdefault(row, "time is null")
+        array = array.fill_null(0)
+    times = np.ascontiguousarray(array.cast(pa.int64()).to_numpy(zero_copy_only=False))
+    if len(times) == 0:
+        return times, bad, None
+    scan = scan_times(times)
+    if scan.low < -TIME_MAX or scan.high > TIME_MAX:
+        for row in np.flatnonzero((times < -TIME_MAX) | (times > TIME_MAX)).tolist():
+            bad.setdefault(row, f"time {times[row]} is outside -2**62 .. 2**62")
+    return times, bad, None if bad else scan
+
+
+def _whole_numbers(array: pa.Array, bad: dict[int, str]) -> pa.Array:
+    """Float times are taken where they are whole numbers: pandas makes floats of integers that have nulls."""
+    values = np.asarray(array.fill_null(0.0), np.float64)
+    whole = np.isfinite(values) & (np.floor(values) == values) & (np.abs(values) <= TIME_MAX)
+    for row in np.flatnonzero(~whole).tolist():
+        bad[row] = f"time {values[row]} is not a whole number within -2**62 .. 2**62"
+    return pa.array(np.where(whole, values, 0).astype(np.int64), mask=np.asarray(array.is_null()))
+
+
+@njit
+def _needs_cleaning(bits):
+    """Whether any float is -0.0 or NaN."""
+    found = False
+    for i in range(len(bits)):
+        found |= bits[i] == _NEGATIVE_ZERO
+        found |= (bits[i] & _MAGNITUDE) > _INFINITY_BITS
+    return found
+
+
+def clean_floats(data: np.ndarray) -> np.ndarray:
+    """The same numbers with one zero and one NaN."""
+    if not _needs_cleaning(data.view(np.int64)):
+        return data
+    cleaned = data + 0.0
+    cleaned[np.isnan(cleaned)] = np.nan
+    return cleaned
+
+
+def read_values(array: pa.Array) -> Values:
+    """A column as NumPy arrays: int64, float64 or objects.
+
+    >>> read_values(pa.array([1, None, 3])).valid
+    array([ True, False,  True])
+    """
+    type_ = array.type
+    if pa.types.is_dictionary(type_):
+        array = array.dictionary_decode()
+        type_ = array.type
+    valid = None if array.null_count == 0 else np.asarray(array.is_valid())
+    if pa.types.is_floating(type_):
+        filled = array if valid is None else array.fill_null(0.0)
+        data = np.ascontiguousarray(filled.to_numpy(zero_copy_only=False), np.float64)
+        return Values(clean_floats(data), valid, type_)
+    if pa.types.is_integer(type_) and not pa.types.is_uint64(type_) or is_time_like(type_):
+        integers = array.cast(pa.int64()) if not pa.types.is_date32(type_) else array.cast(pa.int32()).cast(pa.int64())
+        filled = integers if valid is None else integers.fill_null(0)
+        return Values(np.ascontiguousarray(filled.to_numpy(zero_copy_only=False)), valid, type_)
+    if pa.types.is_boolean(type_):
+        filled = array if valid is None else array.fill_null(False)
+        return Values(filled.cast(pa.int8()).to_numpy(zero_copy_only=False).astype(np.int64), valid, type_)
+    if pa.types.is_uint64(type_):
+        array = array.cast(pa.decimal128(20, 0))
+    data = np.empty(len(array), object)
+    data[:] = array.to_pylist()
+    return Values(data, valid, array.type)
+
+
+def is_time_like(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(type_) or pa.types.is_date(type_) or pa.types.is_duration(type_) or pa.types.is_time(type_))
+
+
+def conform(array: pa.Array, wanted: pa.DataType, name: str) -> tuple[pa.Array, dict[int, str]]:
+    """``array`` in the type its column had before; what does not fit becomes null and is named.
+
+    >>> conform(pa.array(["1", "x"]), pa.int64(), "load")[1]
+    {1: "column 'load' is 'x', not int64"}
+    """
+    if array.type == wanted:
+        return array, {}
+    if pa.types.is_dictionary(array.type):
+        return conform(array.dictionary_decode(), wanted, name)
+    if pa.types.is_dictionary(wanted):
+        return conform(array, wanted.value_type, name)
+    try:
+        return array.cast(wanted), {}
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return _conform_each(array, wanted, name)
+
+
+def _conform_each(array: pa.Array, wanted: pa.DataType, name: str) -> tuple[pa.Array, dict[int, str]]:
+    values, bad = [], {}
+    for row, value in enumerate(array):
+        try:
+            values.append(value.cast(wanted).as_py())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            values.append(None)
+            bad[row] = f"column {name!r} is {value.as_py()!r}, not {wanted}"
+    return pa.array(values, wanted), bad
+
+
+def columns_of(batch: pa.RecordBatch) -> Mapping[str, pa.Array]:
+    return {name: batch.column(i) for i, name in enumerate(batch.schema.names)}
+
+
+def without(rows: Mapping[int, str], length: int) -> BoolArray | None:
+    """The mask of rows that are fine, or None if all are."""
+    if not rows:
+        return None
+    mask = np.ones(length, np.bool_)
+    mask[list(rows)] = False
+    return mask

@@ -1,0 +1,103 @@
+"""Integers into rows: count, exact sum, smallest and largest of each row in one pass over the events.
+
+As long as a block's values are small enough that their sum cannot overflow, one 64-bit addition per event is exact; the
+sum of the call has two words. Larger values, and rows too many for accumulators of their own, are added with a carry.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
+from headwater.engine.events import (
+    BLOCK,
+    BLOCK_BITS,
+    CELLS,
+    EVENTS_PER_ROW,
+    Scratch,
+    Target,
+    add_counts,
+    add_end,
+    add_ends,
+    keep,
+    row_span,
+    used_bits,
+)
+from headwater.engine.jit import njit
+from headwater.engine.limbs import U, add_integers, add_signed, add_squares_of_integers
+
+#: A block's sums fit into 64 bits if its values are smaller than this.
+SMALL = np.int64(1) << (63 - BLOCK_BITS)
+
+
+@njit
+def add_integer_events(
+    values: Int64Array, rows: Int32Array, valid: BoolArray, scratch: Scratch, target: Target
+) -> None:
+    """Add all events to their rows."""
+    for begin in range(0, len(rows), BLOCK):
+        end = min(begin + BLOCK, len(rows))
+        block_values, block_rows = values[begin:end], rows[begin:end]
+        if len(valid) or row_span(block_rows)[0] < 0:
+            kept = keep(block_values, block_rows, valid[begin:end], scratch.kept_bits, scratch.kept_rows)
+            block_values, block_rows = scratch.bits[:kept], scratch.rows[:kept]
+        if len(block_rows):
+            _add_block(block_values, block_rows, scratch.sums, target)
+            if len(target.squares):
+                add_squares_of_integers(block_values, block_rows, target.squares)
+
+
+@njit
+def _add_block(values: Int64Array, rows: Int32Array, sums: Int64Array, target: Target) -> None:
+    first, last = row_span(rows)
+    span = last - first + 1
+    few_rows = span == 1 or span * EVENTS_PER_ROW <= len(rows)
+    if len(target.limbs) == 0 or not few_rows or used_bits(values) >= SMALL:
+        add_counts(rows, target.counts)
+        if len(target.limbs):
+            add_integers(values, rows, target.limbs)
+        if len(target.ends):
+            add_ends(values, rows, target.ends)
+        return
+    sums[: CELLS * span] = 0
+    if span == 1:
+        _one_row(values, U(first), sums, target.ends)
+    elif len(target.ends):
+        _sums_and_ends(values, rows, U(first), sums, target.ends)
+    else:
+        _sums(values, rows, U(first), sums)
+    for j in range(span):
+        row, total = U(first + j), sums[CELLS * j]
+        target.counts[row] += sums[CELLS * j + 1]
+        add_signed(target.limbs, row, U(0), U(total), U(total >> 63))
+
+
+@njit
+def _sums_and_ends(values: Int64Array, rows: Int32Array, first: U, sums: Int64Array, ends: Int64Array) -> None:
+    for i in range(len(values)):
+        at = (U(rows[i]) - first) * U(CELLS)
+        sums[at] += values[i]
+        sums[at + U(1)] += 1
+        add_end(values[i], U(rows[i]), ends)
+
+
+@njit
+def _sums(values: Int64Array, rows: Int32Array, first: U, sums: Int64Array) -> None:
+    for i in range(len(values)):
+        at = (U(rows[i]) - first) * U(CELLS)
+        sums[at] += values[i]
+        sums[at + U(1)] += 1
+
+
+@njit
+def _one_row(values: Int64Array, row: U, sums: Int64Array, ends: Int64Array) -> None:
+    """All events of a block in one row: nothing is stored before the end, and the loop runs four values at a time."""
+    total, smallest, largest = np.int64(0), values[0], values[0]
+    for i in range(len(values)):
+        total += values[i]
+        smallest = min(smallest, values[i])
+        largest = max(largest, values[i])
+    sums[0], sums[1] = total, len(values)
+    if len(ends):
+        add_end(smallest, row, ends)
+        add_end(largest, row, ends)

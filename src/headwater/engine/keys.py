@@ -1,0 +1,326 @@
+"""Keys as small dense numbers, so that kernels index arrays by key instead of hashing.
+
+A key is a tuple of column values (strings, integers, nulls). Each distinct one gets the next number when it is first seen.
+Integers that lie close together go through a table, others through a hash kernel; strings are hashed once per distinct value of
+a batch. Several columns are numbered one by one and their pairs of numbers numbered again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.engine.arrays import Int32Array, Int64Array
+from headwater.engine.jit import njit
+
+TABLE_SPAN_MAX = 1 << 22
+
+
+@njit
+def _span(values):
+    low = values[0]
+    high = values[0]
+    for i in range(1, len(values)):
+        low = min(low, values[i])
+        high = max(high, values[i])
+    return low, high
+
+
+@njit
+def _encode_by_table(values, low, table, ids, found, next_id):
+    """Number values through a table indexed by value - low; new ones are appended to ``found``. -1: one is out of the table."""
+    count = 0
+    size = np.uint64(len(table))
+    for i in range(len(values)):
+        cell = np.uint64(values[i] - low)
+        if cell >= size:
+            return -1
+        number = table[cell]
+        if number < 0:
+            number = next_id + count
+            table[cell] = number
+            found[count] = values[i]
+            count += 1
+        ids[i] = number
+    return count
+
+
+@njit
+def _slot(value, mask):
+    # Fibonacci hashing: the multiplication spreads neighbours, the high bits are the good ones.
+    return ((np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)) & mask
+
+
+@njit
+def _encode_by_hash(values, slots_value, slots_id, ids, found, next_id, room):
+    """Number values through an open-addressing table; stops, and returns how far it came, when ``room`` new ones are in."""
+    mask = np.uint64(len(slots_id) - 1)
+    count = 0
+    for i in range(len(values)):
+        slot = _slot(values[i], mask)
+        while slots_id[slot] >= 0 and slots_value[slot] != values[i]:
+            slot = (slot + np.uint64(1)) & mask
+        if slots_id[slot] < 0:
+            if count == room:
+                return i, count
+            slots_id[slot] = next_id + count
+            slots_value[slot] = values[i]
+            found[count] = values[i]
+            count += 1
+        ids[i] = slots_id[slot]
+    return len(values), count
+
+
+@njit
+def _insert(values, first_id, slots_value, slots_id):
+    mask = np.uint64(len(slots_id) - 1)
+    for i in range(len(values)):
+        slot = _slot(values[i], mask)
+        while slots_id[slot] >= 0:
+            slot = (slot + np.uint64(1)) & mask
+        slots_id[slot] = first_id + i
+        slots_value[slot] = values[i]
+
+
+class IntegerNumbers:
+    """Distinct int64 values, numbered in the order in which they were first seen.
+
+    >>> numbers = IntegerNumbers()
+    >>> numbers.encode(np.array([7, 5, 7]))
+    array([0, 1, 0], dtype=int32)
+    >>> numbers.values
+    array([7, 5])
+    """
+
+    def __init__(self, values: Int64Array | None = None) -> None:
+        self._known = np.empty(16, np.int64)
+        self._count = 0
+        self._table = np.empty(0, np.int32)
+        self._table_low = 0
+        self._slots_id = np.empty(0, np.int32)
+        self._slots_value = np.empty(0, np.int64)
+        if values is not None and len(values):
+            self.encode(values)
+
+    @property
+    def values(self) -> Int64Array:
+        return self._known[: self._count]
+
+    def __len__(self) -> int:
+        return self._count
+
+    def encode(self, values: Int64Array) -> Int32Array:
+        ids = np.empty(len(values), np.int32)
+        if len(values) == 0:
+            return ids
+        if len(self._table) and self._encode_by_table(values, ids):
+            return ids
+        if len(self._slots_id) == 0 and self._fit_table(*map(int, _span(values))):
+            self._encode_by_table(values, ids)
+            return ids
+        done = 0
+        while done < len(values):
+            room = self._fit_slots()
+            found = np.empty(min(room, len(values) - done), np.int64)
+            step, count = _encode_by_hash(
+                values[done:], self._slots_value, self._slots_id, ids[done:], found, self._count, len(found)
+            )
+            self._append(found[:count])
+            done += step
+        return ids
+
+    def _encode_by_table(self, values: Int64Array, ids: Int32Array) -> bool:
+        """Number all values through the table; False, with nothing done that matters, if one lies outside of it."""
+        found = np.empty(min(len(values), len(self._table)), np.int64)
+        count = _encode_by_table(values, self._table_low, self._table, ids, found, self._count)
+        if count < 0:
+            self._table[self._table >= self._count] = -1
+            return False
+        self._append(found[:count])
+        return True
+
+    def _append(self, found: Int64Array) -> None:
+        if self._count + len(found) > len(self._known):
+            grown = np.empty(2 * (self._count + len(found)), np.int64)
+            grown[: self._count] = self.values
+            self._known = grown
+        self._known[self._count : self._count + len(found)] = found
+        self._count += len(found)
+
+    def _fit_table(self, low: int, high: int) -> bool:
+        """Make the table span all known values and [low, high]; False if that is too wide, for good."""
+        if self._count:
+            low, high = min(low, int(self.values.min())), max(high, int(self.values.max()))
+        if high - low >= TABLE_SPAN_MAX:
+            return False
+        self._table = np.full(high - low + 1, -1, np.int32)
+        self._table_low = low
+        self._table[self.values - low] = np.arange(self._count)
+        return True
+
+    def _fit_slots(self) -> int:
+        """Keep the hash table at most half full; returns how many new values fit."""
+        if 2 * self._count >= len(self._slots_id) // 2:
+            size = max(1 << 12, len(self._slots_id) * 4)
+            while size < 8 * self._count:
+                size *= 2
+            self._slots_id = np.full(size, -1, np.int32)
+            self._slots_value = np.zeros(size, np.int64)
+            _insert(self.values, 0, self._slots_value, self._slots_id)
+            self._table = np.empty(0, np.int32)
+        return len(self._slots_id) // 2 - self._count
+
+
+class ColumnNumbers:
+    """Distinct values of one key column (integers, strings, booleans), null among them."""
+
+    def __init__(self) -> None:
+        self.type: pa.DataType | None = None
+        self._integers = IntegerNumbers()
+        self._strings: dict[str | None, int] = {}
+        self._null_id: int | None = None  # integers only: the number that stands for null
+
+    def encode(self, array: pa.Array) -> Int32Array:
+        """Numbers of the values of ``array``; its type was checked before."""
+        if pa.types.is_dictionary(array.type):
+            if self.type is None:
+                self.type = array.type.value_type
+            return self._encode_dictionary(array)
+        if self.type is None:
+            self.type = array.type
+        if is_integer_key(array.type):
+            return self._encode_integers(array)
+        return self._encode_dictionary(pc.dictionary_encode(array))
+
+    def _encode_integers(self, array: pa.Array) -> Int32Array:
+        if pa.types.is_boolean(array.type):
+            array = array.cast(pa.int8())
+        if array.null_count == 0:
+            return self._shift(self._integers.encode(to_int64(array)))
+        valid = np.asarray(array.is_valid())
+        ids = np.empty(len(array), np.int32)
+        if self._null_id is None:
+            self._null_id = len(self)
+        ids[valid] = self._shift(self._integers.encode(to_int64(array.drop_null())))
+        ids[~valid] = self._null_id
+        return ids
+
+    def _shift(self, ids: Int32Array) -> Int32Array:
+        """Integers seen after the null have numbers one higher than their place among the integers."""
+        if self._null_id is None:
+            return ids
+        return np.where(ids >= self._null_id, ids + np.int32(1), ids)
+
+    def _encode_dictionary(self, array: pa.DictionaryArray) -> Int32Array:
+        entries = array.dictionary.to_pylist()
+        known = self._strings
+        mapping = np.array([known.setdefault(entry, len(known)) for entry in entries], np.int32)
+        if array.null_count == 0:
+            return mapping[np.asarray(array.indices)]
+        codes = np.asarray(array.indices.fill_null(len(entries)))
+        return np.append(mapping, np.int32(known.setdefault(None, len(known))))[codes]
+
+    def state(self) -> list[Any]:
+        return [self.type, self._integers.values, list(self._strings), self._null_id]
+
+    def restore(self, state: list[Any]) -> None:
+        self.type, integers, strings, self._null_id = state
+        self._integers = IntegerNumbers(integers)
+        self._strings = {value: number for number, value in enumerate(strings)}
+
+    def __len__(self) -> int:
+        return len(self._strings) or len(self._integers) + (self._null_id is not None)
+
+    def values(self) -> pa.Array:
+        """The value of each number, in the column's own type."""
+        if self.type is None or not is_integer_key(self.type):
+            return pa.array(list(self._strings), pa.string() if self.type is None else self.type)
+        values = self._integers.values
+        if self._null_id is None:
+            return pa.array(values).cast(self.type)
+        mask = np.zeros(len(values) + 1, bool)
+        mask[self._null_id] = True
+        return pa.array(np.insert(values, self._null_id, 0), mask=mask).cast(self.type)
+
+
+class KeyTable:
+    """Tuples of key columns as dense numbers.
+
+    >>> table = KeyTable(["room"])
+    >>> table.encode([pa.array(["a", "b", "a"])], 3)
+    array([0, 1, 0], dtype=int32)
+    >>> table.columns()[0].to_pylist(), table.ranks()
+    (['a', 'b'], array([0, 1]))
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self._parts = [ColumnNumbers() for _ in names]
+        self._pairs = [IntegerNumbers() for _ in names[1:]]
+        self._ranks = np.empty(0, np.int64)
+
+    def encode(self, arrays: Sequence[pa.Array], length: int) -> Int32Array:
+        if not arrays:
+            return np.zeros(length, np.int32)
+        ids = self._parts[0].encode(arrays[0])
+        for part, pair, array in zip(self._parts[1:], self._pairs, arrays[1:], strict=True):
+            ids = pair.encode((ids.astype(np.int64) << 32) | part.encode(array))
+        return ids
+
+    def state(self) -> list[Any]:
+        return [[part.state() for part in self._parts], [pair.values for pair in self._pairs]]
+
+    def restore(self, state: list[Any]) -> None:
+        for part, kept in zip(self._parts, state[0], strict=True):
+            part.restore(kept)
+        self._pairs = [IntegerNumbers(values) for values in state[1]]
+
+    def __len__(self) -> int:
+        if not self.names:
+            return 1
+        return len(self._pairs[-1]) if self._pairs else len(self._parts[0])
+
+    def columns(self) -> list[pa.Array]:
+        """One array per key column: the values of every number, in the order of the numbers."""
+        if not self.names:
+            return []
+        ids = np.arange(len(self), dtype=np.int64)
+        reversed_columns = []
+        for part, pair in zip(reversed(self._parts[1:]), reversed(self._pairs), strict=True):
+            joined = pair.values[ids]
+            reversed_columns.append(part.values().take(pa.array(joined & 0xFFFFFFFF)))
+            ids = joined >> 32
+        reversed_columns.append(self._parts[0].values().take(pa.array(ids)))
+        return list(reversed(reversed_columns))
+
+    def ranks(self) -> Int64Array:
+        """The place of each number when keys are sorted: nulls first, strings by their UTF-8 bytes."""
+        if len(self._ranks) != len(self):
+            self._ranks = np.empty(len(self), np.int64)
+            order = _sorted_indices(self.columns(), len(self))
+            self._ranks[order] = np.arange(len(self))
+        return self._ranks
+
+
+def _sorted_indices(columns: list[pa.Array], length: int) -> Int64Array:
+    if not columns:
+        return np.arange(length, dtype=np.int64)
+    names = [f"key{i}" for i in range(len(columns))]
+    table = pa.Table.from_arrays(columns, names=names)
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending", "at_start") for name in names])
+    return np.asarray(order).astype(np.int64)
+
+
+def is_integer_key(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type_) or pa.types.is_boolean(type_))
+
+
+def to_int64(array: pa.Array) -> Int64Array:
+    """An integer array without nulls as int64, without a copy where it is int64 already."""
+    if not pa.types.is_int64(array.type):
+        array = array.cast(pa.int64())
+    return np.ascontiguousarray(array.to_numpy(zero_copy_only=False))

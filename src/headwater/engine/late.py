@@ -1,0 +1,128 @@
+"""Stragglers: events that come after their source had passed them.
+
+Such an event is late for short windows and still on time for longer ones, so it cannot go into a slice. Stragglers are few and
+are kept as themselves, each with the watermark W of its source just before it. Each window takes those that are its members
+by the rule of SEMANTICS: membership depends on the event, its W and the query alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
+from headwater.engine.chunk import Chunk, concat_chunks
+from headwater.engine.edges import BEGIN, EARLIEST, OFFSET, SIZE, SLIDE, STOP
+from headwater.engine.jit import njit
+
+MEMBER, LATE, DROPPED, OUTSIDE = range(4)
+
+
+class Stragglers:
+    """The stragglers of a group that some window can still take, and those that came since the last emission."""
+
+    def __init__(self) -> None:
+        self._chunks: list[Chunk] = []
+        self.keys: Int32Array = np.empty(0, np.int32)
+        self.watermarks: Int64Array = np.empty(0, np.int64)
+        self.new: BoolArray = np.empty(0, np.bool_)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def add(self, chunk: Chunk, keys: Int32Array, watermarks: Int64Array) -> None:
+        self._chunks.append(chunk)
+        self.keys = np.concatenate((self.keys, keys))
+        self.watermarks = np.concatenate((self.watermarks, watermarks))
+        self.new = np.concatenate((self.new, np.ones(len(keys), np.bool_)))
+
+    @property
+    def chunk(self) -> Chunk:
+        self._chunks = [concat_chunks(self._chunks)]
+        return self._chunks[0]
+
+    def chunks(self) -> list[Chunk]:
+        return self._chunks
+
+    def seen(self) -> None:
+        """All were considered by an emission."""
+        self.new = np.zeros(len(self), np.bool_)
+
+    def keep(self, mask: BoolArray) -> None:
+        if mask.all():
+            return
+        kept = self.chunk.take(np.flatnonzero(mask))
+        self._chunks = [kept] if len(kept) else []
+        self.keys, self.watermarks, self.new = self.keys[mask], self.watermarks[mask], self.new[mask]
+
+    def state(self) -> list[Any]:
+        return [self._chunks, self.keys, self.watermarks, self.new]
+
+    def restore(self, state: list[Any]) -> None:
+        self._chunks, self.keys, self.watermarks, self.new = state
+
+
+@njit
+def _stand(spec, lateness, time, watermark):
+    """What an event is to a query, by its best case: the window that has it and ends last."""
+    size, slide = spec[SIZE], spec[SLIDE]
+    latest = min(time, spec[STOP] - 1)
+    start = spec[OFFSET] + ((latest - spec[OFFSET]) // slide) * slide
+    if start < spec[BEGIN] or start + size <= time:
+        return OUTSIDE
+    if start + size > watermark:
+        return MEMBER
+    return LATE if start + size > max(watermark, EARLIEST) - lateness else DROPPED
+
+
+@njit
+def stand_fixed(spec, lateness, times, watermarks):
+    """MEMBER, LATE, DROPPED or OUTSIDE for each event."""
+    out = np.empty(len(times), np.int64)
+    for i in range(len(times)):
+        out[i] = _stand(spec, lateness, times[i], watermarks[i])
+    return out
+
+
+@njit
+def _classify_fixed(specs, lateness, times, watermarks, counts, dropped):
+    dropped_count = 0
+    for q in range(len(specs)):
+        for i in range(len(times)):
+            what = _stand(specs[q], lateness[q], times[i], watermarks[i])
+            counts[q, what] += 1
+            if what == DROPPED:
+                dropped[dropped_count, 0] = q
+                dropped[dropped_count, 1] = i
+                dropped_count += 1
+    return dropped_count
+
+
+def classify_fixed(
+    specs: Int64Array, lateness: Int64Array, times: Int64Array, watermarks: Int64Array
+) -> tuple[Int64Array, Int64Array]:
+    """Per query the number of (member, late, dropped, outside) stragglers, and pairs (query, straggler) of the dropped."""
+    counts = np.zeros((len(specs), 4), np.int64)
+    dropped = np.empty((len(specs) * len(times), 2), np.int64)
+    count = _classify_fixed(specs, lateness, times, watermarks, counts, dropped)
+    return counts, dropped[:count]
+
+
+@njit
+def _outside(specs, times, weights, out):
+    for q in range(len(specs)):
+        spec = specs[q]
+        size, slide = spec[SIZE], spec[SLIDE]
+        for i in range(len(times)):
+            latest = min(times[i], spec[STOP] - 1)
+            start = spec[OFFSET] + ((latest - spec[OFFSET]) // slide) * slide
+            if start < spec[BEGIN] or start + size <= times[i]:
+                out[q] += weights[i]
+
+
+def count_outside(specs: Int64Array, times: Int64Array, weights: Int64Array) -> Int64Array:
+    """Per query how many events, ``weights[i]`` of them at a time like ``times[i]``, lie in none of its windows."""
+    out = np.zeros(len(specs), np.int64)
+    _outside(specs, times, weights, out)
+    return out

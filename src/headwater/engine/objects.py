@@ -1,0 +1,127 @@
+"""Partials of values that are Python objects: exact sums of decimals, the smallest and largest of decimals and texts.
+
+Decimals are added up as whole numbers of their last digit, which Python adds without limit. One step per event in Python is
+slow next to the numeric kernels and fast enough for what such columns hold.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from headwater.engine.arrays import Int32Array, Int64Array
+from headwater.engine.chunk import Values
+from headwater.engine.folds import fold_ranges
+from headwater.engine.packing import Reader, Writer
+from headwater.errors import FormatError
+
+VERSION = 1
+#: Wide enough for every decimal Arrow knows; Python's default of 28 digits would round.
+EXACT = decimal.Context(prec=400)
+
+#: How two partials of each kind become one.
+COMBINE: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "sum": lambda a, b: a + b,
+    "sumsq": lambda a, b: a + b,
+    "min": min,
+    "max": max,
+}
+KINDS = tuple(COMBINE)
+
+
+class ObjectColumn:
+    """One partial per row; None where there was no value.
+
+    >>> import numpy as np
+    >>> prices = ObjectColumn("sum", [150, None, 25])
+    >>> prices.combine_ranges(np.array([0, 1]), np.array([3, 2])).partials
+    [175, None]
+    """
+
+    __slots__ = ("kind", "partials")
+
+    def __init__(self, kind: str, partials: list[Any]) -> None:
+        self.kind = kind
+        self.partials = partials
+
+    @classmethod
+    def lift(cls, kind: str, values: Values, rows: Int32Array, row_count: int) -> ObjectColumn:
+        """Sums hold whole numbers of the decimals' last digit (of its square, for squares); min and max the values themselves."""
+        partials: list[Any] = [None] * row_count
+        scale = getattr(values.type, "scale", 0)
+        valid = None if values.valid is None else values.valid.tolist()
+        combine = COMBINE[kind]
+        for i, (row, value) in enumerate(zip(rows.tolist(), values.data.tolist())):
+            if row < 0 or value is None or (valid is not None and not valid[i]):
+                continue
+            if kind in ("sum", "sumsq"):
+                value = unscaled(value, scale)
+                value = value * value if kind == "sumsq" else value
+            partials[row] = value if partials[row] is None else combine(partials[row], value)
+        return cls(kind, partials)
+
+    def __len__(self) -> int:
+        return len(self.partials)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, roughly: a pointer and a small object per row."""
+        return 64 * len(self.partials)
+
+    def take(self, indices: Int64Array) -> ObjectColumn:
+        """These rows."""
+        return ObjectColumn(self.kind, [self.partials[i] for i in indices.tolist()])
+
+    @classmethod
+    def concat(cls, columns: Sequence[ObjectColumn]) -> ObjectColumn:
+        """The rows of all columns, one after the other."""
+        return cls(columns[0].kind, [partial for column in columns for partial in column.partials])
+
+    def combine_ranges(self, lo: Int64Array, hi: Int64Array) -> ObjectColumn:
+        """Row i = the combination of rows ``lo[i]`` to ``hi[i]``."""
+        return ObjectColumn(self.kind, fold_ranges(self.partials, lo, hi, self._combined, lambda: None))
+
+    def _combined(self, a: Any, b: Any) -> Any:
+        if a is None or b is None:
+            return b if a is None else a
+        return COMBINE[self.kind](a, b)
+
+    def to_bytes(self) -> bytes:
+        """The kind and one value per row."""
+        writer = Writer()
+        writer.number(VERSION)
+        writer.number(KINDS.index(self.kind))
+        writer.objects(self.partials)
+        return writer.finish()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ObjectColumn:
+        """The column of which these are the bytes."""
+        reader = Reader(data)
+        if reader.number() != VERSION:
+            raise FormatError("partials of a version this release does not know")
+        kind = reader.number()
+        partials = reader.objects()
+        reader.finish()
+        if kind >= len(KINDS):
+            raise FormatError(f"partials have no kind {kind}")
+        return cls(KINDS[kind], partials)
+
+
+def unscaled(value: decimal.Decimal, scale: int) -> int:
+    """A decimal as a whole number of its last digit.
+
+    >>> unscaled(decimal.Decimal("1.50"), 2)
+    150
+    """
+    return int(EXACT.scaleb(value, scale))
+
+
+def scaled(number: int, scale: int) -> decimal.Decimal:
+    """The decimal of which this is the `unscaled` number.
+
+    >>> scaled(-150, 2)
+    Decimal('-1.50')
+    """
+    return EXACT.scaleb(EXACT.create_decimal(number), -scale)

@@ -1,0 +1,208 @@
+"""The shared operators: how events become partials, and how partials of any kind travel.
+
+A `PartialColumn` holds the partials of one operator for many rows; a row is one slice and key. Whatever the operator, columns
+are taken apart, joined and combined by the same few methods, so nothing else in the engine knows one kind from another.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol, Self
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.arrays import Int32Array, Int64Array
+from headwater.engine.chunk import Chunk, Values
+from headwater.engine.exact_sum import SumColumn
+from headwater.engine.extremes import MinMaxColumn
+from headwater.engine.numeric import CountColumn, lift_numeric
+from headwater.engine.objects import ObjectColumn
+from headwater.engine.op import Op
+from headwater.engine.ordered import OrderedColumn
+from headwater.engine.packing import Reader, Writer
+from headwater.engine.products import ProductColumn
+from headwater.engine.runs import RunColumn
+from headwater.engine.sketches import DDSketchColumn, HyperLogLogColumn
+from headwater.engine.user import UserColumn
+from headwater.errors import FormatError, QueryError
+from headwater.own import Operator, load_path, path_of
+
+__all__ = ["Op", "PartialColumn", "lift", "partials_from_bytes", "partials_to_bytes"]
+
+VERSION = 1
+#: Kinds that numeric kernels compute, several of one column in a single pass.
+NUMERIC_KINDS = frozenset({"count", "valid", "sum", "sumsq", "min", "max", "product"})
+
+
+class PartialColumn(Protocol):
+    """The partials of one operator, one per row. Columns are values: every method makes a new one."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        ...
+
+    def take(self, indices: Int64Array) -> Self:
+        """The rows at ``indices``."""
+        ...
+
+    @classmethod
+    def concat(cls, columns: Sequence[Self]) -> Self:
+        """The rows of all columns, one after the other; at least one column, all of the same operator."""
+        ...
+
+    def combine_ranges(self, lo: Int64Array, hi: Int64Array) -> Self:
+        """Row i = the combination of rows ``lo[i]:hi[i]`` in their order; the operator's identity where that is empty."""
+        ...
+
+    def to_bytes(self) -> bytes:
+        """The versioned byte form; equal partials have equal bytes."""
+        ...
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The column whose `to_bytes` this is; anything else is a `FormatError`."""
+        ...
+
+
+#: The number under which each class travels; numbers are never used again for another class.
+CLASSES: Final[dict[int, Any]] = {
+    1: CountColumn,
+    2: SumColumn,
+    3: MinMaxColumn,
+    4: ProductColumn,
+    5: ObjectColumn,
+    6: RunColumn,
+    7: OrderedColumn,
+    8: HyperLogLogColumn,
+    9: DDSketchColumn,
+    10: UserColumn,
+}
+NUMBERS: Final = {column_class: number for number, column_class in CLASSES.items()}
+
+
+def lift(ops: Iterable[Op], chunk: Chunk, rows: Int32Array, row_count: int) -> dict[Op, PartialColumn]:
+    """The partials of every operator: event i adds to row ``rows[i]``, or to none if that is -1.
+
+    >>> values = Values(np.array([2.0, 8.0, 4.0]), None, pa.float64())
+    >>> places = np.arange(3)
+    >>> chunk = Chunk(places, places, np.zeros(3, np.int32), ["s"], {"x": values})
+    >>> lifted = lift([Op("max", "x"), Op("run", "x")], chunk, np.array([0, 1, 0], np.int32), 2)
+    >>> lifted[Op("max", "x")].values()[0], lifted[Op("run", "x")].counts()
+    (array([4., 8.]), array([2, 1]))
+    """
+    ops = tuple(ops)
+    lifted: dict[Op, Any] = {}
+    by_column: dict[str | None, list[Op]] = {}
+    for op in ops:
+        if op.kind in NUMERIC_KINDS:
+            by_column.setdefault(op.column, []).append(op)
+        else:
+            lifted[op] = _LIFTS[op.kind](op, chunk, rows, row_count)
+    # Counting events rides along with the first column that is read anyway.
+    counts = by_column.pop(None, [])
+    for column, column_ops in by_column.items():
+        values = chunk.columns[column]  # type: ignore[index]
+        if values.data.dtype == object:
+            lifted.update(_lift_objects(column_ops, values, rows, row_count))
+        else:
+            lifted.update(lift_numeric([*counts, *column_ops], values, rows, row_count))
+            counts = []
+    if counts:
+        lifted.update(lift_numeric(counts, None, rows, row_count))
+    return {op: lifted[op] for op in ops}
+
+
+def _lift_objects(ops: Sequence[Op], values: Values, rows: Int32Array, row_count: int) -> dict[Op, Any]:
+    """Decimals, texts, bytes. Products of decimals are products of doubles, as in Spark."""
+    lifted: dict[Op, Any] = {}
+    for op in ops:
+        if op.kind == "valid":
+            lifted.update(lift_numeric([op], values, rows, row_count))
+        elif op.kind == "product":
+            known = values.data if values.valid is None else np.where(values.valid, values.data, 1)
+            floats = Values(known.astype(np.float64), values.valid, pa.float64())
+            lifted.update(lift_numeric([op], floats, rows, row_count))
+        else:
+            lifted[op] = ObjectColumn.lift(op.kind, values, rows, row_count)
+    return lifted
+
+
+_LIFTS: Final[dict[str, Callable[[Any, Chunk, Int32Array, int], Any]]] = {
+    "run": lambda op, chunk, *rows: RunColumn.lift(chunk.columns[op.column], *rows),
+    "ordered": lambda op, chunk, *rows: OrderedColumn.lift("all", op.column, chunk, *rows),
+    "first": lambda op, chunk, *rows: OrderedColumn.lift("first", op.column, chunk, *rows),
+    "last": lambda op, chunk, *rows: OrderedColumn.lift("last", op.column, chunk, *rows),
+    "hll": lambda op, chunk, *rows: HyperLogLogColumn.lift(op.parameter, chunk.columns[op.column], *rows),
+    "ddsketch": lambda op, chunk, *rows: DDSketchColumn.lift(op.parameter, chunk.columns[op.column], *rows),
+    "user": lambda op, chunk, *rows: UserColumn.lift(op.parameter, op.column, chunk, *rows),
+}
+
+
+def partials_to_bytes(partials: Mapping[Op, PartialColumn]) -> bytes:
+    """All columns of a set of rows in one versioned byte form; the order of the mapping does not matter.
+
+    >>> partials = {Op("count"): CountColumn(np.array([1, 2]))}
+    >>> partials_from_bytes(partials_to_bytes(partials))[Op("count")].counts
+    array([1, 2])
+    """
+    writer = Writer()
+    writer.number(VERSION)
+    writer.number(len(partials))
+    named = {_name(op): column for op, column in partials.items()}
+    if len(named) < len(partials):
+        raise FormatError("two different operators have the same name and no import path to tell them apart")
+    for name, column in sorted(named.items()):
+        writer.blob(name.encode())
+        writer.number(NUMBERS[type(column)])
+        writer.blob(column.to_bytes())
+    return writer.finish()
+
+
+def partials_from_bytes(data: bytes, known: Iterable[Op] = ()) -> dict[Op, Any]:
+    """The columns of which these are the bytes.
+
+    Users' operators are looked for among the ``known`` ones first, then by import path.
+    """
+    reader = Reader(data)
+    if (version := reader.number()) != VERSION:
+        raise FormatError(f"partials of version {version}; this release reads version {VERSION}")
+    named = {_name(op): op for op in known if op.kind == "user"}
+    partials: dict[Op, Any] = {}
+    for _ in range(reader.number()):
+        name = reader.blob().decode()
+        op = named.get(name) or _op_of(name)
+        number, column = reader.number(), reader.blob()
+        if number not in CLASSES:
+            raise FormatError(f"partials of class {number}, which this release does not know")
+        column_class = CLASSES[number]
+        if column_class is UserColumn:
+            partials[op] = UserColumn.from_bytes(column, op.parameter)  # type: ignore[arg-type]
+        else:
+            partials[op] = column_class.from_bytes(column)
+    reader.finish()
+    return partials
+
+
+def _name(op: Op) -> str:
+    """An operator as text; a user's own by its name and import path."""
+    parameter: object = op.parameter
+    if isinstance(parameter, Operator):
+        parameter = {"operator": parameter.name, "path": path_of(parameter)}
+    return json.dumps([op.kind, op.column, parameter])
+
+
+def _op_of(name: str) -> Op:
+    try:
+        kind, column, parameter = json.loads(name)
+        if isinstance(parameter, dict):
+            if parameter["path"] is None:
+                raise FormatError(f"the user's operator {parameter['operator']!r} has no import path; give it as known")
+            parameter = load_path(parameter["path"])
+        return Op(kind, column, parameter)
+    except (ValueError, KeyError, TypeError, QueryError) as error:
+        raise error if isinstance(error, FormatError) else FormatError(f"no operator: {name!r} ({error})") from error

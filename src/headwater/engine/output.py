@@ -1,0 +1,248 @@
+"""From closed windows to result columns: combine, lower, and lay out as one Arrow table.
+
+Queries that ask for the same aggregate under the same name are lowered together, so the cost follows the rows, not the queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.aggregations import Aggregation
+from headwater.engine.aggregates import lower, operators_of, result_type
+from headwater.engine.arrays import Int32Array, Int64Array
+from headwater.engine.assembler import Closed
+from headwater.engine.keys import KeyTable
+from headwater.engine.numeric import CountColumn
+from headwater.engine.op import Op
+from headwater.engine.operators import PartialColumn
+from headwater.engine.registered import Registered
+from headwater.engine.session_windows import COUNT
+from headwater.errors import QueryError
+from headwater.windows import CountWindow
+
+REPLACES = pa.list_(pa.struct([("window_start", pa.int64()), ("window_end", pa.int64()), ("revision", pa.int64())]))
+NODE_KEY = "\0node"  # the key column that stands for a source's home; no user's column has this name
+
+
+@dataclass(slots=True)
+class Layout:
+    """The columns of a result table: keys and aggregates are the union over all queries."""
+
+    keys: dict[str, pa.DataType]
+    aggregates: dict[str, pa.DataType]
+    has_times: bool
+    has_node: bool
+
+    @classmethod
+    def of(cls, entries: Sequence[Registered], types: Mapping[str, pa.DataType]) -> Layout:
+        layout = cls({}, {}, False, False)
+        known: dict[tuple[str, Aggregation], bool] = {}
+        for entry in entries:
+            query = entry.query
+            for name in query.keys:
+                layout.keys.setdefault(name, _key_type(types.get(name, pa.null())))
+            for pair in query.aggregates:
+                if pair not in known:
+                    known[pair] = True
+                    layout._add(query.name, pair[0], _result_type(pair[1], types))
+            layout.has_times |= isinstance(query.window, CountWindow)
+            layout.has_node |= query.scope == "node"
+        return layout
+
+    def _add(self, query: str, alias: str, type_: pa.DataType) -> None:
+        have = self.aggregates.setdefault(alias, type_)
+        if have != type_ or alias in self.keys:
+            other = self.keys.get(alias, have)
+            raise QueryError(
+                f"query {query!r}: aggregate {alias!r} gives {type_}, but the column {alias!r} of another query is {other}; "
+                "give one of them another name"
+            )
+
+
+def _key_type(type_: pa.DataType) -> pa.DataType:
+    return type_.value_type if pa.types.is_dictionary(type_) else type_
+
+
+def _result_type(aggregation: Aggregation, types: Mapping[str, pa.DataType]) -> pa.DataType:
+    return result_type(aggregation, _column_type(aggregation, types))
+
+
+def _column_type(aggregation: Aggregation, types: Mapping[str, pa.DataType]) -> pa.DataType | None:
+    if aggregation.column is None:
+        return None
+    return _key_type(types.get(aggregation.column, pa.float64()))
+
+
+@dataclass(slots=True)
+class AliasPlan:
+    """Which aggregation each query of a group gives under one name: ``of_query[number]`` indexes ``choices``, -1 for none."""
+
+    choices: list[Aggregation] = field(default_factory=list)
+    of_query: Int32Array = field(default_factory=lambda: np.empty(0, np.int32))
+
+
+def alias_plans(entries: Sequence[Registered]) -> dict[str, AliasPlan]:
+    """The plan of every result name of a group's queries."""
+    size = 1 + max((entry.number for entry in entries), default=-1)
+    plans: dict[str, AliasPlan] = {}
+    index: dict[tuple[str, Aggregation], int] = {}
+    for entry in entries:
+        for pair in entry.query.aggregates:
+            alias, aggregation = pair
+            plan = plans.get(alias)
+            if plan is None:
+                plan = plans[alias] = AliasPlan(of_query=np.full(size, -1, np.int32))
+            choice = index.get(pair)
+            if choice is None:
+                choice = index[pair] = len(plan.choices)
+                plan.choices.append(aggregation)
+            plan.of_query[entry.number] = choice
+    return plans
+
+
+class _Combined:
+    """The partials of a piece's windows, combined once per operator and choice of rows."""
+
+    def __init__(self, piece: Closed) -> None:
+        self._piece = piece
+        self._whole: dict[Op, PartialColumn] = {}
+
+    def of(self, ops: Sequence[Op], rows: Int64Array | None) -> dict[Op, PartialColumn]:
+        piece = self._piece
+        if rows is not None:
+            lo, hi = piece.lo[rows], piece.hi[rows]
+            return {op: piece.partials[op].combine_ranges(lo, hi) for op in ops}
+        for op in ops:
+            if op not in self._whole:
+                self._whole[op] = piece.partials[op].combine_ranges(piece.lo, piece.hi)
+        return {op: self._whole[op] for op in ops}
+
+
+def piece_columns(
+    piece: Closed,
+    plans: Mapping[str, AliasPlan],
+    keys: KeyTable,
+    layout: Layout,
+    types: Mapping[str, pa.DataType],
+) -> dict[str, pa.Array]:
+    """The columns of one piece, in the layout's names; ``query`` holds numbers of registration still."""
+    size = len(piece)
+    combined = _Combined(piece)
+    counts = combined.of([COUNT], None)[COUNT]
+    assert isinstance(counts, CountColumn)
+    columns: dict[str, pa.Array] = {
+        "query": pa.array(piece.query),
+        "window_start": pa.array(piece.start),
+        "window_end": pa.array(piece.end),
+    }
+    key_ids = pa.array(piece.key)
+    for name, values in zip(keys.names, keys.columns(), strict=True):
+        columns["node" if name == NODE_KEY else name] = values.take(key_ids)
+    for alias in layout.aggregates:
+        if alias in plans:
+            columns[alias] = _alias_column(piece, plans[alias], combined, layout.aggregates[alias], types)
+    columns["event_count"] = pa.array(counts.counts)
+    columns["revision"] = pa.array(np.zeros(size, np.int64) if piece.revision is None else piece.revision)
+    columns["replaces"] = _replaces(piece, size)
+    if piece.first_time is not None:
+        columns["first_time"], columns["last_time"] = pa.array(piece.first_time), pa.array(piece.last_time)
+    return columns
+
+
+def _alias_column(
+    piece: Closed, plan: AliasPlan, combined: _Combined, type_: pa.DataType, types: Mapping[str, pa.DataType]
+) -> pa.Array:
+    size = len(piece)
+    chosen = plan.of_query[piece.query]
+    if piece.gone is not None:
+        chosen[piece.gone :] = -1
+    present = np.unique(chosen)
+    if len(present) == 1 and present[0] >= 0:
+        return _lowered(plan.choices[present[0]], combined, None, types)
+    parts, places = [], []
+    order = np.argsort(chosen, kind="stable")
+    bounds = np.searchsorted(chosen[order], np.append(present, len(plan.choices)))
+    for i, choice in enumerate(present.tolist()):
+        if choice >= 0:
+            rows = order[bounds[i] : bounds[i + 1]]
+            parts.append(_lowered(plan.choices[choice], combined, rows, types))
+            places.append(rows)
+    return _scattered(parts, places, size, type_)
+
+
+def _lowered(
+    aggregation: Aggregation, combined: _Combined, rows: Int64Array | None, types: Mapping[str, pa.DataType]
+) -> pa.Array:
+    column_type = _column_type(aggregation, types)
+    ops = operators_of(aggregation, column_type)
+    return lower(aggregation, combined.of(ops, rows), column_type)
+
+
+def _scattered(parts: list[pa.Array], places: list[Int64Array], size: int, type_: pa.DataType) -> pa.Array:
+    """An array of ``size`` with each part at its places and null elsewhere."""
+    if not parts:
+        return pa.nulls(size, type_)
+    if type_ in (pa.float64(), pa.int64()) and all(part.null_count == 0 for part in parts):
+        out, missing = np.zeros(size, type_.to_pandas_dtype()), np.ones(size, np.bool_)
+        for part, place in zip(parts, places, strict=True):
+            out[place] = part.to_numpy(zero_copy_only=False)
+            missing[place] = False
+        return pa.array(out, mask=missing)
+    index, at = np.full(size, -1, np.int64), 0
+    for place in places:
+        index[place] = np.arange(at, at + len(place))
+        at += len(place)
+    return pa.concat_arrays(parts).take(pa.array(index, mask=index < 0))
+
+
+def _replaces(piece: Closed, size: int) -> pa.Array:
+    if not piece.replaces:
+        return pa.nulls(size, REPLACES)
+    lists: list[list[dict[str, int]] | None] = [None] * size
+    for row, windows in piece.replaces.items():
+        lists[row] = [{"window_start": s, "window_end": e, "revision": r} for s, e, r in sorted(windows)]
+    return pa.array(lists, REPLACES)
+
+
+def layout_table(
+    pieces: Sequence[tuple[Mapping[str, pa.Array], Int64Array]], layout: Layout, names: pa.Array
+) -> pa.Table:
+    """All pieces as one table, sorted by (window end, window start, registration, key). With each piece its keys' ranks."""
+    schema = _schema(layout)
+    tables = []
+    for columns, _ in pieces:
+        size = len(columns["query"])
+        arrays = [
+            columns[name].cast(field_.type) if name in columns else pa.nulls(size, field_.type)
+            for name, field_ in zip(schema.names, schema, strict=True)
+        ]
+        tables.append(pa.Table.from_arrays(arrays, schema=schema))
+    table = pa.concat_tables(tables)
+    if len(pieces) > 1:
+        ranks = np.concatenate([ranks for _, ranks in pieces])
+        sort_by = [ranks] + [table.column(name).to_numpy() for name in ("query", "window_start", "window_end")]
+        table = table.take(pa.array(np.lexsort(sort_by))).combine_chunks()
+    codes = table.column("query").combine_chunks()
+    codes = codes.chunk(0) if isinstance(codes, pa.ChunkedArray) else codes
+    return table.set_column(0, "query", pa.DictionaryArray.from_arrays(codes, names))
+
+
+def _schema(layout: Layout) -> pa.Schema:
+    fields = [("query", pa.int32()), ("window_start", pa.int64()), ("window_end", pa.int64())]
+    fields += list(layout.keys.items()) + list(layout.aggregates.items())
+    fields += [("event_count", pa.int64()), ("revision", pa.int64()), ("replaces", REPLACES)]
+    if layout.has_node:
+        fields.append(("node", pa.string()))
+    if layout.has_times:
+        fields += [("first_time", pa.int64()), ("last_time", pa.int64())]
+    return pa.schema(fields)
+
+
+def empty_table(layout: Layout, names: pa.Array) -> pa.Table:
+    """A result without rows."""
+    table = _schema(layout).empty_table()
+    return table.set_column(0, "query", pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), names))

@@ -1,0 +1,347 @@
+"""The byte form of arrays: integers in as few bytes as they need, the same bytes for the same values.
+
+A partial travels, so its size counts; and two equal partials must have equal bytes, so every choice made here depends on
+the values alone. `Writer` and `Reader` are a pair: what one writes, the other reads in the same order.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from headwater.engine.arrays import Float64Array, Int64Array
+from headwater.engine.jit import njit
+from headwater.errors import FormatError
+
+#: The three ways to write integers; of equal size, the first one is taken.
+PLAIN, STEPS, VARINT = 0, 1, 2
+INT64_MAX = np.int64(2**63 - 1)
+UInt8Array = np.ndarray[Any, np.dtype[np.uint8]]
+UInt64Array = np.ndarray[Any, np.dtype[np.uint64]]
+
+
+def order_bits(values: Float64Array) -> Int64Array:
+    """Floats as integers of the same order (NaN last): neighbours in value become neighbours in number.
+
+    >>> [int(bits) for bits in np.diff(order_bits(np.array([-np.inf, -1.0, 0.0, 1.0, np.inf, np.nan]))) > 0]
+    [1, 1, 1, 1, 1]
+    """
+    bits = values.view(np.int64)
+    return bits ^ ((bits >> 63) & INT64_MAX)
+
+
+def float_of_bits(bits: Int64Array) -> Float64Array:
+    """The floats whose `order_bits` these are.
+
+    >>> float_of_bits(order_bits(np.array([-1.5, 2.0])))
+    array([-1.5,  2. ])
+    """
+    return (bits ^ ((bits >> 63) & INT64_MAX)).view(np.float64)
+
+
+class Writer:
+    """Collects the parts of a byte form.
+
+    >>> writer = Writer()
+    >>> writer.number(300)
+    >>> writer.ints(np.arange(1000))
+    >>> len(writer.finish())
+    7
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def finish(self) -> bytes:
+        """Everything written so far."""
+        return b"".join(self._parts)
+
+    def number(self, value: int) -> None:
+        """A number >= 0 of any size, seven bits to a byte."""
+        encoded = bytearray()
+        while value >= 0x80:
+            encoded.append(value & 0x7F | 0x80)
+            value >>= 7
+        encoded.append(value)
+        self._parts.append(bytes(encoded))
+
+    def signed(self, value: int) -> None:
+        """A number of any sign and size."""
+        self.number(value << 1 if value >= 0 else (-value << 1) - 1)
+
+    def blob(self, data: bytes) -> None:
+        """Bytes with their length in front."""
+        self.number(len(data))
+        self._parts.append(data)
+
+    def ints(self, values: Int64Array) -> None:
+        """An int64 array: as distances from the smallest, as steps, or as steps of varying length, whichever is smallest."""
+        words = np.ascontiguousarray(values).view(np.uint64)
+        self.number(len(words))
+        if len(words) == 0:
+            return
+        # The first step leads from zero: then steps say everything. Differences wrap around, and so back again.
+        steps = np.diff(words, prepend=np.zeros(1, np.uint64))
+        plain_width, step_width = _width(words), _width(steps[1:])
+        sizes = (plain_width * len(words), step_width * (len(words) - 1), int(_varint_size(steps)))
+        mode = sizes.index(min(sizes))
+        if mode == VARINT:
+            encoded = np.empty(sizes[VARINT], np.uint8)
+            _write_varints(steps, encoded)
+            self._parts.append(bytes([mode << 4]))
+            self.blob(encoded.tobytes())
+            return
+        width, items = (plain_width, words) if mode == PLAIN else (step_width, steps[1:])
+        smallest = int(items.view(np.int64).min()) if len(items) else 0
+        self._parts.append(bytes([mode << 4 | width]))
+        if mode == STEPS:
+            self.signed(int(values[0]))
+        self.signed(smallest)
+        distances = items - np.array(smallest, np.int64).view(np.uint64)
+        self._parts.append(distances.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :width].tobytes())
+
+    def floats(self, values: Float64Array) -> None:
+        """A float64 array, to the last bit."""
+        self.ints(order_bits(np.ascontiguousarray(values)))
+
+    def objects(self, values: Sequence[object]) -> None:
+        """Texts, bytes, decimals, whole numbers of any size and None."""
+        tags = bytearray()
+        encoded: list[bytes] = []
+        for value in values:
+            tag, data = _object_bytes(value)
+            tags.append(tag)
+            encoded.append(data)
+        self.blob(bytes(tags))
+        self.ints(np.array([len(data) for data in encoded], np.int64))
+        self._parts.append(b"".join(encoded))
+
+    def array(self, values: np.ndarray[Any, Any]) -> None:
+        """An array of int64, float64 or objects, with a byte that says which."""
+        kind = values.dtype.kind
+        self._parts.append(kind.encode())
+        if kind == "O":
+            self.objects(values)  # type: ignore[arg-type]
+        else:
+            (self.floats if kind == "f" else self.ints)(values)
+
+
+class Reader:
+    """Reads what a `Writer` wrote; anything else is a `FormatError`.
+
+    >>> writer = Writer()
+    >>> writer.array(np.array([0.5, 0.5]))
+    >>> reader = Reader(writer.finish())
+    >>> reader.array()
+    array([0.5, 0.5])
+    >>> reader.finish()
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = memoryview(data)
+        self._at = 0
+
+    def finish(self) -> None:
+        """Nothing may follow."""
+        if self._at != len(self._data):
+            raise FormatError(f"{len(self._data) - self._at} bytes too many behind a partial")
+
+    def take(self, size: int) -> memoryview:
+        """The next ``size`` bytes."""
+        if size > len(self._data) - self._at:
+            raise FormatError(f"a partial ends {size - (len(self._data) - self._at)} bytes early")
+        self._at += size
+        return self._data[self._at - size : self._at]
+
+    def number(self) -> int:
+        """A number >= 0."""
+        value = shift = 0
+        while True:
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    def signed(self) -> int:
+        """A number of any sign."""
+        value = self.number()
+        return value >> 1 if value & 1 == 0 else -((value + 1) >> 1)
+
+    def blob(self) -> bytes:
+        """Bytes with their length in front."""
+        return bytes(self.take(self.number()))
+
+    def ints(self) -> Int64Array:
+        """An int64 array."""
+        count = self.number()
+        if count == 0:
+            return np.empty(0, np.int64)
+        form = self.take(1)[0]
+        mode, width = form >> 4, form & 15
+        if mode == VARINT and width == 0:
+            encoded = np.frombuffer(self.blob(), np.uint8)
+            if count > len(encoded):
+                raise FormatError(f"{count} numbers cannot be in {len(encoded)} bytes")
+            steps = np.empty(count, np.uint64)
+            if not _read_varints(encoded, steps):
+                raise FormatError("a list of numbers is damaged")
+            return np.cumsum(steps, dtype=np.uint64).view(np.int64)
+        if mode not in (PLAIN, STEPS) or width > 8:
+            raise FormatError(f"no way to write numbers has the code {form}")
+        first = _int64_word(self.signed()) if mode == STEPS else None
+        smallest = _int64_word(self.signed())
+        if first is None:
+            return (self._words(count, width) + smallest).view(np.int64)
+        steps = np.concatenate([first, self._words(count - 1, width) + smallest])
+        return np.cumsum(steps, dtype=np.uint64).view(np.int64)
+
+    def _words(self, count: int, width: int) -> UInt64Array:
+        packed = np.frombuffer(self.take(count * width), np.uint8).reshape(count, width)
+        words = np.zeros((count, 8), np.uint8)
+        words[:, :width] = packed
+        return words.view("<u8").astype(np.uint64).reshape(count)
+
+    def floats(self) -> Float64Array:
+        """A float64 array."""
+        return float_of_bits(self.ints())
+
+    def objects(self) -> list[object]:
+        """What `Writer.objects` wrote."""
+        tags = self.blob()
+        lengths = self.ints()
+        if len(lengths) != len(tags):
+            raise FormatError("a list of values is damaged")
+        return [_object_of(tag, bytes(self.take(int(length)))) for tag, length in zip(tags, lengths)]
+
+    def array(self) -> np.ndarray[Any, Any]:
+        """What `Writer.array` wrote."""
+        kind = bytes(self.take(1))
+        if kind == b"O":
+            return object_array(self.objects())
+        if kind not in (b"i", b"f"):
+            raise FormatError(f"no array has the kind {kind!r}")
+        return self.floats() if kind == b"f" else self.ints()
+
+
+def object_array(values: Sequence[object]) -> np.ndarray[Any, Any]:
+    """An object array that holds each value as it is, lists included.
+
+    >>> object_array(["a", (1, 2)]).shape
+    (2,)
+    """
+    array = np.empty(len(values), object)
+    array[:] = values if not any(isinstance(value, list | tuple) for value in values) else _each(values)
+    return array
+
+
+def _each(values: Sequence[object]) -> np.ndarray[Any, Any]:
+    array = np.empty(len(values), object)
+    for i, value in enumerate(values):
+        array[i] = value
+    return array
+
+
+def _int64_word(value: int) -> UInt64Array:
+    if not -(2**63) <= value < 2**63:
+        raise FormatError(f"{value} is no 64-bit number")
+    return np.array([value], np.int64).view(np.uint64)
+
+
+def _width(words: UInt64Array) -> int:
+    """Bytes that the distances from the smallest number need."""
+    if len(words) == 0:
+        return 0
+    numbers = words.view(np.int64)
+    return (int(numbers.max()) - int(numbers.min())).bit_length() + 7 >> 3
+
+
+def _object_bytes(value: object) -> tuple[int, bytes]:
+    match value:
+        case None:
+            return 0, b""
+        case str():
+            return 1, value.encode("utf-8", "surrogatepass")
+        case bytes():
+            return 2, value
+        case decimal.Decimal():
+            return 3, str(value).encode()
+        case bool():
+            return 5, bytes([value])
+        case int():
+            return 4, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
+        case _:
+            raise FormatError(f"a value of type {type(value).__name__} has no byte form")
+
+
+def _object_of(tag: int, data: bytes) -> object:
+    try:
+        match tag:
+            case 0:
+                return None
+            case 1:
+                return data.decode("utf-8", "surrogatepass")
+            case 2:
+                return data
+            case 3:
+                return decimal.Decimal(data.decode())
+            case 4:
+                return int.from_bytes(data, "little", signed=True)
+            case 5:
+                return bool(data[0])
+    except (ArithmeticError, ValueError, IndexError) as error:
+        raise FormatError(f"a value is damaged: {error}") from error
+    raise FormatError(f"no value has the tag {tag}")
+
+
+@njit
+def _zigzag(step: np.uint64) -> np.uint64:
+    """Small steps of either sign as small numbers."""
+    return np.uint64((step << np.uint64(1)) ^ (np.uint64(0) - (step >> np.uint64(63))))
+
+
+@njit
+def _varint_size(steps: UInt64Array) -> int:
+    size = len(steps)
+    for i in range(len(steps)):
+        rest = _zigzag(steps[i]) >> np.uint64(7)
+        while rest != np.uint64(0):
+            size += 1
+            rest >>= np.uint64(7)
+    return size
+
+
+@njit
+def _write_varints(steps: UInt64Array, encoded: UInt8Array) -> None:
+    at = 0
+    for i in range(len(steps)):
+        rest = _zigzag(steps[i])
+        while rest >= np.uint64(0x80):
+            encoded[at] = np.uint8((rest & np.uint64(0x7F)) | np.uint64(0x80))
+            rest >>= np.uint64(7)
+            at += 1
+        encoded[at] = np.uint8(rest)
+        at += 1
+
+
+@njit
+def _read_varints(encoded: UInt8Array, steps: UInt64Array) -> bool:
+    """Whether exactly as many numbers as asked for were there."""
+    at = 0
+    for i in range(len(steps)):
+        value = np.uint64(0)
+        shift = np.uint64(0)
+        while True:
+            if at >= len(encoded) or shift > np.uint64(63):
+                return False
+            byte = np.uint64(encoded[at])
+            at += 1
+            value |= (byte & np.uint64(0x7F)) << shift
+            shift += np.uint64(7)
+            if byte < np.uint64(0x80):
+                break
+        steps[i] = (value >> np.uint64(1)) ^ (np.uint64(0) - (value & np.uint64(1)))
+    return at == len(encoded)

@@ -1,0 +1,163 @@
+"""What a query has emitted, and so what a change means: revisions and the windows they replace.
+
+Windows whose bounds depend on events can move when late events come: sessions grow together, a late marker splits a window.
+A history holds the emitted windows that can still change. Each step it is told the windows that hold now and answers which to
+emit: new ones, changed ones, and those that no longer hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
+from headwater.engine.jit import njit
+
+Bounds = tuple[int, int, int]  # (start, end, revision)
+
+
+@dataclass(slots=True)
+class Current:
+    """Windows that hold now, sorted by (key, start, end). ``content`` differs whenever the members of a window differ."""
+
+    key: Int32Array
+    start: Int64Array
+    end: Int64Array
+    content: Int64Array
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    def take(self, mask: BoolArray | Int64Array) -> Current:
+        return Current(self.key[mask], self.start[mask], self.end[mask], self.content[mask])
+
+
+@dataclass(slots=True)
+class Changes:
+    """What to emit: ``rows`` of the current windows with their revisions, what they replace, and windows that are gone."""
+
+    rows: Int64Array
+    revision: Int64Array
+    replaces: dict[int, list[Bounds]]  # by place in ``rows``
+    gone: list[tuple[int, int, int, int]]  # (key, start, end, revision that says so)
+
+
+@njit
+def _match(a_key, a_start, a_end, a_content, b_key, b_start, b_end, b_content, a_same, b_same, a_twin):
+    """Walk two sorted lists side by side and mark what stands in both."""
+    i = 0
+    j = 0
+    while i < len(a_key) and j < len(b_key):
+        if a_key[i] != b_key[j]:
+            behind = a_key[i] < b_key[j]
+        elif a_start[i] != b_start[j]:
+            behind = a_start[i] < b_start[j]
+        elif a_end[i] != b_end[j]:
+            behind = a_end[i] < b_end[j]
+        else:
+            same = a_content[i] == b_content[j]
+            a_same[i] = same
+            b_same[j] = same
+            a_twin[i] = j
+            i += 1
+            j += 1
+            continue
+        if behind:
+            i += 1
+        else:
+            j += 1
+
+
+class WindowHistory:
+    """The emitted windows of one query that late events can still change."""
+
+    def __init__(self) -> None:
+        empty = np.empty(0, np.int64)
+        self._windows = Current(np.empty(0, np.int32), empty, empty, empty)
+        self._revision = empty
+        self._past: dict[tuple[int, int, int], int] = {}
+
+    def __len__(self) -> int:
+        return len(self._windows)
+
+    def compare(self, now: Current) -> Changes:
+        """Take ``now`` as what holds from here on; returns what changed."""
+        old = self._windows
+        same, old_same = np.zeros(len(now), np.bool_), np.zeros(len(old), np.bool_)
+        twin = np.full(len(now), -1, np.int64)
+        _match(
+            now.key, now.start, now.end, now.content, old.key, old.start, old.end, old.content, same, old_same, twin
+        )
+        rows = np.flatnonzero(~same)
+        revision = np.zeros(len(now), np.int64)
+        revision[same] = self._revision[twin[same]]
+        replaces: dict[int, list[Bounds]] = {}
+        gone: list[tuple[int, int, int, int]] = []
+        if not old_same.all() or self._past:
+            replaces, gone = self._revise(now, rows, twin, np.flatnonzero(~old_same), revision)
+        self._windows, self._revision = now, revision
+        return Changes(rows, revision[rows], replaces, gone)
+
+    def _revise(
+        self, now: Current, rows: Int64Array, twin: Int64Array, old_rows: Int64Array, revision: Int64Array
+    ) -> tuple[dict[int, list[Bounds]], list[tuple[int, int, int, int]]]:
+        """Number the changed windows. Few change, so this goes window by window."""
+        changed_twins = {int(j) for j in twin[rows] if j >= 0}
+        vanished: dict[int, list[Bounds]] = {}
+        for j in old_rows.tolist():
+            if j not in changed_twins:
+                bounds = (int(self._windows.start[j]), int(self._windows.end[j]), int(self._revision[j]))
+                vanished.setdefault(int(self._windows.key[j]), []).append(bounds)
+        replaces: dict[int, list[Bounds]] = {}
+        replaced: set[tuple[int, Bounds]] = set()
+        for place, row in enumerate(rows.tolist()):
+            key, start, end = int(now.key[row]), int(now.start[row]), int(now.end[row])
+            if twin[row] >= 0:
+                revision[row] = self._revision[twin[row]] + 1
+                continue
+            over = [b for b in vanished.get(key, ()) if _overlap(b[0], b[1], start, end)]
+            replaced.update((key, b) for b in over)
+            earlier = [b[2] for b in over]
+            if (key, start, end) in self._past:
+                earlier.append(self._past.pop((key, start, end)))
+            revision[row] = 1 + max(earlier) if earlier else 0
+            if over:
+                replaces[place] = over
+        gone = []
+        for key, windows in vanished.items():
+            for bounds in windows:
+                start, end, number = bounds
+                orphan = (key, bounds) not in replaced
+                self._past[key, start, end] = number + orphan
+                if orphan:
+                    gone.append((key, start, end, number + 1))
+        return replaces, gone
+
+    def forget(self, settled: BoolArray, before: int) -> None:
+        """Drop windows that can no longer change, and what vanished before ``before``."""
+        if settled.any():
+            self._windows = self._windows.take(~settled)
+            self._revision = self._revision[~settled]
+        if self._past:
+            self._past = {window: number for window, number in self._past.items() if window[2] >= before}
+
+    @property
+    def windows(self) -> Current:
+        return self._windows
+
+    def state(self) -> list[Any]:
+        w = self._windows
+        past = [[*window, number] for window, number in self._past.items()]
+        return [w.key, w.start, w.end, w.content, self._revision, past]
+
+    def restore(self, state: list[Any]) -> None:
+        *arrays, self._revision, past = state
+        self._windows = Current(*arrays)
+        self._past = {(key, start, end): number for key, start, end, number in past}
+
+
+def _overlap(start: int, end: int, other_start: int, other_end: int) -> bool:
+    """Whether [start, end) and [other_start, other_end) share a time; a window of one instant overlaps what holds it."""
+    return start < max(other_end, other_start + 1) and other_start < max(end, start + 1)

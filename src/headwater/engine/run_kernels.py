@@ -1,0 +1,228 @@
+"""The loops over sorted runs: sorting short ones, reading quantiles, picking from several runs without merging them.
+
+Values are passed as 64-bit words. ``flip`` turns the bits of a float into an integer of the same order (NaN last, and equal
+to itself); it is zero for integers. So one compiled loop serves both, and no comparison needs a case for NaN.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headwater.engine.arrays import BoolArray, Float64Array, Int64Array
+from headwater.engine.jit import njit
+
+FLIP_FLOAT = np.int64(2**63 - 1)
+FLIP_NONE = np.int64(0)
+#: Runs up to this length are sorted by insertion; NumPy's call costs more than that.
+SHORT_RUN = 24
+
+
+@njit
+def _ordered(word: int, flip: int) -> int:
+    return word ^ ((word >> 63) & flip)
+
+
+@njit
+def sort_short(words: Int64Array, starts: Int64Array, flip: int) -> None:
+    """Sort every run that is short; leave the others as they are."""
+    for run in range(len(starts) - 1):
+        begin, end = starts[run], starts[run + 1]
+        if end - begin > SHORT_RUN:
+            continue
+        for i in range(begin + 1, end):
+            word = words[i]
+            rank = _ordered(word, flip)
+            j = i
+            while j > begin and _ordered(words[j - 1], flip) > rank:
+                words[j] = words[j - 1]
+                j -= 1
+            words[j] = word
+
+
+@njit
+def read_quantiles_float(
+    values: Float64Array, begins: Int64Array, ends: Int64Array, qs: Float64Array, out: Float64Array
+) -> None:
+    """``out[k, row]`` = quantile ``qs[k]`` of ``values[begins[row]:ends[row]]``, interpolated as Spark's percentile does."""
+    for row in range(len(begins)):
+        run = values[begins[row] : ends[row]]
+        if len(run) == 0:
+            out[:, row] = np.nan
+            continue
+        top = np.float64(len(run) - 1)
+        for k in range(len(qs)):
+            position = top * qs[k]
+            below = np.floor(position)
+            rest = position - below
+            at = np.uint64(below)
+            low = run[at]
+            high = run[at + np.uint64(rest > 0.0)]
+            # Not low + rest * (high - low): the last bits would differ from Spark's, and high - low can overflow.
+            between = (below + 1.0 - position) * low + rest * high
+            out[k, row] = low if low == high else between
+
+
+@njit
+def read_quantiles_int(
+    values: Int64Array, begins: Int64Array, ends: Int64Array, qs: Float64Array, out: Float64Array
+) -> None:
+    """The same over integers."""
+    for row in range(len(begins)):
+        run = values[begins[row] : ends[row]]
+        if len(run) == 0:
+            out[:, row] = np.nan
+            continue
+        top = np.float64(len(run) - 1)
+        for k in range(len(qs)):
+            position = top * qs[k]
+            below = np.floor(position)
+            rest = position - below
+            at = np.uint64(below)
+            low = run[at]
+            high = run[at + np.uint64(rest > 0.0)]
+            between = (below + 1.0 - position) * np.float64(low) + rest * np.float64(high)
+            out[k, row] = np.float64(low) if low == high else between
+
+
+@njit
+def select(
+    words: Int64Array,
+    starts: Int64Array,
+    first: Int64Array,
+    last: Int64Array,
+    ranks: Int64Array,
+    flip: int,
+    at_rank: Int64Array,
+    after_rank: Int64Array,
+) -> None:
+    """The value at ``ranks[row]`` of the sorted union of runs ``first[row]`` to ``last[row]``, and the one behind it.
+
+    Quickselect whose pivot is any value still in question: each round cuts every run by binary search, so a window of many
+    slices is read in a few microseconds instead of being merged. The pivots come from a fixed sequence of pseudo-random
+    numbers; they change the time it takes, never the answer. A rank of -1 stands for an empty row.
+    """
+    widest = 0
+    for row in range(len(first)):
+        widest = max(widest, last[row] - first[row])
+    lows = np.empty(widest, np.int64)
+    highs = np.empty(widest, np.int64)
+    cuts = np.empty(widest, np.int64)
+    seed = np.uint64(0x9E3779B97F4A7C15)
+    for row in range(len(first)):
+        rank = ranks[row]
+        if rank < 0:
+            at_rank[row] = 0
+            after_rank[row] = 0
+            continue
+        runs = last[row] - first[row]
+        left = np.int64(0)
+        for run in range(runs):
+            lows[run] = starts[first[row] + run]
+            highs[run] = starts[first[row] + run + 1]
+            left += highs[run] - lows[run]
+        while True:
+            seed = seed * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+            pivot = words[_nth(lows, highs, runs, np.int64(seed >> np.uint64(33)) % left)]
+            key = _ordered(pivot, flip)
+            below = np.int64(0)
+            for run in range(runs):
+                cuts[run] = _lower_bound(words, lows[run], highs[run], key, flip)
+                below += cuts[run] - lows[run]
+            if rank < below:
+                for run in range(runs):
+                    highs[run] = cuts[run]
+                left = below
+                continue
+            equal = np.int64(0)
+            for run in range(runs):
+                # No value is larger than the largest key, so nothing follows it.
+                cut = highs[run] if key == FLIP_FLOAT else _lower_bound(words, cuts[run], highs[run], key + 1, flip)
+                equal += cut - cuts[run]
+                lows[run] = cut
+            if rank < below + equal:
+                break
+            rank -= below + equal
+            left -= below + equal
+        at_rank[row] = pivot
+        after_rank[row] = pivot
+        if rank + 1 >= below + equal:
+            nearest = FLIP_FLOAT
+            for run in range(runs):
+                # What was cut off above is larger than the pivot too: look on to the true end of the run.
+                if lows[run] < starts[first[row] + run + 1]:
+                    nearest = min(nearest, _ordered(words[lows[run]], flip))
+            after_rank[row] = _ordered(nearest, flip)
+
+
+@njit
+def _nth(lows: Int64Array, highs: Int64Array, runs: int, n: int) -> int:
+    """The place of the n-th value still in question, run by run."""
+    for run in range(runs):
+        size = highs[run] - lows[run]
+        if n < size:
+            return lows[run] + n  # type: ignore[no-any-return]
+        n -= size
+    return -1
+
+
+@njit
+def _lower_bound(words: Int64Array, low: int, high: int, key: int, flip: int) -> int:
+    """The first place in ``[low, high)`` whose value is not below ``key``."""
+    while low < high:
+        middle = (low + high) >> 1
+        if _ordered(words[middle], flip) < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit
+def interpolate(
+    low: Float64Array, high: Float64Array, same: BoolArray, positions: Float64Array, out: Float64Array
+) -> None:
+    """Spark's formula for values already picked; ``same`` is told by the values themselves, before they became doubles."""
+    for row in range(len(positions)):
+        below = np.floor(positions[row])
+        rest = positions[row] - below
+        if rest == 0.0 or same[row]:
+            out[row] = low[row]
+        else:
+            out[row] = (below + 1.0 - positions[row]) * low[row] + rest * high[row]
+
+
+@njit
+def count_distinct(words: Int64Array, begins: Int64Array, ends: Int64Array, out: Int64Array) -> None:
+    """How many different values each sorted run holds."""
+    for row in range(len(begins)):
+        distinct = 0
+        for i in range(begins[row], ends[row]):
+            if i == begins[row] or words[i] != words[i - 1]:
+                distinct += 1
+        out[row] = distinct
+
+
+@njit
+def most_frequent(words: Int64Array, begins: Int64Array, ends: Int64Array, out: Int64Array) -> None:
+    """Where the most frequent value of each sorted run stands; the smallest of them if several are. Empty: where it begins."""
+    for row in range(len(begins)):
+        best = begins[row]
+        longest = 0
+        begin = begins[row]
+        for i in range(begins[row], ends[row]):
+            if words[i] != words[begin]:
+                begin = i
+            if i - begin + 1 > longest:
+                longest = i - begin + 1
+                best = begin
+        out[row] = best
+
+
+@njit
+def copy_runs(words: Int64Array, begins: Int64Array, ends: Int64Array, out: Int64Array) -> None:
+    """The values of all rows, end to end."""
+    at = 0
+    for row in range(len(begins)):
+        for i in range(begins[row], ends[row]):
+            out[at] = words[i]
+            at += 1

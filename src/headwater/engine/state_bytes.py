@@ -1,0 +1,123 @@
+"""A tree of plain values as bytes and back: the versioned form of a snapshot.
+
+Holds None, booleans, integers, floats, text, bytes, lists, dictionaries with text keys, NumPy arrays of numbers, Arrow types and
+chunks of events. Nothing is ever executed on reading: a snapshot is data.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.chunk import Chunk, Values
+from headwater.errors import FormatError
+
+MAGIC = b"HWSN"
+VERSION = 1
+_HEADER = struct.Struct("<4sHIQ")  # magic, version, checksum of the rest, length of the JSON part
+
+
+def to_bytes(tree: Any) -> bytes:
+    """
+    >>> from_bytes(to_bytes({"a": [1, None, "x"], "b": np.arange(3)}))
+    {'a': [1, None, 'x'], 'b': array([0, 1, 2])}
+    """
+    buffers = io.BytesIO()
+    text = json.dumps(_packed(tree, buffers)).encode()
+    body = text + buffers.getvalue()
+    return _HEADER.pack(MAGIC, VERSION, zlib.crc32(body), len(text)) + body
+
+
+def from_bytes(data: bytes) -> Any:
+    if len(data) < _HEADER.size:
+        raise FormatError("a snapshot begins with 18 bytes of header; these bytes are shorter")
+    magic, version, checksum, length = _HEADER.unpack_from(data)
+    body = data[_HEADER.size :]
+    if magic != MAGIC:
+        raise FormatError("these bytes are not a headwater snapshot")
+    if version != VERSION:
+        raise FormatError(f"this snapshot has version {version}; this release reads version {VERSION}")
+    if zlib.crc32(body) != checksum:
+        raise FormatError("this snapshot is damaged: its checksum does not match")
+    return _unpacked(json.loads(body[:length]), memoryview(body)[length:])
+
+
+def _append(data: bytes | memoryview, buffers: io.BytesIO) -> list[int]:
+    start = buffers.tell()
+    buffers.write(data)
+    return [start, buffers.tell()]
+
+
+def _packed(node: Any, buffers: io.BytesIO) -> Any:
+    match node:
+        case None | bool() | int() | float() | str():
+            return node
+        case np.bool_() | np.integer():
+            return node.item()
+        case bytes():
+            return {"bytes": _append(node, buffers)}
+        case np.ndarray():
+            if node.dtype == object:
+                raise TypeError("object arrays are kept inside chunks, with their Arrow type")
+            data = np.ascontiguousarray(node)
+            return {"array": _append(data.tobytes(), buffers), "dtype": data.dtype.str, "shape": list(data.shape)}
+        case list() | tuple():
+            return [_packed(item, buffers) for item in node]
+        case dict():
+            return {"dict": {key: _packed(value, buffers) for key, value in node.items()}}
+        case pa.DataType():
+            return {"type": _append(pa.schema([("type", node)]).serialize().to_pybytes(), buffers)}
+        case Chunk():
+            columns = {name: _packed_values(values, buffers) for name, values in node.columns.items()}
+            parts = [node.times, node.offsets, node.source_ids, node.source_names]
+            return {"chunk": _packed(parts, buffers), "columns": columns}
+    raise TypeError(f"a snapshot cannot hold a {type(node).__name__}")
+
+
+def _packed_values(values: Values, buffers: io.BytesIO) -> Any:
+    data: Any = values.data
+    if data.dtype == object:
+        batch = pa.record_batch([pa.array(data.tolist(), values.type)], ["data"])
+        data = _ipc_bytes(batch)
+    return _packed([data, values.valid, values.type], buffers)
+
+
+def _ipc_bytes(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _unpacked(node: Any, buffers: memoryview) -> Any:
+    if isinstance(node, list):
+        return [_unpacked(item, buffers) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "dict" in node:
+        return {key: _unpacked(value, buffers) for key, value in node["dict"].items()}
+    if "bytes" in node:
+        return bytes(buffers[slice(*node["bytes"])])
+    if "type" in node:
+        return pa.ipc.read_schema(pa.py_buffer(bytes(buffers[slice(*node["type"])]))).field(0).type
+    if "array" in node:
+        flat = np.frombuffer(buffers[slice(*node["array"])], np.dtype(node["dtype"]))
+        return flat.reshape(node["shape"]).copy()
+    columns = {name: _values(_unpacked(packed, buffers)) for name, packed in node["columns"].items()}
+    return Chunk(*_unpacked(node["chunk"], buffers), columns)
+
+
+def _values(parts: list[Any]) -> Values:
+    data, valid, type_ = parts
+    if isinstance(data, bytes):
+        with pa.ipc.open_stream(data) as reader:
+            values = reader.read_all().column(0).to_pylist()
+        data = np.empty(len(values), object)
+        data[:] = values
+    return Values(data, valid, type_)

@@ -1,0 +1,179 @@
+"""The partials of all live slices, ready to be combined: rows sorted by key and time.
+
+Each batch appends its rows as they come. Only when windows close are the new rows merged in: grouped by key with a counting
+sort, each key's rows by time. Then every window of a key is a contiguous range of rows, whatever kind of window it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
+from headwater.engine.jit import njit
+from headwater.engine.op import Op
+from headwater.engine.operators import PartialColumn, partials_from_bytes, partials_to_bytes
+from headwater.engine.slicer import Rows
+
+#: Rows are merged with their neighbours once there are this many, and twice as many as after the last merge.
+COMPACT_FROM = 1 << 14
+
+
+@dataclass(slots=True)
+class RowBlock:
+    """Rows with their partials. ``last``, ``position`` and ``key_position`` are there only if some query needs them."""
+
+    key: Int32Array
+    first: Int64Array
+    last: Int64Array | None
+    position: Int64Array | None
+    key_position: Int64Array | None
+    partials: dict[Op, PartialColumn]
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    def take(self, indices: Int64Array) -> RowBlock:
+        return RowBlock(
+            self.key[indices],
+            self.first[indices],
+            None if self.last is None else self.last[indices],
+            None if self.position is None else self.position[indices],
+            None if self.key_position is None else self.key_position[indices],
+            {op: column.take(indices) for op, column in self.partials.items()},
+        )
+
+    def nbytes(self) -> int:
+        arrays = (self.key, self.first, self.last, self.position, self.key_position)
+        return sum(a.nbytes for a in arrays if a is not None) + sum(c.nbytes for c in self.partials.values())
+
+
+def block_of(rows: Rows, partials: dict[Op, PartialColumn]) -> RowBlock:
+    return RowBlock(rows.key, rows.first, rows.last, rows.position, rows.key_position, partials)
+
+
+def concat_blocks(blocks: Sequence[RowBlock]) -> RowBlock:
+    if len(blocks) == 1:
+        return blocks[0]
+
+    def joined(name: str) -> Any:
+        arrays = [getattr(block, name) for block in blocks]
+        return None if arrays[0] is None else np.concatenate(arrays)
+
+    partials = {
+        op: type(column).concat([block.partials[op] for block in blocks]) for op, column in blocks[0].partials.items()
+    }
+    names = ("key", "first", "last", "position", "key_position")
+    return RowBlock(*(joined(name) for name in names), partials)
+
+
+@njit
+def _order_by_key(key, first, key_count):
+    """The stable order by (key, first): counting sort by key, then insertion within a key, where rows mostly are in order."""
+    starts = np.zeros(key_count + 1, np.int64)
+    for i in range(len(key)):
+        starts[key[i] + 1] += 1
+    for k in range(key_count):
+        starts[k + 1] += starts[k]
+    place = starts[:-1].copy()
+    order = np.empty(len(key), np.int64)
+    for i in range(len(key)):
+        order[place[key[i]]] = i
+        place[key[i]] += 1
+    steps = 0
+    for k in range(key_count):
+        for i in range(starts[k] + 1, starts[k + 1]):
+            row = order[i]
+            j = i
+            while j > starts[k] and first[order[j - 1]] > first[row]:
+                order[j] = order[j - 1]
+                j -= 1
+                steps += 1
+            order[j] = row
+            # Insertion is quadratic on rows that come in reverse: leave those to a sort.
+            if steps > 16 * len(key):
+                return starts, order, False
+    return starts, order, True
+
+
+class RowStore:
+    """All live rows of a query group."""
+
+    def __init__(self) -> None:
+        self._pending: list[RowBlock] = []
+        self._sorted: RowBlock | None = None
+        self._key_starts: Int64Array = np.zeros(1, np.int64)
+        self._compacted_rows = 0
+
+    def append(self, block: RowBlock) -> None:
+        if len(block):
+            self._pending.append(block)
+
+    def __len__(self) -> int:
+        return (0 if self._sorted is None else len(self._sorted)) + sum(len(block) for block in self._pending)
+
+    def blocks(self) -> list[RowBlock]:
+        return ([] if self._sorted is None else [self._sorted]) + self._pending
+
+    def earliest(self) -> int | None:
+        """The time of the earliest row, if there is any."""
+        firsts = [int(block.first.min()) for block in self.blocks() if len(block)]
+        return min(firsts) if firsts else None
+
+    def sorted(self, key_count: int) -> tuple[RowBlock, Int64Array] | None:
+        """All rows by (key, first), and where each key's rows begin; None when there are none."""
+        blocks = [block for block in self.blocks() if len(block)]
+        if not blocks:
+            return None
+        if self._pending or len(self._key_starts) != key_count + 1:
+            everything = concat_blocks(blocks)
+            starts, order, done = _order_by_key(everything.key, everything.first, key_count)
+            if not done:
+                order = np.lexsort((everything.first, everything.key))
+            in_place = len(blocks) == 1 and bool((order[1:] > order[:-1]).all())
+            self._sorted = everything if in_place else everything.take(order)
+            self._key_starts = starts
+            self._pending = []
+        assert self._sorted is not None
+        return self._sorted, self._key_starts
+
+    def keep(self, mask: BoolArray, key_count: int) -> None:
+        """Drop the rows of ``sorted()`` that are not in ``mask``. Rows appended since must not be there."""
+        assert self._sorted is not None and not self._pending
+        if mask.all():
+            return
+        self._sorted = self._sorted.take(np.flatnonzero(mask))
+        self._key_starts = np.searchsorted(self._sorted.key, np.arange(key_count + 1)).astype(np.int64)
+
+    def wants_compaction(self) -> bool:
+        return len(self) > max(COMPACT_FROM, 2 * self._compacted_rows)
+
+    def compact(self, separate: BoolArray, key_count: int) -> None:
+        """Combine each run of rows of ``sorted()``; ``separate[i]``: row i must not join row i - 1."""
+        assert self._sorted is not None and not self._pending
+        block = self._sorted
+        heads = np.flatnonzero(separate)
+        tails = np.append(heads[1:], len(block))
+        self._compacted_rows = len(heads)
+        if len(heads) == len(block):
+            return
+        partials = {op: column.combine_ranges(heads, tails) for op, column in block.partials.items()}
+        last = None if block.last is None else np.maximum.reduceat(block.last, heads)
+        position = None if block.position is None else block.position[heads]
+        key_position = None if block.key_position is None else block.key_position[heads]
+        self._sorted = RowBlock(block.key[heads], block.first[heads], last, position, key_position, partials)
+        self._key_starts = np.searchsorted(self._sorted.key, np.arange(key_count + 1)).astype(np.int64)
+
+    def state(self) -> dict[str, Any]:
+        blocks = [
+            [b.key, b.first, b.last, b.position, b.key_position, partials_to_bytes(b.partials)] for b in self.blocks()
+        ]
+        return {"blocks": blocks, "compacted": self._compacted_rows}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._pending = [RowBlock(*arrays, partials_from_bytes(data)) for *arrays, data in state["blocks"]]
+        self._sorted = None
+        self._compacted_rows = state["compacted"]

@@ -1,0 +1,113 @@
+"""Users' own operators: their ``lift`` once per row, their ``combine`` on the partials, in Python.
+
+Operators that are not commutative never get here: their aggregates are lowered from the ordered values of the whole window
+(see `aggregates`), because rows may be combined in another order than the events came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.arrays import Int32Array, Int64Array
+from headwater.engine.chunk import Chunk
+from headwater.engine.folds import fold_ranges
+from headwater.engine.ordered import OrderedColumn
+from headwater.engine.packing import Reader, Writer
+from headwater.engine.ragged import group_indices
+from headwater.errors import FormatError
+from headwater.own import Operator, load_path, path_of
+
+VERSION = 1
+
+
+class UserColumn:
+    """One partial of a user's operator per row.
+
+    >>> total = Operator("total", lambda values: float(values.sum()), lambda a, b: a + b, 0.0)
+    >>> UserColumn(total, [1.0, 2.0, 4.0]).combine_ranges(np.array([0, 1]), np.array([3, 1])).partials
+    [7.0, 0.0]
+    """
+
+    __slots__ = ("operator", "partials")
+
+    def __init__(self, operator: Operator, partials: list[Any]) -> None:
+        self.operator = operator
+        self.partials = partials
+
+    @classmethod
+    def lift(cls, operator: Operator, column: str, chunk: Chunk, rows: Int32Array, row_count: int) -> UserColumn:
+        """One call per row that has values, with these in event order."""
+        values = chunk.columns[column]
+        indices, starts = group_indices(rows, values.valid, row_count, chunk.in_order())
+        data = as_users_see_it(values.data[indices], values.type)
+        return cls(operator, list(lifted(operator, data, starts)))
+
+    def __len__(self) -> int:
+        return len(self.partials)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, roughly: what a partial holds is the user's affair."""
+        return 64 * len(self.partials)
+
+    def take(self, indices: Int64Array) -> UserColumn:
+        """These rows."""
+        return UserColumn(self.operator, [self.partials[i] for i in indices.tolist()])
+
+    @classmethod
+    def concat(cls, columns: Sequence[UserColumn]) -> UserColumn:
+        """The rows of all columns, one after the other."""
+        return cls(columns[0].operator, [partial for column in columns for partial in column.partials])
+
+    def combine_ranges(self, lo: Int64Array, hi: Int64Array) -> UserColumn:
+        """Row i = the combination of rows ``lo[i]`` to ``hi[i]``, from left to right."""
+        folded = fold_ranges(self.partials, lo, hi, self.operator.combine, self.operator.empty)
+        return UserColumn(self.operator, folded)
+
+    def to_bytes(self) -> bytes:
+        """The operator's import path, if it has one, and each partial in the operator's own byte form."""
+        encoded = [self.operator.to_bytes(partial) for partial in self.partials]
+        writer = Writer()
+        writer.number(VERSION)
+        writer.blob((path_of(self.operator) or "").encode())
+        writer.objects(encoded)
+        return writer.finish()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, operator: Operator | None = None) -> UserColumn:
+        """The column of which these are the bytes; the operator is found by its path unless it is given."""
+        reader = Reader(data)
+        if reader.number() != VERSION:
+            raise FormatError("partials of a user's operator of a version this release does not know")
+        path = reader.blob().decode()
+        encoded = reader.objects()
+        reader.finish()
+        if operator is None:
+            if not path:
+                raise FormatError("partials of a user's operator that has no import path; give the operator")
+            operator = load_path(path)
+        if not isinstance(operator, Operator):
+            raise FormatError(f"{path} is no Operator")
+        if not all(isinstance(partial, bytes) for partial in encoded):
+            raise FormatError("partials of a user's operator are damaged")
+        return cls(operator, [operator.from_bytes(partial) for partial in encoded])  # type: ignore[arg-type]
+
+
+def lifted(operator: Operator, data: np.ndarray[Any, Any], starts: Int64Array) -> Iterator[Any]:
+    """The partial of each row: lift of its values, or the operator's identity where it has none."""
+    for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist()):
+        yield operator.lift(data[begin:end]) if begin < end else operator.empty()
+
+
+def lifted_in_order(operator: Operator, column: OrderedColumn, type_: pa.DataType | None) -> list[Any]:
+    """The partials of an operator that is not commutative, straight from the ordered values of each row."""
+    return list(lifted(operator, as_users_see_it(column.values, type_), column.starts))
+
+
+def as_users_see_it(data: np.ndarray[Any, Any], type_: pa.DataType | None) -> np.ndarray[Any, Any]:
+    """Bools are bools again; the engine keeps them as 0 and 1."""
+    return data.astype(np.bool_) if type_ is not None and pa.types.is_boolean(type_) else data

@@ -1,0 +1,105 @@
+"""What windows are assembled from at one step: the sorted rows of a group and its stragglers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from headwater.engine.arrays import Int64Array
+from headwater.engine.jit import njit
+from headwater.engine.late import Stragglers
+from headwater.engine.op import Op
+from headwater.engine.operators import PartialColumn, lift
+from headwater.engine.store import RowBlock, concat_blocks
+
+
+@njit
+def _ranges(first, key_starts, keys, starts, ends, lo, hi):
+    for i in range(len(keys)):
+        low, high = key_starts[keys[i]], key_starts[keys[i] + 1]
+        lo[i] = low + np.searchsorted(first[low:high], starts[i])
+        hi[i] = low + np.searchsorted(first[low:high], ends[i])
+
+
+class View:
+    """Rows sorted by (key, first), where each key begins, the order of keys, and the stragglers.
+
+    Invariant: a window of a key is the range of its rows whose ``first`` lies in [start, end).
+    """
+
+    def __init__(
+        self,
+        block: RowBlock | None,
+        key_starts: Int64Array,
+        key_ranks: Int64Array,
+        stragglers: Stragglers,
+        ops: Sequence[Op],
+        template: Mapping[Op, PartialColumn],
+    ) -> None:
+        self.block = block
+        self.key_starts = key_starts
+        self.key_ranks = key_ranks
+        self.stragglers = stragglers
+        self._ops = ops
+        self._template = template  # columns without rows, for windows in which nothing is
+        self._straggler_partials: dict[Op, PartialColumn] | None = None
+
+    @property
+    def partials(self) -> Mapping[Op, PartialColumn]:
+        return self._template if self.block is None else self.block.partials
+
+    def straggler_times(self) -> Int64Array:
+        return self.stragglers.chunk.times if len(self.stragglers) else np.empty(0, np.int64)
+
+    def ranges(self, keys: Int64Array, starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The rows of each (key, [start, end))."""
+        lo, hi = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
+        if self.block is not None:
+            _ranges(self.block.first, self.key_starts, keys, starts, ends, lo, hi)
+        return lo, hi
+
+    def straggler_partials(self) -> dict[Op, PartialColumn]:
+        """Each straggler as a row of its own, behind the rows of the block."""
+        if self._straggler_partials is None:
+            count = len(self.stragglers)
+            self._straggler_partials = lift(self._ops, self.stragglers.chunk, np.arange(count, dtype=np.int32), count)
+        return self._straggler_partials
+
+    def extended_at(self, index: Int64Array) -> Mapping[Op, PartialColumn]:
+        """The partials of rows and, numbered behind them, of stragglers, in the order of ``index``; made when asked for."""
+        return _Extended(self, index)
+
+    def with_stragglers(self, chosen: Int64Array) -> tuple[RowBlock, Int64Array, Int64Array]:
+        """Rows and the chosen stragglers sorted together: block, where keys begin, and where each row came from."""
+        times = self.straggler_times()[chosen]
+        partials = {op: column.take(chosen) for op, column in self.straggler_partials().items()}
+        extra = RowBlock(self.stragglers.keys[chosen], times, times, None, None, partials)
+        parts = [extra] if self.block is None else [_plain(self.block), extra]
+        joined = concat_blocks(parts)
+        order = np.lexsort((joined.first, joined.key)).astype(np.int64)
+        block = joined.take(order)
+        starts = np.searchsorted(block.key, np.arange(len(self.key_ranks) + 1)).astype(np.int64)
+        return block, starts, order
+
+
+def _plain(block: RowBlock) -> RowBlock:
+    return RowBlock(block.key, block.first, block.last, None, None, block.partials)
+
+
+class _Extended(Mapping[Op, PartialColumn]):
+    def __init__(self, view: View, index: Int64Array) -> None:
+        self._view = view
+        self._index = index
+
+    def __getitem__(self, op: Op) -> PartialColumn:
+        extra = self._view.straggler_partials()[op]
+        block = self._view.block
+        whole = extra if block is None else type(extra).concat([block.partials[op], extra])
+        return whole.take(self._index)
+
+    def __iter__(self) -> Iterator[Op]:
+        return iter(self._view.straggler_partials())
+
+    def __len__(self) -> int:
+        return len(self._view.straggler_partials())

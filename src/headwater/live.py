@@ -1,0 +1,447 @@
+"""The engine for live use: push batches, advance watermarks, take results.
+
+An engine holds any number of queries over any number of sources. It does no I/O and reads no clock: what comes out is a function
+of the calls that went in, and a snapshot restored goes on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.arrays import Int64Array
+from headwater.engine.chunk import Chunk
+from headwater.engine.family import Family, family_of
+from headwater.engine.intake import TimeScan, columns_of, conform, read_times, read_values, scan_times, without
+from headwater.engine.output import NODE_KEY, Layout, empty_table, layout_table
+from headwater.engine.registered import Registered
+from headwater.engine.state_bytes import from_bytes, to_bytes
+from headwater.engine.watermarks import Decision, Source, Watermarks
+from headwater.errors import DataError, QueryError
+from headwater.modes import check_mode
+from headwater.query import Query
+from headwater.query_io import from_json, to_json
+from headwater.results import Results
+from headwater.schemas import check_schemas
+from headwater.side_output import SideOutput
+from headwater.tables import arrow_table, record_batches
+from headwater.times import NEVER, duration, in_ticks
+
+__all__ = ["Engine", "run"]
+
+#: Batches are cut to this many events: large enough to forget the cost of Python, small enough for the cache.
+BATCH_EVENTS = 1 << 20
+
+
+class Engine:
+    """Window queries over live streams, in one process.
+
+    >>> import pyarrow as pa, headwater as hw
+    >>> engine = Engine([hw.query("load", hw.tumbling(10), total=hw.sum("load"))])
+    >>> engine.push(pa.table({"time": [1, 5, 12], "load": [1.0, 2.0, 4.0]}))
+    >>> engine.advance(10)
+    >>> engine.results()["load"].select(["window_start", "window_end", "total"]).to_pylist()
+    [{'window_start': 0, 'window_end': 10, 'total': 3.0}]
+    """
+
+    def __init__(
+        self,
+        queries: Iterable[Query] = (),
+        *,
+        time: str = "time",
+        unit: str = "us",
+        disorder: object = None,
+        strict: bool = False,
+        mode: str = "desis",
+    ) -> None:
+        self._time = time
+        self._unit = unit
+        self._strict = strict
+        self._mode = check_mode(mode)
+        self._watermarks = Watermarks(None if disorder is None else in_ticks(duration(disorder), unit))
+        self._entries: list[Registered] = []
+        self._by_name: dict[str, Registered] = {}
+        self._families: dict[tuple[Any, ...], Family] = {}
+        self._family_of: dict[int, tuple[Any, ...]] = {}
+        self._types: dict[str, pa.DataType] = {}
+        self._needed: tuple[str, ...] = ()
+        self._value_columns: tuple[str, ...] = ()
+        self._layout = Layout({}, {}, False, False)
+        self._by_node = False
+        self._names = pa.array([], pa.string())
+        self._unchecked: list[Registered] = []
+        self._malformed = 0
+        self._malformed_before: dict[int, int] = {}
+        self._repeated = 0
+        self._tables: list[pa.Table] = []
+        self._side = SideOutput()
+        self._register([(query, NEVER) for query in queries])
+
+    # --- queries ---
+
+    def add_query(self, query: Query, at: int | None = None) -> int:
+        """Add a query while the stream runs. It becomes active at the returned event time T, above every time seen so far.
+
+        Its windows are those with start >= T; ``at`` asks for a later T.
+        """
+        now = self._watermarks
+        lowest = NEVER if now.highest_time == NEVER else now.highest_time + 1
+        if at is not None and at < lowest:
+            raise QueryError(f"query {query.name!r}: at is {at}: give a time above all seen so far, {lowest} or later")
+        begin = max(lowest, now.group) if at is None else at
+        self._register([(query, begin)])
+        return begin
+
+    def remove_query(self, name: str, drain: bool = False) -> None:
+        """End a query at once, or (``drain``) after the windows that are open now have closed."""
+        entry = self._by_name.get(name)
+        if entry is None:
+            raise QueryError(f"there is no query {name!r} to remove; there is {', '.join(self._by_name) or 'none'}")
+        family = self._families[self._family_of[entry.number]]
+        if drain:
+            entry.stop = min(entry.stop, max(self._watermarks.highest_time, self._watermarks.group - 1, NEVER) + 1)
+            family.changed()
+        else:
+            family.unregister(entry.number)
+            del self._by_name[name]
+            self._refresh()
+
+    def _register(self, queries: list[tuple[Query, int]]) -> None:
+        added: dict[tuple[Any, ...], list[Registered]] = {}
+        for query, begin in queries:
+            if query.name in self._by_name:
+                raise QueryError(f"query {query.name!r} is there already; give each query a name of its own")
+            entry = Registered(query.resolved(self._unit), len(self._entries), begin)
+            self._entries.append(entry)
+            self._by_name[query.name] = entry
+            self._malformed_before[entry.number] = self._malformed
+            family = family_of(entry, self._mode)
+            self._family_of[entry.number] = family
+            added.setdefault(family, []).append(entry)
+        for name, entries in added.items():
+            if name not in self._families:
+                self._families[name] = Family.create(entries[0], self._mode, self._watermarks.group)
+            self._families[name].register(entries)
+            self._unchecked.extend(entries)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Work out which columns are read, after queries came or went."""
+        needed: dict[str, None] = {}
+        values: dict[str, None] = {}
+        seen: set[Any] = set()
+        for entry in self._by_name.values():
+            query = entry.query
+            shape = (query.keys, query.aggregates, query.distinct, id(query.where), id(query.window.conditions))
+            if not query.window.is_context and query.where is None:
+                shape = (query.keys, query.aggregates, query.distinct)
+                if shape in seen:
+                    continue
+                seen.add(shape)
+            needed.update(dict.fromkeys(sorted(query.columns())))
+            values.update((a.column, None) for _, a in query.aggregates if a.column is not None)
+            for extra in (query.distinct, *getattr(query.window, "columns", ())):
+                if extra is not None:
+                    values[extra] = None
+        self._needed, self._value_columns = tuple(needed), tuple(values)
+        self._names = pa.array([entry.query.name for entry in self._entries], pa.string())
+        self._layout = Layout.of(list(self._by_name.values()), self._types)
+        self._by_node = any(entry.query.scope != "global" for entry in self._by_name.values())
+
+    # --- events ---
+
+    def push(
+        self, data: Any, source: str = "", offset: int | Int64Array | None = None, node: str = ""
+    ) -> None:
+        """Take in events of one source: an Arrow, pandas or Polars table, in any order.
+
+        ``offset`` is that of the first event (default: one after the last), or one per event; events that were accepted
+        before are passed over. ``node`` names the source's home when the source is first seen.
+        """
+        origin = self._watermarks.source(source, node)
+        for batch in record_batches(data, BATCH_EVENTS):
+            first = origin.next_offset if offset is None else offset
+            self._push_batch(batch, origin, source, first if isinstance(first, int) else first[: len(batch)])
+            if offset is not None:
+                offset = offset + len(batch) if isinstance(offset, int) else offset[len(batch) :]
+        self._emit()
+
+    def _push_batch(self, batch: pa.RecordBatch, origin: Source, source: str, offsets: Int64Array | int) -> None:
+        """``offsets``: that of the first event, or one per event."""
+        if len(batch) and (offsets if isinstance(offsets, int) else offsets[0]) < origin.next_offset:
+            offsets = _each(offsets, len(batch))
+            fresh = offsets >= origin.next_offset
+            self._repeated += len(batch) - int(fresh.sum())
+            batch, offsets = batch.filter(pa.array(fresh)), offsets[fresh]
+        if len(batch) == 0:
+            return
+        origin.next_offset = offsets + len(batch) if isinstance(offsets, int) else int(offsets[-1]) + 1
+        self._check(batch.schema)
+        arrays, bad = self._read(batch)
+        if self._time in arrays:
+            times, bad_times, scan = read_times(arrays[self._time], self._unit)
+        else:
+            times, bad_times, scan = _no_time(batch, self._time)
+        bad |= bad_times
+        if bad:
+            offsets = _each(offsets, len(batch))
+            self._set_aside(batch, bad, source, offsets)
+            kept = np.flatnonzero(without(bad, len(batch)))
+            times, offsets, batch = times[kept], offsets[kept], batch.take(pa.array(kept))
+            arrays = {name: array.take(pa.array(kept)) for name, array in arrays.items()}
+            scan = scan_times(times) if len(times) else None
+        if scan is not None:
+            self._accept(batch, arrays, times, offsets, scan, origin, source)
+
+    def check(self, data: Any) -> None:
+        """Refuse queries that do not fit the columns of ``data``, before anything is taken in."""
+        self._check(arrow_table(data).schema)
+
+    def _check(self, schema: pa.Schema) -> None:
+        """Before the first events of a query: does it fit the columns?"""
+        if not self._unchecked:
+            return
+        entries = [entry for entry in self._unchecked if self._by_name.get(entry.query.name) is entry]
+        check_schemas([entry.query for entry in entries], schema, self._time)
+        for name in self._needed:
+            if name not in self._types:
+                self._types[name] = schema.field(name).type
+        self._unchecked = []
+        self._refresh()
+
+    def _read(self, batch: pa.RecordBatch) -> tuple[dict[str, pa.Array], dict[int, str]]:
+        """The columns that queries read, in the types they had from the start, and which events do not fit."""
+        there = columns_of(batch)
+        arrays: dict[str, pa.Array] = {self._time: there[self._time]} if self._time in there else {}
+        bad: dict[int, str] = {}
+        for name in self._needed:
+            if name == self._time:
+                continue
+            if name not in there:
+                arrays[name] = pa.nulls(len(batch), self._types[name])
+                bad |= dict.fromkeys(range(len(batch)), f"column {name!r} is missing")
+                continue
+            arrays[name], misfits = conform(there[name], self._types[name], name)
+            bad = misfits | bad
+        return arrays, bad
+
+    def _set_aside(self, batch: pa.RecordBatch, bad: dict[int, str], source: str, offsets: Int64Array) -> None:
+        rows = sorted(bad)
+        if self._strict:
+            raise DataError(
+                f"source {source!r}, offset {offsets[rows[0]]}: {bad[rows[0]]} (strict; {len(rows)} such events in this batch)"
+            )
+        self._malformed += len(rows)
+        self._side.malformed(batch, rows, [bad[row] for row in rows], source, offsets[rows])
+
+    def _accept(
+        self,
+        batch: pa.RecordBatch,
+        arrays: dict[str, pa.Array],
+        times: Int64Array,
+        offsets: Int64Array | int,
+        scan: TimeScan,
+        origin: Source,
+        source: str,
+    ) -> None:
+        marks = self._watermarks
+        before: Int64Array | int = origin.watermark
+        # While times never step back, the watermark that they imply never passes the next one.
+        if not (scan.in_order and scan.low >= origin.watermark):
+            before = marks.before_each(origin, times)
+        columns = {name: read_values(arrays[name]) for name in self._value_columns if name in arrays}
+        chunk = Chunk(times, offsets, origin.number, marks.names, columns)
+        if self._by_node:
+            arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(np.zeros(len(times), np.int32), [origin.node])
+        for family in self._families.values():
+            family.prepare(self._types)
+            for dropped in family.accept(chunk, arrays, scan, before):
+                self._side.dropped(batch, chunk.offsets, dropped, self._entries[dropped.query].query.name, source)
+        marks.saw(origin, scan.low, scan.high)
+
+    # --- watermarks ---
+
+    def advance(self, watermark: int, source: str | None = None) -> None:
+        """No event of the source (of all sources) with a smaller time will come."""
+        if source is None:
+            self._watermarks.raise_all(watermark)
+        else:
+            self._watermarks.raise_source(source, watermark)
+        self._emit()
+
+    def join(self, source: str, node: str = "") -> None:
+        """Wait for a source from now on, before its first event."""
+        self._watermarks.source(source, node)
+
+    def idle(self, source: str) -> None:
+        """Do not wait for a source any more, until it resumes."""
+        self._watermarks.idle(source)
+        self._emit()
+
+    def resume(self, source: str) -> None:
+        """Wait for an idle source again: its events below the watermark of now are late."""
+        self._watermarks.resume(source)
+        self._emit()
+
+    def flush(self) -> None:
+        """The end of the stream: everything complete comes out. Final."""
+        self._watermarks.flush()
+        self._emit(final=True)
+
+    @property
+    def watermark(self) -> int:
+        return self._watermarks.group
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """Which sources joined, fell idle and returned, with the offset and the watermark of that moment."""
+        return tuple(self._watermarks.decisions)
+
+    # --- results ---
+
+    def _emit(self, final: bool = False) -> None:
+        """Close whatever the group's watermark has passed since the last time."""
+        until = self._watermarks.group
+        pieces = []
+        for family in self._families.values():
+            if family.watermark < until or final:
+                family.prepare(self._types)
+                pieces.extend(family.close(until, self._layout, self._types))
+        if pieces:
+            self._tables.append(layout_table(pieces, self._layout, self._names))
+
+    def results(self) -> Results:
+        """The rows that came out since the last call."""
+        tables, self._tables = self._tables, []
+        table = pa.concat_tables(tables, promote_options="permissive") if tables else empty_table(self._layout, self._names)
+        return Results(table, {name: entry.query for name, entry in self._by_name.items()})
+
+    def side_output(self) -> pa.Table:
+        """Events that were too late for a query or malformed, since the last call: query, reason, place of birth, event."""
+        return self._side.take()
+
+    def counters(self) -> dict[str, dict[str, int]]:
+        """Per query: in = filtered + outside + member + late + dropped + malformed."""
+        found = {}
+        for name, entry in self._by_name.items():
+            counts = self._families[self._family_of[entry.number]].counters(entry.number)
+            malformed = self._malformed - self._malformed_before[entry.number]
+            counts["in"] += malformed
+            counts["malformed"] = malformed
+            found[name] = counts
+        return found
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        """How much work was done: slices cut, calculations (events times operators), rows of partials held, bytes of them."""
+        families = list(self._families.values())
+        return {
+            "groups": len(families),
+            "slices": sum(family.slice_count for family in families),
+            "calculations": sum(family.calculation_count for family in families),
+            "rows": sum(family.row_count for family in families),
+            "malformed": self._malformed,
+            "repeated": self._repeated,
+        }
+
+    # --- snapshots ---
+
+    def snapshot(self) -> bytes:
+        """Everything the engine knows, as bytes; results not taken yet included."""
+        return to_bytes(
+            {
+                "settings": [self._time, self._unit, self._strict, self._mode],
+                "queries": to_json([entry.query for entry in self._entries]),
+                "entries": [
+                    [entry.begin, entry.stop, self._by_name.get(entry.query.name) is entry] for entry in self._entries
+                ],
+                "watermarks": self._watermarks.state(),
+                "types": self._types,
+                "unchecked": [entry.number for entry in self._unchecked],
+                "malformed": [self._malformed, self._repeated],
+                "malformed_before": [list(pair) for pair in self._malformed_before.items()],
+                "families": [family.state() for family in self._families.values()],
+                "tables": [_ipc(table) for table in self._tables],
+                "side": [_ipc(table) for table in self._side.tables],
+            }
+        )
+
+    @classmethod
+    def restore(cls, data: bytes) -> Engine:
+        """An engine that goes on exactly where ``snapshot`` was taken. Users' own code is imported by its path."""
+        state = from_bytes(data)
+        time, unit, strict, mode = state["settings"]
+        engine = cls(time=time, unit=unit, strict=strict, mode=mode)
+        engine._watermarks = Watermarks.restored(state["watermarks"])
+        for query, (begin, stop, alive) in zip(from_json(state["queries"]), state["entries"], strict=True):
+            engine._restore_query(query, begin, stop, alive)
+        engine._types = dict(state["types"])
+        engine._unchecked = [engine._entries[number] for number in state["unchecked"]]
+        engine._malformed, engine._repeated = state["malformed"]
+        engine._malformed_before = dict(map(tuple, state["malformed_before"]))
+        for family, kept in zip(engine._families.values(), state["families"], strict=True):
+            family.restore(kept, engine._types)
+        engine._refresh()
+        engine._tables = [pa.ipc.open_stream(table).read_all() for table in state["tables"]]
+        engine._side.tables = [pa.ipc.open_stream(table).read_all() for table in state["side"]]
+        return engine
+
+    def _restore_query(self, query: Query, begin: int, stop: int, alive: bool) -> None:
+        entry = Registered(query, len(self._entries), begin, stop)
+        self._entries.append(entry)
+        name = family_of(entry, self._mode)
+        self._family_of[entry.number] = name
+        if name not in self._families:
+            self._families[name] = Family.create(entry, self._mode, NEVER)
+        if alive:
+            self._by_name[query.name] = entry
+            self._families[name].register([entry])
+
+
+def run(
+    data: Any,
+    queries: Iterable[Query],
+    *,
+    time: str = "time",
+    unit: str = "us",
+    disorder: object = None,
+    flush: bool = True,
+    strict: bool = False,
+    mode: str = "desis",
+) -> Results:
+    """All queries over a table (Arrow, pandas or Polars) in one pass.
+
+    The table is one source and a row's number is its offset. Nothing is late unless ``disorder`` is given.
+
+    >>> import pyarrow as pa, headwater as hw
+    >>> events = pa.table({"time": [1, 2, 11], "load": [3.0, 1.0, 5.0]})
+    >>> hw.run(events, [hw.query("peak", hw.tumbling(10), top=hw.max("load"))])["peak"].column("top").to_pylist()
+    [3.0, 5.0]
+    """
+    engine = Engine(queries, time=time, unit=unit, disorder=disorder, strict=strict, mode=mode)
+    engine.check(data)
+    engine.push(data)
+    if flush:
+        engine.flush()
+    return engine.results()
+
+
+def _each(offsets: Int64Array | int, length: int) -> Int64Array:
+    return np.arange(offsets, offsets + length, dtype=np.int64) if isinstance(offsets, int) else offsets
+
+
+def _no_time(batch: pa.RecordBatch, time: str) -> tuple[Int64Array, dict[int, str], None]:
+    missing = f"time column {time!r} is missing"
+    return np.zeros(len(batch), np.int64), dict.fromkeys(range(len(batch)), missing), None
+
+
+def _ipc(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+

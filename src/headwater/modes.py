@@ -1,0 +1,21 @@
+"""The ways to compute: headwater's own, and the baselines of the papers, to show what sharing brings."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headwater.errors import QueryError
+
+#: cebuffer: a buffer per window, aggregated when it ends. debucket: each window for itself, incrementally. desw, scotty:
+#: slices shared by queries of the same function and measure. desis: everything shared (the default).
+MODES: Final = ("cebuffer", "debucket", "desw", "scotty", "desis")
+
+
+def check_mode(mode: str) -> str:
+    """
+    >>> check_mode("desis")
+    'desis'
+    """
+    if mode not in MODES:
+        raise QueryError(f"mode is {mode!r}: give one of {', '.join(map(repr, MODES))}")
+    return mode

@@ -1,0 +1,230 @@
+"""Queries: what a user asks of a stream, complete and checked.
+
+`query(...)` puts a window and its aggregates together with keys, a condition and the options. Everything wrong is
+refused here, when it is written, with the query's name, the field, the value and the right form; what depends on the
+data's columns is refused by `check_schema` before anything runs.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal
+
+from headwater import checks
+from headwater.aggregations import Aggregation
+from headwater.errors import Problem, QueryError
+from headwater.expressions import Expr, boolean
+from headwater.schemas import check_schema, check_schemas
+from headwater.times import Duration, Nanos, in_ticks, ticks_problem, try_duration
+from headwater.windows import Band, Sliding, Window
+
+__all__ = ["RESERVED", "SCOPES", "Query", "check_schema", "check_schemas", "query", "query_of"]
+
+Scope = Literal["global", "node", "ordinal", "matched", "overlap"]
+Sums = Literal["exact", "native"]
+
+SCOPES: Final = ("global", "node", "ordinal", "matched", "overlap")
+CONTEXT_SCOPES: Final = frozenset(("ordinal", "matched", "overlap"))
+#: Columns every result has or may have; no key or aggregate can take their names.
+RESERVED: Final = frozenset(
+    ("query", "window_start", "window_end", "event_count", "revision", "replaces", "node", "first_time", "last_time")
+)
+_KEYS_FORM: Final = "name the key columns: keys=['house', 'room']"
+_OPTIONS: Final = ("keys", "where", "distinct", "lateness", "emit_empty", "scope", "sums")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One window query, checked when it is made. Write it with `query(...)`."""
+
+    name: str
+    window: Window
+    aggregates: tuple[tuple[str, Aggregation], ...]
+    keys: tuple[str, ...] = ()
+    where: Expr | None = None
+    distinct: str | None = None
+    lateness: Duration = 0
+    emit_empty: bool = False
+    scope: Scope = "global"
+    sums: Sums = "exact"
+
+    def __post_init__(self) -> None:
+        for problem in _problems(self):
+            raise QueryError.of(problem, self.name)
+
+    def columns(self) -> frozenset[str]:
+        """Every column the query reads, the time aside.
+
+        >>> import headwater.aggregations as agg, headwater.windows as win
+        >>> sorted(query("load", win.tumbling("1 s"), avg=agg.avg("load"), keys=["house"]).columns())
+        ['house', 'load']
+        """
+        read = {aggregation.column for _, aggregation in self.aggregates if aggregation.column is not None}
+        read.update(self.keys)
+        if self.distinct is not None:
+            read.add(self.distinct)
+        for expr in self.conditions():
+            read |= expr.columns()
+        return frozenset(read)
+
+    def conditions(self) -> tuple[Expr, ...]:
+        """Every condition the query evaluates: `where`, then its window's markers."""
+        return (() if self.where is None else (self.where,)) + self.window.conditions()
+
+    def resolved(self, unit: str) -> Query:
+        """The query with every duration in ticks of `unit` ("ns", "us", "ms", "s"); itself if they are already."""
+        window = self.window.resolved(unit, self.name)
+        late = ticks_problem(self.lateness, unit, "lateness")
+        if late is not None:
+            raise QueryError.of(late, self.name)
+        if window is self.window and not isinstance(self.lateness, Nanos):
+            return self
+        return _with_ticks(self, window, in_ticks(self.lateness, unit))
+
+
+_FIELDS: Final = tuple(field.name for field in fields(Query))
+
+
+def query(
+    name: str,
+    window: Window,
+    *,
+    keys: str | Iterable[str] = (),
+    where: Expr | None = None,
+    distinct: str | None = None,
+    lateness: object = 0,
+    emit_empty: bool = False,
+    scope: Scope = "global",
+    sums: Sums = "exact",
+    **aggregates: Aggregation,
+) -> Query:
+    """A window query: its name, its window, and one keyword per aggregate.
+
+    >>> import headwater.aggregations as hw
+    >>> from headwater.expressions import col
+    >>> from headwater.windows import sliding
+    >>> load = query("load", sliding("1 min", "5 s"), avg=hw.avg("load"), keys=["house"], where=col("load") > 0)
+    >>> load.keys, load.where
+    (('house',), (col('load') > 0))
+    >>> query("load", sliding("1 min", 0), avg=hw.avg("load"))
+    Traceback (most recent call last):
+    headwater.errors.QueryError: query 'load': window.slide is 0: give a duration above 0, such as '10 s',
+        or an integer of ticks
+    """
+    return query_of(name, window, tuple(aggregates.items()), keys, where, distinct, lateness, emit_empty, scope, sums)
+
+
+def _with_ticks(query: Query, window: Window, lateness: int) -> Query:
+    # Not dataclasses.replace: it would check again what was checked, three times the price for a million queries.
+    copy = object.__new__(Query)
+    for field in _FIELDS:
+        object.__setattr__(copy, field, getattr(query, field))
+    object.__setattr__(copy, "window", window)
+    object.__setattr__(copy, "lateness", lateness)
+    return copy
+
+
+def query_of(
+    name: str,
+    window: Window,
+    aggregates: tuple[tuple[str, Aggregation], ...],
+    keys: Any = (),
+    where: Any = None,
+    distinct: str | None = None,
+    lateness: Any = 0,
+    emit_empty: bool = False,
+    scope: Scope = "global",
+    sums: Sums = "exact",
+) -> Query:
+    """The same with the aggregates as pairs, for code that writes queries; any result column's name is possible."""
+    late = try_duration(lateness)
+    return Query(
+        name,
+        window,
+        aggregates,
+        _names(keys),
+        boolean(where) if isinstance(where, Expr) else where,
+        distinct,
+        lateness if late is None else late,
+        emit_empty,
+        scope,
+        sums,
+    )
+
+
+def _names(keys: Any) -> Any:
+    # What is no list of names is kept: the check refuses it.
+    return (keys,) if isinstance(keys, str) else tuple(keys) if isinstance(keys, Iterable) else keys
+
+
+def _problems(query: Query) -> Iterator[Problem]:
+    yield from checks.text("name", query.name, "name the query with text, such as 'load'")
+    yield from _window_problems(query.window, query)
+    yield from _column_problems(query.keys, query.distinct)
+    yield from _aggregate_problems(query.aggregates, query.keys)
+    if query.where is not None:
+        yield from checks.condition("where", query.where)
+    yield from checks.not_negative("lateness", query.lateness)
+    yield from checks.one_of("sums", query.sums, ("exact", "native"))
+
+
+def _window_problems(window: object, query: Query) -> Iterator[Problem]:
+    if not isinstance(window, Window):
+        yield Problem("window", window, "give a window, such as tumbling('10 s') or session('30 s')")
+        return
+    for problem in window.problems():
+        yield problem.inside("window")
+    yield from checks.one_of("scope", query.scope, SCOPES)
+    if query.scope in CONTEXT_SCOPES and not window.is_context:
+        yield Problem("scope", query.scope, "windows with known ends are alike on all nodes: use 'global' or 'node'")
+    yield from checks.flag("emit_empty", query.emit_empty)
+    if query.emit_empty and not isinstance(window, Sliding | Band):
+        yield Problem("emit_empty", True, "only tumbling, sliding and band windows can be empty: leave it False")
+
+
+def _column_problems(keys: object, distinct: object) -> Iterator[Problem]:
+    if not isinstance(keys, tuple):
+        yield Problem("keys", keys, _KEYS_FORM)
+        return
+    for index, key in enumerate(keys):
+        yield from checks.text("keys", key, _KEYS_FORM)
+        if key in RESERVED:
+            yield Problem("keys", key, f"results have a column of this name; rename it ({_reserved()})")
+        if key in keys[:index]:
+            yield Problem("keys", key, "name each key column once")
+    if distinct is not None:
+        yield from checks.text("distinct", distinct, "name the column that holds the id: distinct='id'")
+
+
+def _aggregate_problems(aggregates: object, keys: tuple[str, ...]) -> Iterator[Problem]:
+    if not isinstance(aggregates, tuple) or not aggregates:
+        yield Problem("aggregates", aggregates, "ask for at least one, such as n=hw.count()")
+        return
+    seen: set[str] = set()
+    for alias, aggregation in aggregates:
+        yield from checks.text("aggregates", alias, "name the result column with text")
+        field = f"aggregate {alias!r}"
+        if not isinstance(aggregation, Aggregation):
+            yield Problem(field, aggregation, _not_an_aggregate(alias))
+        elif alias in RESERVED:
+            yield Problem(field, alias, f"results have a column of this name; take another ({_reserved()})")
+        elif alias in keys:
+            yield Problem(field, alias, "a key column has this name; take another")
+        elif alias in seen:
+            yield Problem(field, alias, "an aggregate of this name exists; name each once")
+        else:
+            for problem in aggregation.problems():
+                yield problem.inside(field)
+        seen.add(alias)
+
+
+def _not_an_aggregate(alias: str) -> str:
+    meant = difflib.get_close_matches(alias, _OPTIONS, n=1)
+    hint = f"; did you mean {meant[0]}=?" if meant else ""
+    return f"give an aggregate, such as {alias}=hw.avg('load'){hint}"
+
+
+def _reserved() -> str:
+    return ", ".join(sorted(RESERVED))

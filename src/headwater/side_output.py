@@ -1,0 +1,63 @@
+"""Events that no result has: too late for a query, or malformed. Nothing disappears without a word."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.arrays import Int64Array
+from headwater.engine.group import Dropped
+
+SCHEMA = pa.schema(
+    [
+        ("query", pa.string()),
+        ("reason", pa.string()),
+        ("source", pa.string()),
+        ("offset", pa.int64()),
+        ("time", pa.int64()),
+        ("watermark", pa.int64()),
+    ]
+)
+
+
+class SideOutput:
+    """Collects rows: query (null for a malformed event: it is so for all), reason, place of birth, and the event as it came."""
+
+    def __init__(self) -> None:
+        self.tables: list[pa.Table] = []
+
+    def malformed(
+        self, batch: pa.RecordBatch, rows: list[int], reasons: list[str], source: str, offsets: Int64Array
+    ) -> None:
+        size = len(rows)
+        none = pa.nulls(size, pa.int64())
+        columns = [pa.nulls(size, pa.string()), pa.array(reasons), _repeat(source, size), pa.array(offsets), none, none]
+        self._add(columns, batch.take(pa.array(rows)))
+
+    def dropped(self, batch: pa.RecordBatch, offsets: Int64Array, dropped: Dropped, query: str, source: str) -> None:
+        """``offsets`` are those of the batch, ascending."""
+        chunk = dropped.chunk
+        rows = np.searchsorted(offsets, chunk.offsets)
+        columns = [
+            _repeat(query, len(chunk)),
+            _repeat("too late", len(chunk)),
+            _repeat(source, len(chunk)),
+            pa.array(chunk.offsets),
+            pa.array(chunk.times),
+            pa.array(dropped.watermarks),
+        ]
+        self._add(columns, batch.take(pa.array(rows)))
+
+    def _add(self, columns: list[pa.Array], events: pa.RecordBatch) -> None:
+        table = pa.Table.from_arrays(columns, schema=SCHEMA)
+        self.tables.append(table.append_column("event", events.to_struct_array()))
+
+    def take(self) -> pa.Table:
+        tables, self.tables = self.tables, []
+        if not tables:
+            return SCHEMA.empty_table()
+        return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _repeat(text: str, size: int) -> pa.Array:
+    return pa.array([text], pa.string()).take(pa.array(np.zeros(size, np.int64)))

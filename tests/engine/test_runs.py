@@ -1,0 +1,183 @@
+"""Sorted runs: picking, merging and reading give what sorting everything gives."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.aggregations import quantile
+from headwater.engine import runs as runs_module
+from headwater.engine.chunk import Values
+from headwater.engine.run_kernels import SHORT_RUN
+from headwater.engine.runs import RunColumn
+from headwater.reference_aggregates import value_of
+from partials import int32, int64
+
+FLOATS = st.floats(allow_nan=True).map(lambda x: math.nan if math.isnan(x) else x + 0.0)
+ROWS = st.lists(st.lists(FLOATS | st.sampled_from([1.0, 2.0, math.nan]), max_size=40), max_size=5)
+QS = np.array([0.0, 0.1, 1 / 3, 0.5, 0.9, 0.999, 1.0])
+
+
+def expected_quantiles(rows: list[list[Any]], qs: Any = QS) -> list[list[Any]]:
+    return [[value_of(quantile("x", float(q)), [{"x": v} for v in row]) for row in rows] for q in qs]
+
+
+def same(actual: Any, expected: list[list[Any]]) -> bool:
+    nan = np.array([[math.nan if value is None else value for value in row] for row in expected], np.float64)
+    return np.array_equal(actual, nan.reshape(actual.shape), equal_nan=True)
+
+
+def ranges(draw: Any, count: int) -> tuple[Any, Any]:
+    bounds = draw(st.lists(st.tuples(st.integers(0, count), st.integers(0, count)).map(sorted), max_size=6))
+    return int64(*(lo for lo, _ in bounds)), int64(*(hi for _, hi in bounds))
+
+
+@given(ROWS, st.data())
+def test_quantiles_of_ranges_are_those_of_all_their_values(rows: list[list[float]], data: st.DataObject) -> None:
+    lo, hi = ranges(data.draw, len(rows))
+    column = RunColumn.of_rows(rows).combine_ranges(lo, hi)
+    together = [[value for row in rows[a:b] for value in row] for a, b in zip(lo, hi)]
+    assert column.counts().tolist() == [len(row) for row in together]
+    assert same(column.quantiles(QS), expected_quantiles(together))
+    assert same(column.merged().quantiles(QS), expected_quantiles(together))
+
+
+@pytest.mark.parametrize("kind", ["float", "int", "few", "sorted", "nan"])
+def test_picking_from_many_runs_equals_merging_them(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    rows = []
+    for row in range(40):
+        values = rng.standard_normal(rng.integers(0, 300))
+        if kind == "int":
+            values = rng.integers(-(2**63), 2**63 - 1, len(values), endpoint=True)
+        elif kind == "few":
+            values = np.round(values)
+        elif kind == "sorted":
+            values += 10 * row
+        elif kind == "nan":
+            values[values > 0.5] = np.nan
+        rows.append(values.tolist())
+    column = RunColumn.of_rows(rows)
+    windows = column.combine_ranges(np.arange(30), np.arange(30) + 10)
+    assert windows._picking_pays(1) and not windows._is_merged()
+    picked = np.stack([windows.quantiles(QS[i : i + 1])[0] for i in range(len(QS))])
+    assert np.array_equal(picked, windows.merged().quantiles(QS), equal_nan=True)
+    for rank in (0, 7):
+        ranks = np.minimum(np.maximum(windows.counts() - 1, 0), rank)
+        merged = RunColumn.of_rows([sum(rows[i : i + 10], []) for i in range(30)])
+        assert np.array_equal(windows.order_statistics(ranks), merged.order_statistics(ranks), equal_nan=kind != "int")
+
+
+def test_the_extremes_of_int64_are_picked() -> None:
+    low, high = -(2**63), 2**63 - 1
+    filler = list(range(200))
+    column = RunColumn.of_rows([[low, high, *filler], [high, high, *filler]]).combine_ranges(int64(0), int64(2))
+    assert column._picking_pays(1)
+    assert [int(column.order_statistics(int64(rank))[0]) for rank in (0, 400, 401, 402, 403)] == [low, 199, high, high, high]
+    assert column.quantiles(np.array([1.0]))[0, 0] == 2.0**63
+
+
+def test_neighbours_beyond_2_to_53_are_interpolated_as_spark_does() -> None:
+    # Different integers that are the same double: Spark compares the integers, then computes with doubles.
+    values = [2**62, 2**62 + 1]
+    position = 0.3
+    expected = (1 - position) * 2.0**62 + position * 2.0**62
+    assert RunColumn.of_rows([values]).quantiles(np.array([0.3]))[0, 0] == expected
+
+
+def test_many_quantiles_of_long_windows_are_read_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs_module, "BLOCK_VALUES", 64)
+    rng = np.random.default_rng(4)
+    rows = [rng.standard_normal(30).tolist() for _ in range(20)]
+    windows = RunColumn.of_rows(rows).combine_ranges(np.arange(15), np.arange(15) + 5)
+    qs = np.linspace(0, 1, 50)
+    assert not windows._picking_pays(len(qs))
+    together = [sum(rows[i : i + 5], []) for i in range(15)]
+    assert same(windows.quantiles(qs), expected_quantiles(together, qs))
+    assert windows._merged is None
+
+
+@given(st.lists(st.tuples(st.none() | FLOATS, st.integers(-1, 3)), max_size=200))
+def test_lift_sorts_the_values_of_each_row(events: list[tuple[float | None, int]]) -> None:
+    data = np.array([0.0 if value is None else value for value, _ in events])
+    valid = np.array([value is not None for value, _ in events], bool)
+    column = RunColumn.lift(Values(data, valid, pa.float64()), int32(*(row for _, row in events)), 4)
+    for row in range(4):
+        members = sorted((v for v, r in events if r == row and v is not None), key=lambda v: (math.isnan(v), v))
+        held = column.values[column.begins[row] : column.ends[row]]
+        assert np.array_equal(held, np.array(members, np.float64), equal_nan=True)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, SHORT_RUN - 1, SHORT_RUN, SHORT_RUN + 1, 1000])
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+def test_short_and_long_runs_are_sorted_alike(length: int, dtype: type) -> None:
+    rng = np.random.default_rng(length)
+    values = (rng.standard_normal(3 * length) * 100).astype(dtype)
+    rows = np.repeat(int32(2, 0, 1), length)
+    column = RunColumn.lift(Values(values, None, pa.float64()), rows, 3)
+    for row, part in zip((2, 0, 1), np.split(values, 3)):
+        assert np.array_equal(column.values[column.begins[row] : column.ends[row]], np.sort(part))
+
+
+@given(ROWS.filter(len), st.data())
+def test_rows_survive_taking_joining_and_bytes(rows: list[list[float]], data: st.DataObject) -> None:
+    column = RunColumn.of_rows(rows)
+    chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=8))
+    taken = column.take(int64(*chosen))
+    joined = RunColumn.concat([taken, column, column.take(int64())])
+    names = [*chosen, *range(len(rows))]
+    expected = [rows[i] for i in names]
+    assert same(joined.quantiles(QS), expected_quantiles(expected))
+    back = RunColumn.from_bytes(joined.to_bytes())
+    assert same(back.quantiles(QS), expected_quantiles(expected))
+    assert back.to_bytes() == RunColumn.of_rows(expected).to_bytes() == joined.to_bytes()
+
+
+def test_taking_little_lets_go_of_the_rest() -> None:
+    column = RunColumn.of_rows([list(map(float, range(1000))), [1.0]])
+    assert column.take(int64(1)).nbytes < 100 < column.take(int64(0)).nbytes
+    assert column.take(int64(0)).values is column.values
+
+
+def test_bytes_are_small_where_values_repeat_or_are_close() -> None:
+    few = RunColumn.of_rows([[20.5, 21.0] * 500])
+    close = RunColumn.of_rows([list(range(10**9, 10**9 + 1000))])
+    spread = RunColumn.of_rows([np.random.default_rng(1).standard_normal(1000).tolist()])
+    assert len(few.to_bytes()) < 40
+    assert len(close.to_bytes()) < 40
+    assert 8000 * 0.8 < len(spread.to_bytes()) < 8000 * 1.01
+
+
+def test_modes_and_distinct_counts_of_objects() -> None:
+    column = RunColumn.of_rows([["b", "a", "b", "a"], ["é"], []])
+    assert column.modes()[:2].tolist() == ["a", "é"]
+    assert column.count_distinct().tolist() == [2, 1, 0]
+    everything = column.combine_ranges(int64(0), int64(3))
+    assert everything.count_distinct().tolist() == [3]
+
+
+def test_nan_is_one_value_and_the_largest() -> None:
+    column = RunColumn.of_rows([[math.nan, 1.0, math.nan], [math.inf]])
+    assert column.count_distinct().tolist() == [2, 1]
+    assert math.isnan(column.modes()[0])
+    both = column.combine_ranges(int64(0), int64(2))
+    assert both.order_statistics(int64(1)).tolist() == [math.inf]
+    assert math.isnan(both.order_statistics(int64(2))[0])
+
+
+def test_a_column_without_rows_gives_empty_windows() -> None:
+    nothing = RunColumn.lift(Values(np.empty(0), None, pa.float64()), int32(), 0)
+    empty = nothing.combine_ranges(int64(0, 0), int64(0, 0))
+    assert empty.counts().tolist() == [0, 0]
+    assert empty.count_distinct().tolist() == [0, 0]
+    assert len(empty.modes()) == 2
+    assert np.isnan(empty.quantiles(np.array([0.5]))).all()
+    assert RunColumn.from_bytes(empty.to_bytes()).counts().tolist() == [0, 0]
+    joined = RunColumn.concat([empty, RunColumn.of_rows([["a"]])])
+    assert joined.modes()[2] == "a"

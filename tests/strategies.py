@@ -1,0 +1,301 @@
+"""Hypothesis generators for streams: queries of every kind, events of several sources, and what happens to them.
+
+Numbers are few and small, so that events meet windows at their edges, keys repeat and watermarks cut right through. A
+new feature that is drawn here joins every property at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from headwater import aggregations as agg
+from headwater import windows as win
+from headwater.aggregations import Aggregation
+from headwater.expressions import Expr, col
+from headwater.history import Added, Advanced, Arrived, Emit, Flushed, Idle, Joined, Removed, Returned, Settings, Step
+from headwater.own import Aggregate, Operator, aggregate_of
+from headwater.query import CONTEXT_SCOPES, Query, query
+from headwater.times import TIME_MAX
+from headwater.windows import Window
+
+SCHEMA = pa.schema(
+    {
+        "time": pa.int64(),
+        "k": pa.string(),
+        "g": pa.int64(),
+        "i": pa.int64(),
+        "x": pa.float64(),
+        "d": pa.decimal128(20, 2),
+        "s": pa.string(),
+        "id": pa.int64(),
+        "mark": pa.string(),
+    }
+)
+NUMBERS, ORDERED, ANY = ("i", "x", "d"), ("i", "x", "d", "s"), ("i", "x", "d", "s", "id", "mark")
+
+INTEGERS = st.integers(-3, 9) | st.sampled_from([2**62, -(2**62), 2**63 - 1, -(2**63), 10**15 + 1])
+FLOATS = st.sampled_from(
+    [0.0, -0.0, 0.1, 0.2, 0.3, 1.5, -2.25, 1e16, -1e16, 1e200, 5e-324, math.inf, -math.inf, math.nan]
+)
+DECIMALS = st.integers(-(10**4), 10**4).map(lambda cents: Decimal(cents).scaleb(-2))
+WORDS = st.sampled_from(["", "a", "b", "ab", "é", "\U0001f600"])
+#: What no event may have as its time.
+BAD_TIMES = st.sampled_from([None, TIME_MAX + 1, -TIME_MAX - 1, 2**63 - 1])
+
+
+def squares(values: Any) -> int:
+    return sum(int(value) ** 2 for value in values)
+
+
+#: Users' own aggregates: one whose order does not matter, one whose order does, and two that share an operator.
+SQUARES = aggregate_of("squares", squares, lambda a, b: a + b, float, 0)
+TRAIL = aggregate_of(
+    "trail", "".join, lambda a, b: a + b, lambda text: text, "", commutative=False, result_type=pa.string()
+)
+LENGTHS = Operator("lengths", lambda words: sum(map(len, words)), lambda a, b: a + b, 0)
+NUMBER = Operator("number", len, lambda a, b: a + b, 0)
+MEAN_LENGTH = Aggregate("mean_length", (LENGTHS, NUMBER), lambda total, n: total / n if n else None)
+TOTAL_LENGTH = Aggregate("total_length", (LENGTHS,), lambda total: total, pa.int64())
+
+
+def cut_at_stops(events: dict[str, Any], state: int | None) -> tuple[list[int], int | None]:
+    """Custom windows: every "stop" cuts, once per time."""
+    cuts = []
+    for time, mark in zip(events["time"], events["mark"]):
+        if mark == "stop" and (state is None or time > state):
+            state = int(time)
+            cuts.append(state)
+    return cuts, state
+
+
+sizes = st.integers(1, 25)
+limits = st.none() | st.integers(1, 30)
+markers: st.SearchStrategy[Expr] = st.sampled_from(
+    [col("mark") == "start", col("mark") == "stop", col("mark").isin(["start", "stop"]), col("i") > 5]
+)
+conditions: st.SearchStrategy[Expr] = st.sampled_from(
+    [
+        col("i") > 0,
+        col("x") <= 1.5,
+        col("s").is_not_null(),
+        (col("s") == "a") | (col("g") == 1),
+        ~col("mark").isin(["stop"]),
+        col("x").between(0, 1),
+        col("s").matches("a.*"),
+    ]
+)
+
+WINDOWS: dict[str, st.SearchStrategy[Window]] = {
+    "tumbling": st.builds(win.tumbling, sizes, st.integers(-7, 7)),
+    "sliding": st.builds(win.sliding, sizes, st.integers(1, 15), st.integers(-7, 7)),
+    "band": st.builds(win.band, st.integers(-10, 60), sizes),
+    "session": st.builds(win.session, st.integers(1, 12), limits),
+    "punctuated": st.builds(win.punctuated, markers, st.booleans(), limits),
+    "between": st.builds(win.between, markers, markers, limits),
+    "custom": st.builds(win.custom, st.just(cut_at_stops), st.sampled_from([0, 0, 5])),
+    "count_tumbling": st.builds(win.count_tumbling, st.integers(1, 6), st.sampled_from(["all", "key"])),
+    "count_sliding": st.builds(
+        win.count_sliding, st.integers(1, 6), st.integers(1, 6), st.sampled_from(["all", "key"])
+    ),
+}
+
+
+def windows(kinds: Sequence[str] = tuple(WINDOWS)) -> st.SearchStrategy[Window]:
+    """A window of one of these kinds."""
+    return st.sampled_from(list(kinds)).flatmap(WINDOWS.__getitem__)
+
+
+def _of(make: Callable[[str], Aggregation], columns: Sequence[str]) -> st.SearchStrategy[Aggregation]:
+    return st.sampled_from(list(columns)).map(make)
+
+
+_METHODS = st.sampled_from(["linear", "lower", "upper", "nearest"])
+_FRACTIONS = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0])
+
+#: Aggregates whose bits are guaranteed.
+EXACT: dict[str, st.SearchStrategy[Aggregation]] = {
+    "count": st.just(agg.count()) | _of(agg.count, ANY),
+    "sum": _of(agg.sum, NUMBERS),
+    "avg": _of(agg.avg, NUMBERS),
+    "min": _of(agg.min, ORDERED),
+    "max": _of(agg.max, ORDERED),
+    "range": _of(agg.value_range, NUMBERS),
+    "quantile": st.builds(agg.quantile, st.sampled_from(NUMBERS), _FRACTIONS, _METHODS),
+    "mode": _of(agg.mode, ORDERED),
+    "count_distinct": _of(agg.count_distinct, ANY),
+    "first": _of(agg.first, ANY),
+    "last": _of(agg.last, ANY),
+    "collect": _of(agg.collect, ANY),
+    "variance": _of(agg.variance, NUMBERS),
+    "stddev": _of(agg.stddev, NUMBERS),
+    "user": st.sampled_from(
+        [agg.apply(SQUARES, "i"), agg.apply(TRAIL, "s"), agg.apply(MEAN_LENGTH, "s"), agg.apply(TOTAL_LENGTH, "s")]
+    ),
+}
+#: Sketches: the same bits in any order and grouping, but not the exact answer.
+SKETCHES: dict[str, st.SearchStrategy[Aggregation]] = {
+    "approx_distinct": st.builds(agg.approx_distinct, st.sampled_from(ANY), st.just(8)),
+    "approx_quantile": st.builds(agg.approx_quantile, st.just("x"), _FRACTIONS, st.just(0.02)),
+}
+#: Within 1e-12 only, for floats.
+CLOSE: dict[str, st.SearchStrategy[Aggregation]] = {
+    "product": _of(agg.product, ("i", "x")),
+    "geometric_mean": _of(agg.geometric_mean, ("i", "x")),
+}
+
+
+def aggregations(kinds: dict[str, st.SearchStrategy[Aggregation]]) -> st.SearchStrategy[Aggregation]:
+    """An aggregate of any of these kinds."""
+    return st.sampled_from(sorted(kinds)).flatmap(kinds.__getitem__)
+
+
+@st.composite
+def queries(
+    draw: st.DrawFn,
+    name: str = "q",
+    kinds: Sequence[str] = tuple(WINDOWS),
+    aggregates: dict[str, st.SearchStrategy[Aggregation]] = EXACT,
+    scopes: Sequence[str] = ("global", "global", "node", "ordinal", "matched", "overlap"),
+) -> Query:
+    """A query with every option, in ticks."""
+    window = draw(windows(kinds))
+    allowed = [scope for scope in scopes if window.is_context or scope not in CONTEXT_SCOPES]
+    chosen = draw(st.lists(aggregations(aggregates), min_size=1, max_size=3))
+    return query(
+        name,
+        window,
+        keys=draw(st.sampled_from([(), ("k",), ("g", "k")])),
+        where=draw(st.none() | conditions),
+        distinct=draw(st.sampled_from([None, None, None, "id"])),
+        lateness=draw(st.sampled_from([0, 0, 5, 30])),
+        emit_empty=not window.is_context and draw(st.booleans()),
+        scope=draw(st.sampled_from(allowed)),
+        **{f"v{number}": aggregation for number, aggregation in enumerate(chosen)},
+    )
+
+
+@st.composite
+def rows(draw: st.DrawFn, base: int = 0, bad_times: bool = True) -> dict[str, Any]:
+    """An event's row, at a time at or soon after `base`; now and then its time is none."""
+    time: Any = base + draw(st.integers(0, 20))
+    if bad_times and draw(st.integers(0, 29)) == 29:
+        time = draw(BAD_TIMES)
+    return {
+        "time": time,
+        "k": draw(st.sampled_from(["u", "v", "é", None])),
+        "g": draw(st.sampled_from([1, 2, None])),
+        "i": draw(st.none() | INTEGERS),
+        "x": draw(st.none() | FLOATS),
+        "d": draw(st.none() | DECIMALS),
+        "s": draw(st.none() | WORDS),
+        "id": draw(st.sampled_from([None, 1, 2, 3, 4, 5])),
+        "mark": draw(st.sampled_from(["start", "stop", "none", "none", None])),
+    }
+
+
+@dataclass
+class Scenario:
+    """A stream from its first step to its last."""
+
+    settings: Settings
+    history: list[Step]
+
+
+@dataclass
+class _Script:
+    """What a history must keep to while it is drawn: offsets count up, an idle source returns before it speaks."""
+
+    draw: st.DrawFn
+    query_strategy: st.SearchStrategy[Query]
+    bad_times: bool
+    steps: list[Step] = field(default_factory=list)
+    offsets: dict[str, int] = field(default_factory=dict)
+    idle: set[str] = field(default_factory=set)
+    names: list[str] = field(default_factory=list)
+    largest: int = -100
+    homes: dict[str, str] = field(default_factory=dict)
+
+    def source(self) -> str:
+        return self.draw(st.sampled_from(["a", "b", "é"]))
+
+    def home(self, source: str) -> str:
+        return self.homes.setdefault(source, self.draw(st.sampled_from(["north", "south"])))
+
+    def speak(self, source: str) -> None:
+        if source in self.idle:
+            self.idle.discard(source)
+            self.steps.append(Returned(source))
+
+    def arrive(self) -> None:
+        source, base = self.source(), self.draw(st.integers(-10, 60))
+        node = self.home(source)
+        self.speak(source)
+        for row in self.draw(st.lists(rows(base, self.bad_times), min_size=1, max_size=6)):
+            offset = self.offsets.get(source, 0)
+            self.offsets[source] = offset + 1
+            self.steps.append(Arrived(source, offset, row, node))
+            if row["time"] is not None and abs(row["time"]) <= TIME_MAX:
+                self.largest = max(self.largest, row["time"])
+        self.steps.append(Emit())
+
+    def advance(self) -> None:
+        source = self.draw(st.none() | st.sampled_from(["a", "b", "é"]))
+        if source is not None:
+            self.speak(source)
+        self.steps.append(Advanced(source, self.draw(st.integers(-10, 80))))
+
+    def decide(self) -> None:
+        source = self.source()
+        if source in self.idle:
+            self.speak(source)
+        elif self.draw(st.booleans()):
+            self.idle.add(source)
+            self.steps.append(Idle(source))
+        else:
+            self.steps.append(Joined(source, self.home(source)))
+
+    def change_queries(self) -> None:
+        if self.names and self.draw(st.booleans()):
+            name = self.names.pop(self.draw(st.integers(0, len(self.names) - 1)))
+            self.steps.append(Removed(name, self.draw(st.booleans())))
+        else:
+            added = _renamed(self.draw(self.query_strategy), f"added{len(self.steps)}")
+            self.names.append(added.name)
+            self.steps.append(Added(added, self.largest + 1 + self.draw(st.integers(0, 5))))
+
+
+def _renamed(given: Query, name: str) -> Query:
+    # One type per result column: the aliases of every query are its own.
+    aggregates = {f"{name}_{alias}": aggregation for alias, aggregation in given.aggregates}
+    return Query(name, given.window, tuple(aggregates.items()), *(getattr(given, each) for each in given.__slots__[3:]))
+
+
+@st.composite
+def scenarios(
+    draw: st.DrawFn,
+    query_strategy: st.SearchStrategy[Query] | None = None,
+    query_count_max: int = 3,
+    steps_max: int = 12,
+    changes_queries: bool = True,
+    bad_times: bool = True,
+) -> Scenario:
+    """Queries and a history: batches, watermarks, decisions about sources, added and removed queries, perhaps the end."""
+    drawn = query_strategy if query_strategy is not None else queries()
+    asked = draw(st.lists(drawn, min_size=1, max_size=query_count_max))
+    asked = [_renamed(each, f"q{number}") for number, each in enumerate(asked)]
+    script = _Script(draw, drawn, bad_times, names=[each.name for each in asked])
+    kinds = [script.arrive, script.arrive, script.arrive, script.advance, script.advance, script.decide]
+    if changes_queries:
+        kinds.append(script.change_queries)
+    for _ in range(draw(st.integers(1, steps_max))):
+        draw(st.sampled_from(kinds))()
+    if draw(st.booleans()):
+        script.steps.append(Flushed())
+    return Scenario(Settings(tuple(asked), disorder=draw(st.sampled_from([None, None, 0, 5, 20]))), script.steps)

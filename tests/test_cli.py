@@ -1,0 +1,68 @@
+"""The command line as a stranger meets it."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from headwater.cli import app
+
+CASE = {
+    "id": "own-tumbling-sum",
+    "kind": "stream",
+    "windows": [{"type": "tumbling", "measure": "time", "size": 10}],
+    "aggregation": "sum",
+    "events": [[1, 1], [5, 2], [12, 4]],
+    "watermarks": [{"after": 3, "ts": 20}],
+    "expected": [
+        {"watermark": 0, "window": 0, "start": 0, "end": 10, "value": 3},
+        {"watermark": 0, "window": 0, "start": 10, "end": 20, "value": 4},
+    ],
+    "complete": True,
+}
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+@pytest.fixture
+def case_file(tmp_path):
+    def write(**changes):
+        path = tmp_path / "cases.json"
+        path.write_text(json.dumps({"cases": [{**CASE, **changes}]}))
+        return path
+
+    return write
+
+
+def test_help_lists_every_command():
+    assert all(command in invoke("--help").output for command in ("check", "demo", "bench"))
+    assert all(command in invoke("bench", "--help").output for command in ("engine", "sharing"))
+
+
+@pytest.mark.parametrize("host", ["reference", "engine"])
+def test_check_passes_a_right_case(case_file, host):
+    result = invoke("check", case_file(), "--on", host)
+    assert result.exit_code == 0, result.output
+    assert "1 passed, 0 failed, 0 skipped" in result.output
+
+
+def test_check_shows_what_was_expected_and_what_came(case_file):
+    wrong = [{**CASE["expected"][0], "value": 99}, CASE["expected"][1]]
+    result = invoke("check", case_file(expected=wrong))
+    assert result.exit_code == 1
+    assert "0 passed, 1 failed, 0 skipped" in result.output
+    assert "99" in result.output
+
+
+def test_check_names_a_file_that_is_not_there():
+    result = invoke("check", "nowhere.json")
+    assert result.exit_code == 2
+    assert "nowhere.json" in result.output
+
+
+def test_demo_shows_each_query_and_where_every_event_went():
+    result = invoke("demo", "--events", 20_000, "--seed", 3)
+    assert result.exit_code == 0, result.output
+    assert all(word in result.output for word in ("average", "active", "tail", "peak", "malformed", "M events/s"))

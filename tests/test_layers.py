@@ -1,0 +1,186 @@
+"""Imports point one way. This test reads them from the source and shows each line that crosses a layer.
+
+A module may import modules of its own layer and of the layers listed for it, nothing above. ``engine`` and ``protocols``
+know nothing of each other and touch nothing outside: no file, socket, clock, process or console.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "headwater"
+
+#: What a user writes and the words it is written in.
+LANGUAGE = frozenset(
+    """
+    errors times modes checks comparisons expressions expression_checks windows aggregations own query schemas
+    query_io expression_io disco
+    """.split()
+)
+#: The oracle. It may be slow; it may not share code, and with it mistakes, with what it judges.
+REFERENCE = frozenset({"history", "reference", "reference_aggregates", "reference_windows"})
+
+#: Each layer: its modules (or folders) and the layers below that it may import.
+LAYERS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+    "language": (LANGUAGE, frozenset()),
+    "reference": (REFERENCE, frozenset({"language"})),
+    "engine": (frozenset({"engine"}), frozenset({"language"})),
+    "protocols": (frozenset({"protocols"}), frozenset({"language"})),
+    "node": (frozenset({"node"}), frozenset({"language", "engine", "protocols"})),
+    "hosts": (
+        frozenset({"spark", "edge", "simulator", "logs"}),
+        frozenset({"language", "engine", "protocols", "node", "reference"}),
+    ),
+    "public": (
+        frozenset({"__init__", "live", "results", "side_output", "tables", "testing"}),
+        frozenset({"language", "reference", "engine", "protocols", "node"}),
+    ),
+    "tools": (
+        frozenset({"cases", "check", "generator", "demo", "bench", "dashboard", "nexmark"}),
+        frozenset({"language", "reference", "engine", "protocols", "node", "hosts", "public"}),
+    ),
+    "entry": (frozenset({"cli", "__main__"}), frozenset({"language", "hosts", "public", "tools"})),
+}
+
+#: The few imports that may cross, each with its reason; those of headwater only when a function runs.
+ALLOWED = {
+    # The sketches are defined by their registers: a second implementation would only define a second sketch.
+    ("reference_aggregates", "headwater.engine.sketches"),
+    # Asks whether a kernel has a file beside which numba may keep its compiled form.
+    ("engine.jit", "os"),
+}
+
+PURE = ("engine", "protocols")
+#: Libraries that act on the world, or tell the time of it.
+WORLD = frozenset(
+    """
+    asyncio concurrent duckdb ftplib glob http logging multiprocessing os pandas pathlib polars psutil pyspark random requests
+    rich select selectors shutil signal smtplib socket socketserver sqlite3 ssl subprocess sys tempfile threading time typer
+    urllib yaml zmq
+    pyarrow.csv pyarrow.dataset pyarrow.feather pyarrow.flight pyarrow.fs pyarrow.json pyarrow.orc pyarrow.parquet
+    """.split()
+)
+WORLD_CALLS = frozenset({"open", "print", "input", "exec", "eval"})
+
+
+class Import(NamedTuple):
+    """One imported module, where it stands, and whether it is imported only when a function runs."""
+
+    module: str
+    line: int
+    lazy: bool
+
+
+def imports(tree: ast.Module, package: str) -> Iterator[Import]:
+    """Every module that the source imports, by its full name; relative ones are resolved against ``package``."""
+    lazy = {id(inner) for outer in ast.walk(tree) if isinstance(outer, ast.FunctionDef) for inner in ast.walk(outer)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, node.lineno, id(node) in lazy)
+        elif isinstance(node, ast.ImportFrom):
+            parent = package.rsplit(".", node.level - 1)[0] + "." if node.level else ""
+            base = (parent + (node.module or "")).rstrip(".")
+            for alias in node.names:
+                yield Import(f"{base}.{alias.name}", node.lineno, id(node) in lazy)
+
+
+def layer_of(module: str) -> str | None:
+    """The layer of a module by its name below ``headwater``; None for one that no layer lists."""
+    first = module.split(".")[0]
+    return next((name for name, (modules, _) in LAYERS.items() if first in modules), None)
+
+
+def crossings(module: str, source: str) -> Iterator[tuple[int, str]]:
+    """Line and reason of each import or call in ``source`` that ``module`` may not have."""
+    layer = layer_of(module)
+    if layer is None:
+        yield 1, f"no layer lists {module!r}: say in LAYERS where it belongs"
+        return
+    tree = ast.parse(source)
+    package = ".".join(["headwater", *module.split(".")[:-1]])
+    for found in imports(tree, package):
+        if not is_allowed(module, found) and (reason := crossing(layer, found.module)):
+            yield found.line, reason
+    if layer in PURE:
+        yield from world_calls(tree)
+
+
+def crossing(layer: str, imported: str) -> str | None:
+    """Why a module of ``layer`` may not import ``imported``; None if it may."""
+    if imported.split(".")[0] != "headwater":
+        acts = layer in PURE and any(f"{imported}.".startswith(f"{library}.") for library in WORLD)
+        return f"{layer} is pure and may not import {imported}" if acts else None
+    # A name that is no module is a public name of the package itself.
+    target = layer_of(imported.removeprefix("headwater").lstrip(".")) or "public"
+    if target == layer or target in LAYERS[layer][1]:
+        return None
+    return f"{layer} may not import {imported}, which belongs to {target}"
+
+
+def is_allowed(module: str, found: Import) -> bool:
+    """Whether ALLOWED lists this import, of the module itself or of a name in it."""
+    listed = any((module, name) in ALLOWED for name in (found.module, found.module.rsplit(".", 1)[0]))
+    return listed and (found.lazy or not found.module.startswith("headwater"))
+
+
+def world_calls(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Calls of the built-in functions that do I/O."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in WORLD_CALLS:
+            yield node.lineno, f"pure code may not call {node.func.id}()"
+
+
+def test_imports_point_one_way():
+    found = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+        text = path.read_text(encoding="utf-8")
+        lines = text.splitlines()
+        found += [
+            f"{path.relative_to(SOURCE.parent.parent)}:{line}: {reason}\n    {lines[line - 1].strip() if lines else ''}"
+            for line, reason in crossings(module, text)
+        ]
+    assert not found, "lines that cross a layer:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("engine.slicer", "import socket"),
+        ("engine.slicer", "from pyarrow import parquet"),
+        ("engine.slicer", "import pyarrow.parquet as pq"),
+        ("engine.slicer", "from headwater.protocols import events"),
+        ("engine.slicer", "from headwater import reference"),
+        ("engine.slicer", "from ..bench import workload"),
+        ("engine.slicer", "import headwater"),
+        ("engine.slicer", "def late():\n    import time"),
+        ("engine.slicer", "def show(x):\n    print(x)"),
+        ("protocols.election", "from headwater.engine.store import SliceStore"),
+        ("reference", "from headwater.engine.slicer import cut"),
+        ("query", "from headwater.engine import slicer"),
+        ("reference_aggregates", "from headwater.engine.sketches import approx_distinct"),
+        ("bench.engine", "from headwater.cli import app"),
+        ("novelty", "import math"),
+    ],
+)
+def test_a_line_that_crosses_is_shown(module, source):
+    assert list(crossings(module, source))
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("engine.slicer", "import numpy as np\nimport pyarrow as pa\nfrom headwater.engine.jit import njit"),
+        ("engine.slicer", "from headwater.windows import Sliding\nfrom . import chunk"),
+        ("reference", "from headwater import query"),
+        ("bench.engine", "import headwater as hw\nimport time"),
+        ("reference_aggregates", "def f():\n    from headwater.engine.sketches import approx_distinct"),
+        ("demo", "from headwater.generator import SmartHome"),
+    ],
+)
+def test_a_line_that_stays_in_its_layer_is_not(module, source):
+    assert list(crossings(module, source)) == []
