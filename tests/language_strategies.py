@@ -125,7 +125,7 @@ WINDOWS = st.one_of(
     st.builds(windows.session, DURATIONS, OPTIONAL),
     st.builds(windows.punctuated, SOUND, st.booleans(), OPTIONAL),
     st.builds(windows.between, SOUND, SOUND, OPTIONAL),
-    st.builds(windows.custom, CUTS, DURATIONS),
+    st.builds(windows.custom, CUTS, DURATIONS, st.sampled_from([(), ("door",)])),
     st.builds(windows.count_tumbling, COUNTS, PER),
     st.builds(windows.count_sliding, COUNTS, COUNTS, PER),
 )

@@ -99,7 +99,7 @@ WINDOWS: dict[str, st.SearchStrategy[Window]] = {
     "session": st.builds(win.session, st.integers(1, 12), limits),
     "punctuated": st.builds(win.punctuated, markers, st.booleans(), limits),
     "between": st.builds(win.between, markers, markers, limits),
-    "custom": st.builds(win.custom, st.just(cut_at_stops), st.sampled_from([0, 0, 5])),
+    "custom": st.builds(win.custom, st.just(cut_at_stops), st.sampled_from([0, 0, 5]), st.just(["mark"])),
     "count_tumbling": st.builds(win.count_tumbling, st.integers(1, 6), st.sampled_from(["all", "key"])),
     "count_sliding": st.builds(
         win.count_sliding, st.integers(1, 6), st.integers(1, 6), st.sampled_from(["all", "key"])

@@ -81,6 +81,16 @@ def event_count(field: str, value: object) -> Problems:
     return (Problem(field, value, "give a number of events, an integer above 0"),)
 
 
+def names(field: str, value: object) -> Problems:
+    """Names of columns."""
+    right = "name columns: ['door', 'room']"
+    if not isinstance(value, tuple):
+        yield Problem(field, value, right)
+        return
+    for name in value:
+        yield from text(field, name, right)
+
+
 def condition(field: str, value: object) -> Problems:
     """A condition over columns."""
     if not isinstance(value, Expr):

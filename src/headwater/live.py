@@ -16,7 +16,8 @@ from headwater.engine.arrays import Int64Array
 from headwater.engine.chunk import Chunk
 from headwater.engine.family import Family, family_of
 from headwater.engine.intake import TimeScan, columns_of, conform, read_times, read_values, scan_times, without
-from headwater.engine.output import NODE_KEY, Layout, empty_table, layout_table
+from headwater.engine.keys import NODE_KEY
+from headwater.engine.output import Layout, empty_table, layout_table
 from headwater.engine.registered import Registered
 from headwater.engine.state_bytes import from_bytes, to_bytes
 from headwater.engine.watermarks import Decision, Source, Watermarks
@@ -29,6 +30,7 @@ from headwater.schemas import check_schemas
 from headwater.side_output import SideOutput
 from headwater.tables import arrow_table, record_batches
 from headwater.times import NEVER, duration, in_ticks
+from headwater.windows import Custom
 
 __all__ = ["Engine", "run"]
 
@@ -106,6 +108,8 @@ class Engine:
             family.changed()
         else:
             family.unregister(entry.number)
+            if not family.group.queries():
+                del self._families[self._family_of[entry.number]]
             del self._by_name[name]
             self._refresh()
 
@@ -135,17 +139,18 @@ class Engine:
         seen: set[Any] = set()
         for entry in self._by_name.values():
             query = entry.query
-            shape = (query.keys, query.aggregates, query.distinct, id(query.where), id(query.window.conditions))
             if not query.window.is_context and query.where is None:
+                # Of many alike one look is enough: a million queries differ in their windows, seldom in what they read.
                 shape = (query.keys, query.aggregates, query.distinct)
                 if shape in seen:
                     continue
                 seen.add(shape)
             needed.update(dict.fromkeys(sorted(query.columns())))
             values.update((a.column, None) for _, a in query.aggregates if a.column is not None)
-            for extra in (query.distinct, *getattr(query.window, "columns", ())):
-                if extra is not None:
-                    values[extra] = None
+            if query.distinct is not None:
+                values[query.distinct] = None
+            if isinstance(query.window, Custom):
+                values.update(dict.fromkeys(sorted(query.columns())))
         self._needed, self._value_columns = tuple(needed), tuple(values)
         self._names = pa.array([entry.query.name for entry in self._entries], pa.string())
         self._layout = Layout.of(list(self._by_name.values()), self._types)
@@ -162,6 +167,8 @@ class Engine:
         before are passed over. ``node`` names the source's home when the source is first seen.
         """
         origin = self._watermarks.source(source, node)
+        origin.node = origin.node or node
+        self._watermarks.resume(source)
         for batch in record_batches(data, BATCH_EVENTS):
             first = origin.next_offset if offset is None else offset
             self._push_batch(batch, origin, source, first if isinstance(first, int) else first[: len(batch)])
@@ -363,7 +370,9 @@ class Engine:
                 "unchecked": [entry.number for entry in self._unchecked],
                 "malformed": [self._malformed, self._repeated],
                 "malformed_before": [list(pair) for pair in self._malformed_before.items()],
-                "families": [family.state() for family in self._families.values()],
+                "families": [
+                    [[entry.number for entry in family.group.queries()], family.state()] for family in self._families.values()
+                ],
                 "tables": [_ipc(table) for table in self._tables],
                 "side": [_ipc(table) for table in self._side.tables],
             }
@@ -377,28 +386,28 @@ class Engine:
         engine = cls(time=time, unit=unit, strict=strict, mode=mode)
         engine._watermarks = Watermarks.restored(state["watermarks"])
         for query, (begin, stop, alive) in zip(from_json(state["queries"]), state["entries"], strict=True):
-            engine._restore_query(query, begin, stop, alive)
+            entry = Registered(query, len(engine._entries), begin, stop)
+            engine._entries.append(entry)
+            if alive:
+                engine._by_name[query.name] = entry
         engine._types = dict(state["types"])
         engine._unchecked = [engine._entries[number] for number in state["unchecked"]]
         engine._malformed, engine._repeated = state["malformed"]
         engine._malformed_before = dict(map(tuple, state["malformed_before"]))
-        for family, kept in zip(engine._families.values(), state["families"], strict=True):
-            family.restore(kept, engine._types)
+        for numbers, kept in state["families"]:
+            engine._restore_family([engine._entries[number] for number in numbers], kept)
         engine._refresh()
         engine._tables = [pa.ipc.open_stream(table).read_all() for table in state["tables"]]
         engine._side.tables = [pa.ipc.open_stream(table).read_all() for table in state["side"]]
         return engine
 
-    def _restore_query(self, query: Query, begin: int, stop: int, alive: bool) -> None:
-        entry = Registered(query, len(self._entries), begin, stop)
-        self._entries.append(entry)
-        name = family_of(entry, self._mode)
-        self._family_of[entry.number] = name
-        if name not in self._families:
-            self._families[name] = Family.create(entry, self._mode, NEVER)
-        if alive:
-            self._by_name[query.name] = entry
-            self._families[name].register([entry])
+    def _restore_family(self, entries: list[Registered], state: dict[str, Any]) -> None:
+        name = family_of(entries[0], self._mode)
+        family = self._families[name] = Family.create(entries[0], self._mode, NEVER)
+        family.register(entries)
+        family.restore(state, self._types)
+        for entry in entries:
+            self._family_of[entry.number] = name
 
 
 def run(

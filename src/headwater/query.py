@@ -18,7 +18,7 @@ from headwater.errors import Problem, QueryError
 from headwater.expressions import Expr, boolean
 from headwater.schemas import check_schema, check_schemas
 from headwater.times import Duration, Nanos, in_ticks, ticks_problem, try_duration
-from headwater.windows import Band, Sliding, Window
+from headwater.windows import Band, Custom, Sliding, Window
 
 __all__ = ["RESERVED", "SCOPES", "Query", "check_schema", "check_schemas", "query", "query_of"]
 
@@ -63,6 +63,8 @@ class Query:
         """
         read = {aggregation.column for _, aggregation in self.aggregates if aggregation.column is not None}
         read.update(self.keys)
+        if isinstance(self.window, Custom):
+            read.update(self.window.columns)
         if self.distinct is not None:
             read.add(self.distinct)
         for expr in self.conditions():

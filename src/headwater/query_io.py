@@ -41,7 +41,7 @@ _WINDOWS: Final[dict[str, tuple[Callable[..., Window], str]]] = {
     "session": (windows.session, "gap max_duration?"),
     "punctuated": (windows.punctuated, "marker include_markers? max_duration?"),
     "between": (windows.between, "start end max_duration?"),
-    "custom": (windows.custom, "function closes_after?"),
+    "custom": (windows.custom, "function closes_after? columns?"),
     "count_tumbling": (windows.count_tumbling, "size per?"),
     "count_sliding": (windows.count_sliding, "size step per?"),
 }

@@ -205,6 +205,11 @@ class Stream:
         if self.watermark < FOREVER:
             self.finite_watermark = self.watermark
 
+    @property
+    def clock(self) -> Clock:
+        """What windows close by."""
+        return Clock(self.watermark, self.finite_watermark)
+
     def _source(self, name: str) -> Source:
         """The source of this name; one that is new joins, and goes on from the group's watermark."""
         return self.sources.setdefault(name, Source(self.watermark))
@@ -246,10 +251,9 @@ class Stream:
             return "malformed"
         return standing(query, entry.life, event)
 
-    def formed(self, entry: Entry) -> list[tuple[Key, str, Formed]]:
-        """Every window of a query, open ones too, with its key and (in scope node) its node."""
+    def formed(self, entry: Entry) -> Iterator[tuple[Key, dict[str, list[Formed]]]]:
+        """Every window of a query, open ones too, by key and (unless the scope is global) by node."""
         query, window = entry.query, entry.query.window
-        clock = Clock(self.watermark, self.finite_watermark)
         kept = [event for event in entry.events if self.fate(entry, event) in ("member", "late")]
         groups: dict[Key, dict[str, list[Event]]] = {}
         for event in sorted(kept, key=lambda event: event[:3]):
@@ -257,27 +261,28 @@ class Stream:
             node = "" if query.scope == "global" else event.node
             groups.setdefault(key, {}).setdefault(node, []).append(event)
         last = max((start for event in kept for start, _ in _fixed_bounds(query, event)), default=NEVER)
-        found = []
         for key, nodes in groups.items():
-            by_node: dict[str, list[Formed]] = {}
-            for node, events in nodes.items():
-                if isinstance(window, Sliding | Band):
-                    by_node[node] = fixed(query, entry.life, events, clock, last)
-                else:
-                    by_node[node] = CONTEXT[type(window)](window, events, clock)
-            if query.scope in ("ordinal", "matched", "overlap"):
-                by_node = {"": united(query.scope, list(by_node.values()), clock)}
-            found += [(key, node, one) for node, windows in by_node.items() for one in windows]
-        return [(key, node, one) for key, node, one in found if _began(query, one) < entry.life.stop]
+            if isinstance(window, Sliding | Band):
+                yield key, {node: fixed(query, entry.life, held, self.clock, last) for node, held in nodes.items()}
+            else:
+                yield key, {node: CONTEXT[type(window)](window, held, self.clock) for node, held in nodes.items()}
+
+    def closed(self, entry: Entry) -> Iterator[tuple[Key, str, Formed]]:
+        """Every closed window of a query, those of several nodes united where the scope says so."""
+        for key, by_node in self.formed(entry):
+            if entry.query.scope in ("ordinal", "matched", "overlap"):
+                by_node = {"": united(entry.query.scope, list(by_node.values()), self.clock)}
+            for node, windows in by_node.items():
+                for window in windows:
+                    if window.closed and _began(entry.query, window) < entry.life.stop:
+                        yield key, node, window
 
     def rows(self, entry: Entry) -> dict[tuple[Key, str, int, int], Row]:
         """Every closed window of a query that is not empty (or all, where the query asks for empty ones)."""
         if entry.is_removed:
             return {}
         found: dict[tuple[Key, str, int, int], Row] = {}
-        for group_key, node, window in self.formed(entry):
-            if not window.closed:
-                continue
+        for group_key, node, window in self.closed(entry):
             members: dict[Key, list[Event]] = {} if window.members else {group_key: []}
             for event in window.members:
                 members.setdefault(key_of(entry.query, event), []).append(event)
@@ -287,10 +292,16 @@ class Stream:
         return found
 
     def counters(self, entry: Entry) -> dict[str, int]:
-        """What became of each event. A member of no window, open or closed, is outside, and so is a late one."""
+        """What became of each event, by its best case.
+
+        Where other events decide the windows this is how things stand: an event that no window holds now, neither open nor
+        closed, is outside.
+        """
         counts = {"in": len(entry.events) + entry.timeless_count} | dict.fromkeys(FATES, 0)
         counts["malformed"] = entry.timeless_count
-        inside = {event[1:3] for _, _, window in self.formed(entry) for event in window.members}
+        windows = [window for _, by_node in self.formed(entry) for windows in by_node.values() for window in windows]
+        alive = [window for window in windows if _began(entry.query, window) < entry.life.stop]
+        inside = {event[1:3] for window in alive for event in window.members}
         for event in entry.events:
             fate = self.fate(entry, event)
             counts["outside" if fate in ("member", "late") and event[1:3] not in inside else fate] += 1

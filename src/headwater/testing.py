@@ -26,7 +26,7 @@ PIECES = 3
 Events = list[tuple[Any, int, int]]
 
 
-class LawBroken(AssertionError):
+class BrokenLawError(AssertionError):
     """A law that does not hold, with the values that show it."""
 
 
@@ -38,7 +38,7 @@ def check_laws(
     relative: float = 0.0,
     examples: int = 100,
 ) -> None:
-    """Try to break the laws of an aggregate; the first one that breaks is raised as `LawBroken` with the values that did it.
+    """Try to break the laws of an aggregate; the first one that breaks is raised as `BrokenLawError` with the values that did it.
 
     ``values`` are sample values or a Hypothesis strategy for one value; None among them is a null. Without them, numbers whose
     sums are exact in a double, and nulls. ``type`` is the Arrow type of the column, if the values do not tell it.
@@ -52,7 +52,7 @@ def check_laws(
     >>> mean = aggregate_of("mean", lambda v: v.mean(), lambda a, b: (a + b) / 2, lambda p: p, 0.0)
     >>> try:
     ...     check_laws(mean)
-    ... except LawBroken as broken:
+    ... except BrokenLawError as broken:
     ...     print(broken)
     mean: the identity, combined with a partial, must leave it as it is (operator 'mean')
       values:    [[0.125], [], []]
@@ -166,9 +166,7 @@ class _Laws:
     def _same_partials(self, own: Operator, left: Any, right: Any) -> bool:
         return own.to_bytes(left) == own.to_bytes(right) or (self.relative > 0 and _close(left, right, self.relative))
 
-    def _compare(
-        self, law: str, events: Events, chunk: Chunk, left: dict[Op, Any], right: dict[Op, Any]
-    ) -> None:
+    def _compare(self, law: str, events: Events, chunk: Chunk, left: dict[Op, Any], right: dict[Op, Any]) -> None:
         if self.relative == 0 and not _is_rounded(left) and partials_to_bytes(left) != partials_to_bytes(right):
             self._fail(law, events, self._lowered(left, chunk), self._lowered(right, chunk))
         tolerance = 1e-12 if _is_rounded(left) else self.relative
@@ -177,7 +175,7 @@ class _Laws:
             self._fail(law, events, *values)
 
     def _fail(self, law: str, shown: object, left: object, right: object) -> None:
-        raise LawBroken(f"{self.name}: {law}\n  values:    {shown}\n  one way:   {left!r}\n  the other: {right!r}")
+        raise BrokenLawError(f"{self.name}: {law}\n  values:    {shown}\n  one way:   {left!r}\n  the other: {right!r}")
 
 
 def _operator_laws(own: Operator, pieces: Sequence[Any]) -> Iterator[tuple[str, Any, Any]]:

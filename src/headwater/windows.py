@@ -150,13 +150,18 @@ class Custom(Window):
     """[cut, next cut), the cuts given by a user's function of the ordered events.
 
     It is called as `function(events, state) -> (cut_times, state)` with the next events of one key as a dict of arrays
-    ("time" and the other columns by name); the first call gets the state None.
+    ("time", the columns the query reads and those named in `columns`); the first call gets the state None.
     """
 
     function: str | Cuts
     closes_after: Duration = 0
+    columns: tuple[str, ...] = ()
     durations: ClassVar[tuple[str, ...]] = ("closes_after",)
-    rules: ClassVar[Mapping[str, Rule]] = {"function": code_problems, "closes_after": checks.not_negative}
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "function": code_problems,
+        "closes_after": checks.not_negative,
+        "columns": checks.names,
+    }
 
     def load(self) -> Cuts:
         """The function itself, imported if it was named by path."""
@@ -241,14 +246,17 @@ def between(start: Expr, end: Expr, max_duration: object = None) -> Between:
     return Between(_condition(start), _condition(end), _duration(max_duration))
 
 
-def custom(function: str | Cuts, closes_after: object = 0) -> Custom:
+def custom(function: str | Cuts, closes_after: object = 0, columns: Iterable[str] = ()) -> Custom:
     """Windows cut by a user's function, named by import path or given as a function that has one.
 
-    >>> custom("package.module:cuts", closes_after="5 s")
-    Custom(function='package.module:cuts', closes_after='5 s')
+    It is given the columns that the query reads; `columns` names more.
+
+    >>> custom("package.module:cuts", closes_after="5 s", columns=["door"])
+    Custom(function='package.module:cuts', closes_after='5 s', columns=('door',))
     """
     # A function that has a path is kept as its path: the window then equals the one read back from JSON.
-    return Custom(path_of(function) or function, _duration(closes_after))
+    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    return Custom(path_of(function) or function, _duration(closes_after), names)
 
 
 def count_tumbling(size: int, per: Per = "all") -> CountWindow:

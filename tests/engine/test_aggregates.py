@@ -163,11 +163,15 @@ def test_integers_are_exact_or_null(aggregation: Aggregation, values: list[int],
     assert overflows(aggregation, lowered, partials, pa.int64()) == (expected is None)
 
 
-@pytest.mark.parametrize("type_", [pa.timestamp("us"), pa.timestamp("ns", "UTC"), pa.date32(), pa.date64(), pa.time32("s")])
+TIMES = [pa.timestamp("us"), pa.timestamp("ns", "UTC"), pa.date32(), pa.date64(), pa.time32("s"), pa.duration("ms")]
+
+
+@pytest.mark.parametrize("type_", TIMES, ids=str)
 @pytest.mark.parametrize("make", [agg.min, agg.max, agg.mode, agg.first, agg.last, agg.collect])
 def test_times_keep_their_type(type_: pa.DataType, make: Any) -> None:
-    numbers = pa.array([86_400_000, None, 0], pa.int32()) if "32" in str(type_) else pa.array([86_400_000, None, 0])
-    values = (pa.array([3, None, 1], pa.int32()) if type_ == pa.date32() else numbers).cast(type_)
+    # A day in milliseconds for date64, which holds whole days.
+    numbers = [86_400_000, None, 0] if type_ == pa.date64() else [3, None, 1]
+    values = pa.array(numbers, pa.int32() if "32" in str(type_) else pa.int64()).cast(type_)
     aggregation = make("x")
     partials = lift(operators_of(aggregation, type_), chunk_of(values), int32(0, 0, 0), 1)
     lowered = lower(aggregation, partials, type_)

@@ -23,12 +23,12 @@ EVENTS = st.lists(
 )
 
 
-def chunk_of(events: list[tuple[int, str, int | None, int]], names: list[str]) -> tuple[Chunk, Any]:
+def chunk_of(events: list[tuple[int, str, int | None, int]], names: list[str], offset: int = 0) -> tuple[Chunk, Any]:
     values = np.array([value or 0 for _, _, value, _ in events], np.int64)
     valid = np.array([value is not None for _, _, value, _ in events], bool)
     chunk = Chunk(
         np.array([time for time, *_ in events], np.int64),
-        np.arange(len(events), dtype=np.int64),
+        np.arange(offset, offset + len(events), dtype=np.int64),
         np.array([names.index(source) for _, source, _, _ in events], np.int32),
         names,
         {"x": Values(values, valid, pa.int64())},
@@ -64,15 +64,14 @@ def test_ranges_of_rows_are_in_event_order(
 def test_columns_with_other_sources_are_joined_by_name(events: list[tuple[int, str, int | None, int]]) -> None:
     middle = len(events) // 2
     parts = []
-    for names, part in ((["z", "é", "a", "b"], events[:middle]), (["b", "a", "z", "é", "unused"], events[middle:])):
-        chunk, rows = chunk_of(part, names)
-        chunk.offsets += 0 if part is events[:middle] else middle
+    for names, begin, end in ((["z", "é", "a", "b"], 0, middle), (["b", "a", "z", "é", "unused"], middle, None)):
+        chunk, rows = chunk_of(events[begin:end], names, offset=begin)
         parts.append(OrderedColumn.lift("all", "x", chunk, rows, 4))
     joined = OrderedColumn.concat(parts)
     whole = joined.take(int64(*(row for pair in zip(range(4), range(4, 8)) for row in pair)))
     whole = whole.combine_ranges(int64(0, 2, 4, 6), int64(2, 4, 6, 8))
-    for row in range(4):
-        assert whole.values[whole.starts[row] : whole.starts[row + 1]].tolist() == expected_values(events, range(row, row + 1))
+    held = [whole.values[a:b].tolist() for a, b in zip(whole.starts, whole.starts[1:])]
+    assert held == [expected_values(events, range(row, row + 1)) for row in range(4)]
     chunk, rows = chunk_of(events, ["a", "b", "z", "é"])
     assert OrderedColumn.lift("all", "x", chunk, rows, 4).to_bytes() == whole.to_bytes()
 
@@ -82,7 +81,8 @@ def test_overlapping_windows_share_a_table(keep: Any) -> None:
     rng = np.random.default_rng(2)
     count = 300
     times = rng.integers(0, 50, count)
-    chunk = Chunk(times, np.arange(count), np.zeros(count, np.int32), ["s"], {"x": Values(np.arange(count), None, pa.int64())})
+    values = Values(np.arange(count), None, pa.int64())
+    chunk = Chunk(times, np.arange(count), np.zeros(count, np.int32), ["s"], {"x": values})
     column = OrderedColumn.lift(keep, "x", chunk, np.arange(count, dtype=np.int32), count)
     lo = np.arange(200)
     values, present = column.combine_ranges(lo, lo + np.arange(200) % 100).edge_values()
@@ -95,8 +95,8 @@ def test_overlapping_windows_share_a_table(keep: Any) -> None:
 
 
 def test_values_of_any_type_keep_their_place() -> None:
-    values = np.array(["x", None, "y"], object)
-    chunk = Chunk(int64(2, 1, 1), int64(0, 1, 2), int32(0, 0, 0), ["s"], {"x": Values(values, np.array([True, False, True]), pa.string())})
+    values = Values(np.array(["x", None, "y"], object), np.array([True, False, True]), pa.string())
+    chunk = Chunk(int64(2, 1, 1), int64(0, 1, 2), int32(0, 0, 0), ["s"], {"x": values})
     column = OrderedColumn.lift("first", "x", chunk, int32(1, 1, 1), 2)
     held, present = OrderedColumn.from_bytes(column.to_bytes()).edge_values()
     assert present.tolist() == [False, True]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.aggregations import quantile
-from headwater.engine import runs as runs_module
+from headwater.engine import run_parts
 from headwater.engine.chunk import Values
 from headwater.engine.run_kernels import SHORT_RUN
 from headwater.engine.runs import RunColumn
@@ -33,6 +34,15 @@ def same(actual: Any, expected: list[list[Any]]) -> bool:
     return np.array_equal(actual, nan.reshape(actual.shape), equal_nan=True)
 
 
+def values_of(column: RunColumn, row: int) -> Any:
+    part = column.parts[column.part[row]]
+    return part.values[part.begins[column.place[row]] : part.ends[column.place[row]]]
+
+
+def joined(rows: list[list[Any]]) -> list[Any]:
+    return list(itertools.chain.from_iterable(rows))
+
+
 def ranges(draw: Any, count: int) -> tuple[Any, Any]:
     bounds = draw(st.lists(st.tuples(st.integers(0, count), st.integers(0, count)).map(sorted), max_size=6))
     return int64(*(lo for lo, _ in bounds)), int64(*(hi for _, hi in bounds))
@@ -42,14 +52,18 @@ def ranges(draw: Any, count: int) -> tuple[Any, Any]:
 def test_quantiles_of_ranges_are_those_of_all_their_values(rows: list[list[float]], data: st.DataObject) -> None:
     lo, hi = ranges(data.draw, len(rows))
     column = RunColumn.of_rows(rows).combine_ranges(lo, hi)
-    together = [[value for row in rows[a:b] for value in row] for a, b in zip(lo, hi)]
+    together = [joined(rows[a:b]) for a, b in zip(lo, hi)]
     assert column.counts().tolist() == [len(row) for row in together]
-    assert same(column.quantiles(QS), expected_quantiles(together))
-    assert same(column.merged().quantiles(QS), expected_quantiles(together))
+    expected = expected_quantiles(together)
+    assert same(column.quantiles(QS), expected)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_parts, "PICK_COST", 0)
+        assert same(column.take(np.arange(len(lo))).quantiles(QS), expected)
 
 
 @pytest.mark.parametrize("kind", ["float", "int", "few", "sorted", "nan"])
-def test_picking_from_many_runs_equals_merging_them(kind: str) -> None:
+def test_picking_from_many_runs_equals_merging_them(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_parts, "PICK_COST", 0)
     rng = np.random.default_rng(3)
     rows = []
     for row in range(40):
@@ -65,12 +79,12 @@ def test_picking_from_many_runs_equals_merging_them(kind: str) -> None:
         rows.append(values.tolist())
     column = RunColumn.of_rows(rows)
     windows = column.combine_ranges(np.arange(30), np.arange(30) + 10)
-    assert windows._picking_pays(1) and not windows._is_merged()
+    assert windows.pieces()[0][1]._picking_pays(10**6)
+    merged = RunColumn.of_rows([joined(rows[i : i + 10]) for i in range(30)])
     picked = np.stack([windows.quantiles(QS[i : i + 1])[0] for i in range(len(QS))])
-    assert np.array_equal(picked, windows.merged().quantiles(QS), equal_nan=True)
+    assert np.array_equal(picked, merged.quantiles(QS), equal_nan=True)
     for rank in (0, 7):
         ranks = np.minimum(np.maximum(windows.counts() - 1, 0), rank)
-        merged = RunColumn.of_rows([sum(rows[i : i + 10], []) for i in range(30)])
         assert np.array_equal(windows.order_statistics(ranks), merged.order_statistics(ranks), equal_nan=kind != "int")
 
 
@@ -78,8 +92,9 @@ def test_the_extremes_of_int64_are_picked() -> None:
     low, high = -(2**63), 2**63 - 1
     filler = list(range(200))
     column = RunColumn.of_rows([[low, high, *filler], [high, high, *filler]]).combine_ranges(int64(0), int64(2))
-    assert column._picking_pays(1)
-    assert [int(column.order_statistics(int64(rank))[0]) for rank in (0, 400, 401, 402, 403)] == [low, 199, high, high, high]
+    assert column.pieces()[0][1]._picking_pays(6)
+    picked = [int(column.order_statistics(int64(rank))[0]) for rank in (0, 400, 401, 402, 403)]
+    assert picked == [low, 199, high, high, high]
     assert column.quantiles(np.array([1.0]))[0, 0] == 2.0**63
 
 
@@ -92,15 +107,29 @@ def test_neighbours_beyond_2_to_53_are_interpolated_as_spark_does() -> None:
 
 
 def test_many_quantiles_of_long_windows_are_read_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs_module, "BLOCK_VALUES", 64)
+    monkeypatch.setattr(run_parts, "BLOCK_VALUES", 64)
+    monkeypatch.setattr(run_parts, "KEEP_VALUES", 64)
     rng = np.random.default_rng(4)
     rows = [rng.standard_normal(30).tolist() for _ in range(20)]
     windows = RunColumn.of_rows(rows).combine_ranges(np.arange(15), np.arange(15) + 5)
     qs = np.linspace(0, 1, 50)
-    assert not windows._picking_pays(len(qs))
-    together = [sum(rows[i : i + 5], []) for i in range(15)]
+    assert not windows.pieces()[0][1]._picking_pays(len(qs))
+    together = [joined(rows[i : i + 5]) for i in range(15)]
     assert same(windows.quantiles(qs), expected_quantiles(together, qs))
-    assert windows._merged is None
+    assert windows.pieces()[0][1]._merged is None
+    assert windows.count_distinct().tolist() == [150] * 15
+
+
+def test_enough_picking_ends_in_a_merged_copy_that_is_kept() -> None:
+    rows = [np.random.default_rng(i).standard_normal(100).tolist() for i in range(8)]
+    windows = RunColumn.of_rows(rows).combine_ranges(int64(0, 2, 0, 5), int64(4, 6, 4, 6))
+    tangles = windows.pieces()[-1][1]
+    together = [joined(rows[a:b]) for a, b in ((0, 4), (2, 6), (0, 4), (5, 6))]
+    for _ in range(9):
+        assert same(windows.quantiles(np.array([0.25])), expected_quantiles(together, [0.25]))
+    assert tangles._merged is not None
+    # Windows of the same rows are merged once, and what is one run already stays where it is.
+    assert len(tangles._merged.values) == 800
 
 
 @given(st.lists(st.tuples(st.none() | FLOATS, st.integers(-1, 3)), max_size=200))
@@ -110,7 +139,7 @@ def test_lift_sorts_the_values_of_each_row(events: list[tuple[float | None, int]
     column = RunColumn.lift(Values(data, valid, pa.float64()), int32(*(row for _, row in events)), 4)
     for row in range(4):
         members = sorted((v for v, r in events if r == row and v is not None), key=lambda v: (math.isnan(v), v))
-        held = column.values[column.begins[row] : column.ends[row]]
+        held = values_of(column, row)
         assert np.array_equal(held, np.array(members, np.float64), equal_nan=True)
 
 
@@ -122,7 +151,7 @@ def test_short_and_long_runs_are_sorted_alike(length: int, dtype: type) -> None:
     rows = np.repeat(int32(2, 0, 1), length)
     column = RunColumn.lift(Values(values, None, pa.float64()), rows, 3)
     for row, part in zip((2, 0, 1), np.split(values, 3)):
-        assert np.array_equal(column.values[column.begins[row] : column.ends[row]], np.sort(part))
+        assert np.array_equal(values_of(column, row), np.sort(part))
 
 
 @given(ROWS.filter(len), st.data())
@@ -142,7 +171,26 @@ def test_rows_survive_taking_joining_and_bytes(rows: list[list[float]], data: st
 def test_taking_little_lets_go_of_the_rest() -> None:
     column = RunColumn.of_rows([list(map(float, range(1000))), [1.0]])
     assert column.take(int64(1)).nbytes < 100 < column.take(int64(0)).nbytes
-    assert column.take(int64(0)).values is column.values
+    assert column.take(int64(0)).parts[0].values is column.parts[0].values
+
+
+def test_many_small_parts_become_one() -> None:
+    columns = [RunColumn.of_rows([[float(i)], [float(-i)]]) for i in range(100)]
+    joined_column = RunColumn.concat(columns)
+    assert len(joined_column.parts) == 1
+    assert joined_column.combine_ranges(int64(0), int64(200)).quantiles(np.array([0.0, 1.0])).tolist() == [
+        [-99.0],
+        [99.0],
+    ]
+
+
+def test_only_rows_to_be_combined_are_copied() -> None:
+    parts = [RunColumn.of_rows([np.arange(i, i + 1000.0).tolist() for i in range(10)]) for _ in range(3)]
+    column = RunColumn.concat(parts)
+    combined = column.combine_ranges(int64(0, 9, 11, 29), int64(1, 11, 12, 30))
+    assert [len(part.values) for part in combined.parts] == [10_000, 10_000, 10_000, 2_000]
+    assert combined.counts().tolist() == [1000, 2000, 1000, 1000]
+    assert combined.quantiles(np.array([1.0])).tolist() == [[999.0, 1008.0, 1000.0, 1008.0]]
 
 
 def test_bytes_are_small_where_values_repeat_or_are_close() -> None:

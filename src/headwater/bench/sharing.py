@@ -26,8 +26,11 @@ from headwater.bench.workload import EVENTS_PER_SECOND, START, endless
 from headwater.modes import MODES
 from headwater.windows import Window
 
+UNSHARED = ("cebuffer", "debucket")
 QUERY_COUNTS = (1, 10, 100, 1_000)
 BATCH_EVENTS = 50_000
+#: One second of events: enough for modes that need seconds for it, too little to keep the others from waiting for Python.
+BATCH_EVENTS_SLOW = EVENTS_PER_SECOND
 EVENTS_MAX = 20_000_000
 SECONDS_PER_CELL = 1.0
 #: The paper counts calculations over ten million events; slow modes see fewer, so the count is brought to that number.
@@ -43,8 +46,8 @@ class Experiment:
     queries: Callable[[int], list[hw.Query]]
     xs: tuple[int, ...] = QUERY_COUNTS
     axis: str = "concurrent queries"
-    #: Windows must close while it is measured, so so many events at least, however slow a mode is.
-    events_min: int = 100_000
+    #: However slow a mode is, it sees so many events: a window must close before anything has been measured.
+    events_min: int = EVENTS_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +68,11 @@ def run(report: Report, progress: Progress, plots: Path | None = None) -> None:
         progress.say(experiment.title)
         for mode in MODES:
             # The first cell of a mode pays for loading its kernels; nobody should measure that.
-            measure(experiment.queries(1), mode, experiment.events_min, seconds=0.0)
+            measure(experiment.queries(2), mode, BATCH_EVENTS, seconds=0.0)
             for x in experiment.xs[: 2 if report.quick else None]:
-                measured = measure(experiment.queries(x), mode, max(experiment.events_min, 2 * BATCH_EVENTS))
+                seconds = SECONDS_PER_CELL / (5 if report.quick else 1)
+                slow = mode in UNSHARED and x >= 100
+                measured = measure(experiment.queries(x), mode, experiment.events_min, seconds, slow)
                 progress.say(f"  {mode}, {x:,}: {measured.events_per_second:,.0f} events/s, {measured.rows:,} rows")
                 points.extend(_points(experiment, mode, x, measured))
     _add(report, points)
@@ -80,12 +85,12 @@ def run(report: Report, progress: Progress, plots: Path | None = None) -> None:
         progress.say(f"{len(written)} plots in {plots}")
 
 
-def measure(queries: Sequence[hw.Query], mode: str, events_min: int, seconds: float = SECONDS_PER_CELL) -> Measured:
+def measure(queries: Sequence[hw.Query], mode: str, events_min: int, seconds: float, slow: bool = False) -> Measured:
     """Push batches until the time is up, then flush: work that a mode puts off to the end of a window is counted too."""
     engine = hw.Engine(queries, time="time", unit="us", mode=mode)
     seen, rows, busy = 0, 0, 0.0
     closings: list[float] = []
-    for seen, batch in endless(EVENTS_MAX, BATCH_EVENTS):
+    for seen, batch in endless(EVENTS_MAX, BATCH_EVENTS_SLOW if slow else BATCH_EVENTS):
         watermark = batch.column("time")[-1].as_py()
         start = time.perf_counter()
         engine.push(batch)
@@ -147,8 +152,8 @@ def _quantile_and_max(count: int) -> list[hw.Query]:
 
 
 def _measures(count: int) -> list[hw.Query]:
-    # The paper's count windows hold a million events of a much faster stream; these hold ten seconds of ours.
-    windows = [hw.count_tumbling(100_000) if i % 2 else hw.tumbling("1 s") for i in range(count)]
+    # The paper's count windows hold a million events, about a second of its stream; these hold about a second of ours.
+    windows = [hw.count_tumbling(EVENTS_PER_SECOND) if i % 2 else hw.tumbling("1 s") for i in range(count)]
     return [_keyed(i, window, avg=hw.avg("value")) for i, window in enumerate(windows)]
 
 

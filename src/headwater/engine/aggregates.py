@@ -223,7 +223,8 @@ def _count_distinct(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.A
 
 
 def _edge(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
-    return typed_array(*columns[0].edge_values(), type)
+    values, present = columns[0].edge_values()
+    return typed_array(values, present, type)
 
 
 def _collect(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
@@ -276,7 +277,9 @@ def _user(aggregation: Aggregation, columns: Columns, type: pa.DataType) -> pa.A
     return pa.array([aggregate.lower(*row) for row in zip(*partials)], aggregate.result_type)
 
 
-def overflows(aggregation: Aggregation, array: pa.Array, partials: Mapping[Op, PartialColumn], type: pa.DataType) -> int:
+def overflows(
+    aggregation: Aggregation, array: pa.Array, partials: Mapping[Op, PartialColumn], type: pa.DataType
+) -> int:
     """How many rows of a lowered aggregate are null although they have values: results beyond their type.
 
     >>> from headwater.aggregations import sum as total

@@ -41,6 +41,7 @@ class Closed:
     first_time: Int64Array | None = None
     last_time: Int64Array | None = None
     gone: int | None = None
+    is_sorted: bool = False  # by (end, start, query, key)
 
     def __len__(self) -> int:
         return len(self.query)
@@ -60,6 +61,8 @@ class Closed:
             {},
             None if self.first_time is None else self.first_time[indices],
             None if self.last_time is None else self.last_time[indices],
+            None,
+            self.is_sorted,
         )
 
 
@@ -193,7 +196,9 @@ def window_ranges(
         window, key, lo, hi = window[:count], key[:count], lo[:count], hi[:count]
     else:
         window, key, lo, hi = _sparse(windows, order, first, key_starts, keys)
-    return Closed(query[order][window], arranged[window, 1], arranged[window, 2], key, lo, hi, partials)
+    closed = Closed(query[order][window], arranged[window, 1], arranged[window, 2], key, lo, hi, partials)
+    closed.is_sorted = True
+    return closed
 
 
 def _sparse(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 
-from headwater.engine.arrays import BoolArray, Int64Array
+from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.assembler import Closed
 from headwater.engine.cuts import Cutter
 from headwater.engine.jit import njit
@@ -41,12 +42,17 @@ class CutQuery:
         """Count the events of new rows that lie in none of the windows, ended or open."""
         if not isinstance(self.entry.query.window, Between):
             return
-        opened = self.cutter.needed_from()[rows.key]
-        inside = rows.first >= opened
-        windows = self._ended[-1]
-        order = np.lexsort((windows[:, 1], windows[:, 0]))
-        _mark_inside(windows[order], rows.key, rows.first, inside)
+        inside = _inside(self.cutter, self._ended[-1], rows.key, rows.first)
         self.counts[OUTSIDE] += int(weights[~inside].sum())
+
+    def waiting_outside(self, stretch: Stretch, key_count: int) -> int:
+        """How many of the events that still wait lie in no window, as things stand."""
+        if not isinstance(self.entry.query.window, Between):
+            return 0
+        cutter = copy.deepcopy(self.cutter)
+        markers = [stretch.markers[i] for i in self.conditions]
+        windows = cutter.walk(stretch.chunk.times, stretch.keys, key_count, markers).windows
+        return int((~_inside(cutter, windows, stretch.keys, stretch.chunk.times)).sum())
 
     def close(self, view: View, buffer: ReorderBuffer, until: int) -> list[Closed]:
         markers_now = np.empty(0, np.int64)
@@ -85,6 +91,14 @@ def drop_from(begin: int, times: Int64Array, counts: Int64Array) -> Int64Array:
     counts[DROPPED] += len(dropped)
     counts[OUTSIDE] += len(times) - len(dropped)
     return dropped
+
+
+def _inside(cutter: Cutter, windows: Int64Array, keys: Int32Array, times: Int64Array) -> BoolArray:
+    """Which times lie in one of the windows or in the open one of their key."""
+    inside = times >= cutter.needed_from()[keys]
+    order = np.lexsort((windows[:, 1], windows[:, 0]))
+    _mark_inside(windows[order], keys, times, inside)
+    return inside
 
 
 @njit

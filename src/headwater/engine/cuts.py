@@ -30,7 +30,7 @@ class CutWindows:
 
 @njit
 def _marked_times(times, keys, markers, seen):
-    """For each event whether its key has a marker at its time; equal times stand together, so one look back does it."""
+    """For each event whether its key has a marker at its time; a key's equal times follow one another: one look back does it."""
     out = np.empty(len(times), np.bool_)
     for i in range(len(times) - 1, -1, -1):
         if markers[i]:
@@ -142,11 +142,11 @@ class Cutter:
             self.latest = np.concatenate((self.latest, np.full(missing, NEVER)))
 
     def walk(self, times: Int64Array, keys: Int32Array, key_count: int, markers: list[BoolArray]) -> CutWindows:
-        """Walk on over the next events, in order. ``markers``: which events match the window's conditions."""
+        """Walk on over the next events, each key's in order. ``markers``: which events match the window's conditions."""
         self.grow(key_count)
-        if len(times) and times[0] < self.begin:
-            later = np.searchsorted(times, self.begin)
-            times, keys, markers = times[later:], keys[later:], [m[later:] for m in markers]
+        if self.begin > NEVER and (times < self.begin).any():
+            later = times >= self.begin
+            times, keys, markers = times[later], keys[later], [marker[later] for marker in markers]
         n = len(times)
         # An event ends at most two windows (one by its limit, one by a marker) and asks for at most three cuts.
         windows, cuts = np.empty((2 * n, 4), np.int64), np.empty((3 * n, 2), np.int64)

@@ -20,7 +20,7 @@ import numpy as np
 from headwater.engine import sum_bytes
 from headwater.engine.arrays import BoolArray, Float64Array, Int64Array
 from headwater.engine.limbs import UInt64Array, differences, prefix_sums, quotients, range_sums, to_floats
-from headwater.engine.ranges import adds_up_directly, all_single, sum_ranges, touched
+from headwater.engine.ranges import sum_ranges, survey
 
 #: Bits above the largest value: sums of up to ``2**36`` events cannot overflow.
 HEADROOM = 36
@@ -119,14 +119,14 @@ class SumColumn:
 
     def combine_ranges(self, lo: Int64Array, hi: Int64Array) -> Self:
         """Row i is the sum of the rows ``lo[i]:hi[i]``."""
-        if all_single(lo, hi):
+        seen = survey(lo, hi)
+        if seen.all_single:
             return self.take(lo)
-        specials = None if self.specials is None else sum_ranges(self.specials, lo, hi)
-        if adds_up_directly(lo, hi):
+        specials = None if self.specials is None else sum_ranges(self.specials, lo, hi, seen)
+        if seen.adds_up_directly:
             limbs = range_sums(self.limbs, lo, hi)
         else:
-            first, last = touched(lo, hi)
-            limbs = differences(prefix_sums(self.limbs[first:last]), lo, hi, first)
+            limbs = differences(prefix_sums(self.limbs[seen.first : seen.last]), lo, hi, seen.first)
         return type(self)(limbs, self.unit, self.low, self.high, specials)
 
     def to_float64(self) -> Float64Array:

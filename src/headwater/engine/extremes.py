@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.engine.arrays import BoolArray, Float64Array, Int64Array
+from headwater.engine.decoding import check_version, decoding
 from headwater.engine.jit import leading_zeros, njit
 from headwater.engine.packing import Reader, Writer, float_of_bits
-from headwater.engine.ranges import all_single, sum_ranges, touched
+from headwater.engine.ranges import Survey, sum_ranges, survey
 from headwater.errors import FormatError
 
 VERSION = 1
@@ -72,12 +74,13 @@ class MinMaxColumn:
 
     def combine_ranges(self, lo: Int64Array, hi: Int64Array) -> Self:
         """Row i is the smallest (largest) of the rows ``lo[i]:hi[i]``."""
-        if all_single(lo, hi):
+        seen = survey(lo, hi)
+        if seen.all_single:
             return self.take(lo)
         present = None
         if self.present is not None:
-            present = sum_ranges(self.present.astype(np.int64), lo, hi) > 0
-        return type(self)(range_minima(self.keys, lo, hi), self.largest, self.is_float, present)
+            present = sum_ranges(self.present.astype(np.int64), lo, hi, seen) > 0
+        return type(self)(range_minima(self.keys, lo, hi, seen), self.largest, self.is_float, present)
 
     def has_value(self) -> BoolArray:
         """Which rows have a value at all."""
@@ -103,20 +106,22 @@ class MinMaxColumn:
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The column whose `to_bytes` this is; anything else is a `FormatError`."""
-        reader = Reader(data)
-        version, flags, count = reader.number(), reader.number(), reader.number()
-        if version != VERSION or flags > 3:
-            raise FormatError(f"smallest values of version {version}; this release reads version {VERSION}")
-        mask = np.frombuffer(reader.blob(), np.uint8)
-        found = reader.ints()
-        reader.finish()
-        present = _presence(mask, count, len(found))
+        with decoding("smallest values"):
+            reader = Reader(data)
+            check_version("smallest values", reader.number(), VERSION)
+            flags, count = reader.number(), reader.number()
+            mask = np.frombuffer(reader.blob(), np.uint8)
+            found = reader.ints()
+            reader.finish()
+            present = _presence(mask, count, len(found))
+        if flags > 3:
+            raise FormatError(f"smallest values with the unknown flags {flags}")
         order = np.zeros(count, np.int64)
         order[present] = found
         return cls.of(order, largest=bool(flags & 1), is_float=bool(flags & 2), present=present)
 
 
-def _presence(mask: np.ndarray, count: int, found: int) -> BoolArray:
+def _presence(mask: NDArray[np.uint8], count: int, found: int) -> BoolArray:
     """Which rows have a value, from its packed bits; no bits at all say that every row has one."""
     if len(mask) == 0 and count == found:
         return np.ones(count, np.bool_)
@@ -128,20 +133,19 @@ def _presence(mask: np.ndarray, count: int, found: int) -> BoolArray:
     return bits[:count]
 
 
-def range_minima(keys: Int64Array, lo: Int64Array, hi: Int64Array) -> Int64Array:
+def range_minima(keys: Int64Array, lo: Int64Array, hi: Int64Array, seen: Survey | None = None) -> Int64Array:
     """The smallest of ``keys[lo[i]:hi[i]]`` for each i, `ABSENT` for empty ranges.
 
     >>> range_minima(np.array([4, 2, 7, 1]), np.array([0, 2, 1]), np.array([3, 4, 1])).tolist() == [2, 1, ABSENT]
     True
     """
-    first, last = touched(lo, hi)
-    lengths = hi - lo
-    levels = int(lengths.max()).bit_length() if len(lengths) else 0
+    seen = seen or survey(lo, hi)
+    levels = seen.longest.bit_length()
     result = np.empty(len(lo), np.int64)
-    if int(lengths.sum()) <= 2 * levels * (last - first):
+    if seen.total <= 2 * levels * (seen.last - seen.first):
         _minima_directly(keys, lo, hi, result)
     else:
-        _minima_by_level(keys[first:last].copy(), lo, hi, first, levels, result)
+        _minima_by_level(keys[seen.first : seen.last].copy(), lo, hi, seen.first, levels, result)
     return result
 
 

@@ -12,13 +12,13 @@ from headwater.engine.assembler import Closed
 from headwater.engine.chunk import Chunk
 from headwater.engine.group import Dropped, QueryGroup
 from headwater.engine.intake import TimeScan
-from headwater.engine.keys import KeyTable
-from headwater.engine.output import NODE_KEY, AliasPlan, Layout, alias_plans, piece_columns
+from headwater.engine.keys import NODE_KEY, KeyTable
+from headwater.engine.output import AliasPlan, Layout, Piece, alias_plans, piece_columns
 from headwater.engine.registered import Registered
 from headwater.engine.replay import ReplayGroup
-from headwater.query import Query
+from headwater.query import CONTEXT_SCOPES, Query
 from headwater.times import NEVER
-from headwater.windows import Band, Custom, Punctuated, Session, Sliding
+from headwater.windows import Band, Between, Custom, Punctuated, Session, Sliding
 
 
 class Group(Protocol):
@@ -45,19 +45,19 @@ class Group(Protocol):
 
 
 def needs_replay(query: Query) -> bool:
-    """Whether a query's windows are computed from kept events: because members depend on each other (distinct), because a
-    late event can move a marker's bounds, or because windows of several nodes are matched."""
+    """Whether a query's windows are computed from kept events.
+
+    That is so where members depend on each other (distinct), where windows of several nodes are matched, where an event can still
+    move bounds after its order was thought final (late markers, sessions of limited length), and for a user's own cuts.
+    """
     window = query.window
-    if query.distinct is not None or query.scope in ("ordinal", "matched", "overlap") or isinstance(window, Custom):
+    if query.distinct is not None or query.scope in CONTEXT_SCOPES or isinstance(window, Custom):
         return True
+    if isinstance(window, Session):
+        return window.max_duration is not None
     if isinstance(window, Punctuated) and not window.include_markers:
         return True
-    moves = not isinstance(window, Sliding | Band) and window.measure == "time" and not _plain_session(query)
-    return moves and query.lateness > 0
-
-
-def _plain_session(query: Query) -> bool:
-    return isinstance(query.window, Session) and query.window.max_duration is None
+    return isinstance(window, Punctuated | Between) and query.lateness > 0
 
 
 def family_of(entry: Registered, mode: str) -> tuple[Any, ...]:
@@ -68,7 +68,7 @@ def family_of(entry: Registered, mode: str) -> tuple[Any, ...]:
     if needs_replay(query):
         return ("replay", entry.number)
     # Windows that need the final order count from their begin: those that come later count for themselves.
-    begin = NEVER if isinstance(query.window, Sliding | Band) or _plain_session(query) else entry.begin
+    begin = NEVER if isinstance(query.window, Sliding | Band | Session) else entry.begin
     where = None if query.where is None else query.where.key()
     name = ("shared", group_keys(query), where, begin)
     if mode in ("desw", "scotty"):
@@ -77,7 +77,8 @@ def family_of(entry: Registered, mode: str) -> tuple[Any, ...]:
 
 
 def group_keys(query: Query) -> tuple[str, ...]:
-    return (NODE_KEY, *query.keys) if query.scope != "global" else query.keys
+    """The key columns, and behind them the node where each node's windows stand for themselves."""
+    return (*query.keys, NODE_KEY) if query.scope == "node" else query.keys
 
 
 class Family:
@@ -135,10 +136,8 @@ class Family:
     ) -> list[Dropped]:
         return self.group.accept(chunk, arrays, scan, watermarks)
 
-    def close(
-        self, until: int, layout: Layout, types: Mapping[str, pa.DataType]
-    ) -> list[tuple[dict[str, pa.Array], Int64Array]]:
-        """What closes, as columns with the rank of each row's key."""
+    def close(self, until: int, layout: Layout, types: Mapping[str, pa.DataType]) -> list[Piece]:
+        """What closes, as columns."""
         pieces = self.group.close(until)
         if not pieces:
             return []
@@ -146,7 +145,9 @@ class Family:
             self._plans = alias_plans(self.group.queries())
         ranks = self.group.keys.ranks()
         plans, keys = self._plans, self.group.keys
-        return [(piece_columns(piece, plans, keys, layout, types), ranks[piece.key]) for piece in pieces]
+        return [
+            Piece(piece_columns(piece, plans, keys, layout, types), ranks[piece.key], piece.is_sorted) for piece in pieces
+        ]
 
     def counters(self, number: int) -> dict[str, int]:
         return self.group.counters(number)

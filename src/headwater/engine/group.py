@@ -29,7 +29,7 @@ from headwater.engine.op import Op
 from headwater.engine.operators import PartialColumn, lift
 from headwater.engine.predicates import mask as predicate_mask
 from headwater.engine.registered import Registered
-from headwater.engine.reorder import ReorderBuffer, Stretch
+from headwater.engine.reorder import ReorderBuffer, Stretch, concat_stretches
 from headwater.engine.separation import separations
 from headwater.engine.session_windows import COUNT, SessionWindows
 from headwater.engine.slicer import CountState, KeyCuts, Rows, cut_by_arrival, cut_in_order, position_cuts
@@ -72,6 +72,7 @@ class QueryGroup:
         self.cut_queries: list[CutQuery] = []
         self.count_queries: list[CountQuery] = []
         self.conditions: list[Expr] = []
+        self.in_order = False  # once events wait for their order they always do: none must get lost on the way
         self.ops: list[Op] = []
         self.store = RowStore()
         self.stragglers = Stragglers()
@@ -90,10 +91,6 @@ class QueryGroup:
 
     # --- queries ---
 
-    @property
-    def in_order(self) -> bool:
-        return bool(self.cut_queries or self.count_queries)
-
     def queries(self) -> list[Registered]:
         others = [q.entry for q in (*self.sessions, *self.cut_queries, *self.count_queries)]
         return sorted([*self.fixed.queries, *others], key=lambda entry: entry.number)
@@ -104,10 +101,12 @@ class QueryGroup:
             if isinstance(window, Sliding | Band):
                 self.fixed.queries.append(entry)
             elif isinstance(window, CountWindow):
+                self.in_order = True
                 self.count_queries.append(CountQuery(entry))
-            elif isinstance(window, Session) and window.max_duration is None:
+            elif isinstance(window, Session):
                 self.sessions.append(SessionWindows(entry))
             else:
+                self.in_order = True
                 self.cut_queries.append(CutQuery(entry, [self._condition(expr) for expr in window.conditions()]))
             self._baselines[entry.number] = Totals(
                 self.totals.seen, self.totals.filtered, self.totals.clean, self.totals.early
@@ -126,7 +125,17 @@ class QueryGroup:
         self.sessions = [q for q in self.sessions if q.entry.number != number]
         self.cut_queries = [q for q in self.cut_queries if q.entry.number != number]
         self.count_queries = [q for q in self.count_queries if q.entry.number != number]
+        self._drop_conditions()
         self._dirty = True
+
+    def _drop_conditions(self) -> None:
+        """Conditions that no query has any more are not evaluated any more."""
+        used = sorted({i for query in self.cut_queries for i in query.conditions})
+        self.conditions = [self.conditions[i] for i in used]
+        for part in self.buffer.parts:
+            part.markers = [part.markers[i] for i in used]
+        for query in self.cut_queries:
+            query.conditions = [used.index(i) for i in query.conditions]
 
     def changed(self) -> None:
         """A query's stretch of life was changed from outside."""
@@ -156,6 +165,8 @@ class QueryGroup:
         self._dirty = False
 
     def _change_operators(self, ops: list[Op]) -> None:
+        for block in self.store.blocks() if self.sessions else ():
+            block.last = block.first if block.last is None else block.last
         if ops == self.ops:
             return
         names = sorted({op.column for op in ops if op.column is not None})
@@ -395,12 +406,24 @@ class QueryGroup:
             return self.fixed.counts[number]
         for query in (*self.sessions, *self.cut_queries, *self.count_queries):
             if query.entry.number == number:
-                counts = query.counts
-                if isinstance(query, CountQuery):
-                    counts = counts.copy()
-                    counts[OUTSIDE] += query.outside(self.by_key.base if query.by_key else np.array([self.position]))
+                counts = query.counts.copy()
+                counts[OUTSIDE] += self._waiting_outside(query)
                 return counts
         return np.zeros(4, np.int64)
+
+    def _waiting_outside(self, query: SessionWindows | CutQuery | CountQuery) -> int:
+        """Events in no window of a query, as far as only the present order of what waits can tell."""
+        waiting = concat_stretches(self.buffer.parts).in_order() if self.buffer.parts else None
+        if isinstance(query, CountQuery):
+            keys = np.empty(0, np.int32) if waiting is None else waiting.keys
+            if not query.by_key:
+                return query.outside(np.array([self.position + len(keys)]))
+            totals = np.bincount(keys, minlength=len(self.keys))
+            totals[: len(self.by_key.base)] += self.by_key.base
+            return query.outside(totals)
+        if waiting is None or isinstance(query, SessionWindows):
+            return 0
+        return query.waiting_outside(waiting, len(self.keys))
 
     # --- snapshots ---
 
@@ -418,12 +441,14 @@ class QueryGroup:
             "by_key": self.by_key.base,
             "fixed": self.fixed.state(),
             "others": [q.state() for q in (*self.sessions, *self.cut_queries, *self.count_queries)],
+            "in_order": self.in_order,
             "work": [self.slice_count, self.calculation_count],
         }
 
     def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None:
         """Take over a state; the queries were registered before, in the same order."""
         self.by_key.base = state["by_key"].copy()
+        self.in_order = state["in_order"]
         self.prepare(types)
         self.keys.restore(state["keys"])
         self.store.restore(state["store"])

@@ -47,7 +47,9 @@ def hash_values(data: np.ndarray[Any, Any]) -> UInt64Array:
 def _hash_objects(values: list[Any], out: UInt64Array) -> UInt64Array:
     """Whole numbers go the way of integers, everything else the way of texts."""
     whole = [_whole_number(value) for value in values]
-    texts = pa.array([b"" if number is not None else _text(value) for value, number in zip(values, whole)], pa.large_binary())
+    texts = pa.array(
+        [b"" if number is not None else _text(value) for value, number in zip(values, whole)], pa.large_binary()
+    )
     _, offsets, content = texts.buffers()
     starts = np.frombuffer(offsets, np.int64)[: len(values) + 1]
     _hash_texts(np.frombuffer(content or b"", np.uint8), starts, out)

@@ -18,6 +18,8 @@ from headwater.engine.arrays import Int32Array, Int64Array
 from headwater.engine.jit import njit
 
 TABLE_SPAN_MAX = 1 << 22
+#: The key column that stands for a source's home; no user's column has this name.
+NODE_KEY = "\0node"
 
 
 @njit

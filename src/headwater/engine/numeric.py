@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.chunk import Values
+from headwater.engine.decoding import check_version, decoding
 from headwater.engine.events import Target, count_rows, frozen, scratch_for
 from headwater.engine.exact_sum import NAN, NEGATIVE, POSITIVE, SumColumn, layout, rebased
 from headwater.engine.extremes import MinMaxColumn
@@ -24,7 +25,7 @@ from headwater.engine.limbs import UInt64Array
 from headwater.engine.op import Op
 from headwater.engine.packing import Reader, Writer, order_bits
 from headwater.engine.products import ProductColumn, lift_product
-from headwater.engine.ranges import all_single, sum_ranges
+from headwater.engine.ranges import sum_ranges, survey
 from headwater.errors import FormatError
 
 VERSION = 1
@@ -63,7 +64,8 @@ class CountColumn:
 
     def combine_ranges(self, lo: Int64Array, hi: Int64Array) -> Self:
         """Row i is the sum of the rows ``lo[i]:hi[i]``."""
-        return self.take(lo) if all_single(lo, hi) else type(self)(sum_ranges(self.counts, lo, hi))
+        seen = survey(lo, hi)
+        return self.take(lo) if seen.all_single else type(self)(sum_ranges(self.counts, lo, hi, seen))
 
     def to_bytes(self) -> bytes:
         """The byte form: equal counts give equal bytes."""
@@ -75,11 +77,13 @@ class CountColumn:
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The column whose `to_bytes` this is; anything else is a `FormatError`."""
-        reader = Reader(data)
-        version, counts = reader.number(), reader.ints()
-        reader.finish()
-        if version != VERSION or (len(counts) and counts.min() < 0):
-            raise FormatError(f"counts of version {version}; this release reads version {VERSION}")
+        with decoding("counts"):
+            reader = Reader(data)
+            check_version("counts", reader.number(), VERSION)
+            counts = reader.ints()
+            reader.finish()
+        if (counts < 0).any():
+            raise FormatError("a count below zero")
         return cls(counts)
 
 

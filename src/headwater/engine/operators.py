@@ -199,10 +199,11 @@ def _name(op: Op) -> str:
 def _op_of(name: str) -> Op:
     try:
         kind, column, parameter = json.loads(name)
-        if isinstance(parameter, dict):
-            if parameter["path"] is None:
-                raise FormatError(f"the user's operator {parameter['operator']!r} has no import path; give it as known")
-            parameter = load_path(parameter["path"])
-        return Op(kind, column, parameter)
+        path = parameter["path"] if isinstance(parameter, dict) else None
+        if path is not None:
+            parameter = load_path(path)
     except (ValueError, KeyError, TypeError, QueryError) as error:
-        raise error if isinstance(error, FormatError) else FormatError(f"no operator: {name!r} ({error})") from error
+        raise FormatError(f"no operator: {name!r} ({error})") from error
+    if isinstance(parameter, dict):
+        raise FormatError(f"the user's operator {parameter.get('operator')!r} has no import path; give it as known")
+    return Op(kind, column, parameter)

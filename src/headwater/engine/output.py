@@ -15,7 +15,7 @@ from headwater.aggregations import Aggregation
 from headwater.engine.aggregates import lower, operators_of, result_type
 from headwater.engine.arrays import Int32Array, Int64Array
 from headwater.engine.assembler import Closed
-from headwater.engine.keys import KeyTable
+from headwater.engine.keys import NODE_KEY, KeyTable
 from headwater.engine.numeric import CountColumn
 from headwater.engine.op import Op
 from headwater.engine.operators import PartialColumn
@@ -25,7 +25,6 @@ from headwater.errors import QueryError
 from headwater.windows import CountWindow
 
 REPLACES = pa.list_(pa.struct([("window_start", pa.int64()), ("window_end", pa.int64()), ("revision", pa.int64())]))
-NODE_KEY = "\0node"  # the key column that stands for a source's home; no user's column has this name
 
 
 @dataclass(slots=True)
@@ -208,13 +207,20 @@ def _replaces(piece: Closed, size: int) -> pa.Array:
     return pa.array(lists, REPLACES)
 
 
-def layout_table(
-    pieces: Sequence[tuple[Mapping[str, pa.Array], Int64Array]], layout: Layout, names: pa.Array
-) -> pa.Table:
-    """All pieces as one table, sorted by (window end, window start, registration, key). With each piece its keys' ranks."""
+@dataclass(slots=True)
+class Piece:
+    """Columns of result rows, the rank of each row's key, and whether the rows are in order already."""
+
+    columns: Mapping[str, pa.Array]
+    ranks: Int64Array
+    is_sorted: bool
+
+
+def layout_table(pieces: Sequence[Piece], layout: Layout, names: pa.Array) -> pa.Table:
+    """All pieces as one table, sorted by (window end, window start, registration, key)."""
     schema = _schema(layout)
     tables = []
-    for columns, _ in pieces:
+    for columns in (piece.columns for piece in pieces):
         size = len(columns["query"])
         arrays = [
             columns[name].cast(field_.type) if name in columns else pa.nulls(size, field_.type)
@@ -222,8 +228,8 @@ def layout_table(
         ]
         tables.append(pa.Table.from_arrays(arrays, schema=schema))
     table = pa.concat_tables(tables)
-    if len(pieces) > 1:
-        ranks = np.concatenate([ranks for _, ranks in pieces])
+    if len(pieces) > 1 or not pieces[0].is_sorted:
+        ranks = np.concatenate([piece.ranks for piece in pieces])
         sort_by = [ranks] + [table.column(name).to_numpy() for name in ("query", "window_start", "window_end")]
         table = table.take(pa.array(np.lexsort(sort_by))).combine_chunks()
     codes = table.column("query").combine_chunks()

@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 
 from headwater.engine.arrays import Float64Array, Int64Array
-from headwater.engine.jit import njit
+from headwater.engine.varints import UInt64Array, read_varints, varint_size, write_varints
 from headwater.errors import FormatError
 
 #: The three ways to write integers; of equal size, the first one is taken.
 PLAIN, STEPS, VARINT = 0, 1, 2
 INT64_MAX = np.int64(2**63 - 1)
-UInt8Array = np.ndarray[Any, np.dtype[np.uint8]]
-UInt64Array = np.ndarray[Any, np.dtype[np.uint64]]
 
 
 def order_bits(values: Float64Array) -> Int64Array:
@@ -86,11 +84,11 @@ class Writer:
         # The first step leads from zero: then steps say everything. Differences wrap around, and so back again.
         steps = np.diff(words, prepend=np.zeros(1, np.uint64))
         plain_width, step_width = _width(words), _width(steps[1:])
-        sizes = (plain_width * len(words), step_width * (len(words) - 1), int(_varint_size(steps)))
+        sizes = (plain_width * len(words), step_width * (len(words) - 1), int(varint_size(steps)))
         mode = sizes.index(min(sizes))
         if mode == VARINT:
             encoded = np.empty(sizes[VARINT], np.uint8)
-            _write_varints(steps, encoded)
+            write_varints(steps, encoded)
             self._parts.append(bytes([mode << 4]))
             self.blob(encoded.tobytes())
             return
@@ -187,7 +185,7 @@ class Reader:
             if count > len(encoded):
                 raise FormatError(f"{count} numbers cannot be in {len(encoded)} bytes")
             steps = np.empty(count, np.uint64)
-            if not _read_varints(encoded, steps):
+            if not read_varints(encoded, steps):
                 raise FormatError("a list of numbers is damaged")
             return np.cumsum(steps, dtype=np.uint64).view(np.int64)
         if mode not in (PLAIN, STEPS) or width > 8:
@@ -295,53 +293,3 @@ def _object_of(tag: int, data: bytes) -> object:
     except (ArithmeticError, ValueError, IndexError) as error:
         raise FormatError(f"a value is damaged: {error}") from error
     raise FormatError(f"no value has the tag {tag}")
-
-
-@njit
-def _zigzag(step: np.uint64) -> np.uint64:
-    """Small steps of either sign as small numbers."""
-    return np.uint64((step << np.uint64(1)) ^ (np.uint64(0) - (step >> np.uint64(63))))
-
-
-@njit
-def _varint_size(steps: UInt64Array) -> int:
-    size = len(steps)
-    for i in range(len(steps)):
-        rest = _zigzag(steps[i]) >> np.uint64(7)
-        while rest != np.uint64(0):
-            size += 1
-            rest >>= np.uint64(7)
-    return size
-
-
-@njit
-def _write_varints(steps: UInt64Array, encoded: UInt8Array) -> None:
-    at = 0
-    for i in range(len(steps)):
-        rest = _zigzag(steps[i])
-        while rest >= np.uint64(0x80):
-            encoded[at] = np.uint8((rest & np.uint64(0x7F)) | np.uint64(0x80))
-            rest >>= np.uint64(7)
-            at += 1
-        encoded[at] = np.uint8(rest)
-        at += 1
-
-
-@njit
-def _read_varints(encoded: UInt8Array, steps: UInt64Array) -> bool:
-    """Whether exactly as many numbers as asked for were there."""
-    at = 0
-    for i in range(len(steps)):
-        value = np.uint64(0)
-        shift = np.uint64(0)
-        while True:
-            if at >= len(encoded) or shift > np.uint64(63):
-                return False
-            byte = np.uint64(encoded[at])
-            at += 1
-            value |= (byte & np.uint64(0x7F)) << shift
-            shift += np.uint64(7)
-            if byte < np.uint64(0x80):
-                break
-        steps[i] = (value >> np.uint64(1)) ^ (np.uint64(0) - (value & np.uint64(1)))
-    return at == len(encoded)

@@ -14,7 +14,7 @@ from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.events import INFINITY_BITS, MAGNITUDE
 from headwater.engine.jit import leading_zeros, njit
 from headwater.engine.limbs import FRACTION, U
-from headwater.engine.ranges import touched
+from headwater.engine.ranges import Survey, survey
 
 #: Columns of the array of counts, and how many there are.
 FACTORS, ZERO, NEGATIVE, INFINITE, NOT_A_NUMBER = 0, 1, 2, 3, 4
@@ -36,19 +36,21 @@ def identity(is_float: bool) -> Int64Array:
     return np.array([ONE_BITS if is_float else 1, 0, 0], np.int64)
 
 
-def range_products(words: Int64Array, lo: Int64Array, hi: Int64Array, is_float: bool) -> Int64Array:
+def range_products(
+    words: Int64Array, lo: Int64Array, hi: Int64Array, is_float: bool, seen: Survey | None = None
+) -> Int64Array:
     """The product of the rows ``lo[i]:hi[i]`` for each i.
 
     >>> range_products(np.array([[2, 0, 0], [3, 0, 0]]), np.array([0, 1]), np.array([2, 1]), is_float=False)[:, 0]
     array([6, 1])
     """
     result = np.tile(identity(is_float), (len(lo), 1))
-    first, last = touched(lo, hi)
-    levels = (last - first).bit_length()
-    if int((hi - lo).sum()) <= levels * (last - first):
+    seen = seen or survey(lo, hi)
+    span = seen.last - seen.first
+    if seen.total <= span.bit_length() * span:
         _products_directly(words, lo, hi, is_float, result)
     else:
-        _products_by_level(words, lo, hi, first, levels, is_float, result)
+        _products_by_level(words, lo, hi, seen.first, span.bit_length(), is_float, result)
     return result
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.engine.arrays import BoolArray, Float64Array, Int32Array, Int64Array
+from headwater.engine.decoding import check_version, decoding
 from headwater.engine.events import frozen
 from headwater.engine.packing import Reader, Writer
 from headwater.engine.product_kernels import (
@@ -28,7 +30,7 @@ from headwater.engine.product_kernels import (
     multiply_events,
     range_products,
 )
-from headwater.engine.ranges import all_single, sum_ranges
+from headwater.engine.ranges import sum_ranges, survey
 from headwater.errors import FormatError
 
 VERSION = 1
@@ -72,10 +74,11 @@ class ProductColumn:
 
     def combine_ranges(self, lo: Int64Array, hi: Int64Array) -> Self:
         """Row i is the product of the rows ``lo[i]:hi[i]``."""
-        if all_single(lo, hi):
+        seen = survey(lo, hi)
+        if seen.all_single:
             return self.take(lo)
         return type(self)(
-            range_products(self.words, lo, hi, self.is_float), sum_ranges(self.marks, lo, hi), self.is_float
+            range_products(self.words, lo, hi, self.is_float, seen), sum_ranges(self.marks, lo, hi, seen), self.is_float
         )
 
     def values(self) -> tuple[Int64Array | Float64Array, BoolArray]:
@@ -132,16 +135,14 @@ class ProductColumn:
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The column whose `to_bytes` this is; anything else is a `FormatError`."""
-        reader = Reader(data)
-        version, is_float = reader.number(), reader.number()
-        if version != VERSION or is_float > 1:
-            raise FormatError(f"products of version {version}; this release reads version {VERSION}")
-        parts = [reader.ints() for _ in range(MARKS + 3)]
-        reader.finish()
-        if len({len(part) for part in parts}) != 1:
-            raise FormatError("products: the parts do not fit together")
-        marks, words = np.stack(parts[:MARKS], axis=1), np.stack(parts[MARKS:], axis=1)
-        if not _plausible(words, marks, bool(is_float)):
+        with decoding("products"):
+            reader = Reader(data)
+            check_version("products", reader.number(), VERSION)
+            is_float = reader.number()
+            parts = [reader.ints() for _ in range(MARKS + 3)]
+            reader.finish()
+            marks, words = np.split(np.stack(parts, axis=1), [MARKS], axis=1)
+        if is_float > 1 or not _plausible(words, marks, bool(is_float)):
             raise FormatError("a product that cannot be")
         return cls(words, marks, bool(is_float))
 
@@ -157,7 +158,7 @@ class ProductColumn:
 
 
 def lift_product(
-    data: np.ndarray, valid: BoolArray | None, rows: Int32Array, row_count: int, as_float: bool = False
+    data: NDArray[Any], valid: BoolArray | None, rows: Int32Array, row_count: int, as_float: bool = False
 ) -> ProductColumn:
     """The product of each row's values; row -1 is no row. Integers stay integers unless ``as_float``."""
     is_float = as_float or data.dtype.kind == "f"

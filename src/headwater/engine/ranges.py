@@ -6,54 +6,73 @@ row many times; prefix sums touch it once. The sums themselves are in `limbs` (s
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from headwater.engine.arrays import Int64Array
 from headwater.engine.jit import njit
 
 
-def all_single(lo: Int64Array, hi: Int64Array) -> bool:
-    """Whether every range is one row: then combining is only taking.
+class Survey(NamedTuple):
+    """What decides how ranges are combined: the rows ``first:last`` hold them all, and ``total`` counts every overlap.
 
-    >>> all_single(np.array([4, 0]), np.array([5, 1])), all_single(np.array([4]), np.array([4]))
-    (True, False)
+    >>> survey(np.array([4, 2]), np.array([5, 9]))
+    Survey(first=2, last=9, total=8, longest=7, all_single=False)
     """
-    return bool((hi - lo == 1).all())
+
+    first: int
+    last: int
+    total: int
+    longest: int
+    all_single: bool
+
+    @property
+    def adds_up_directly(self) -> bool:
+        """Whether adding up row by row does less than prefix sums over the whole stretch.
+
+        >>> survey(np.array([0, 500]), np.array([2, 502])).adds_up_directly
+        True
+        >>> survey(np.arange(90), np.arange(90) + 10).adds_up_directly
+        False
+        """
+        return self.total <= 2 * (self.last - self.first)
 
 
-def touched(lo: Int64Array, hi: Int64Array) -> tuple[int, int]:
-    """The stretch of rows that holds all ranges.
-
-    >>> touched(np.array([4, 2]), np.array([5, 9]))
-    (2, 9)
-    """
-    return (int(lo.min()), int(hi.max())) if len(lo) else (0, 0)
+def survey(lo: Int64Array, hi: Int64Array) -> Survey:
+    """Look once at all ranges ``lo[i]:hi[i]``."""
+    first, last, total, longest, single = _survey(lo, hi)
+    return Survey(int(first), int(last), int(total), int(longest), bool(single))
 
 
-def adds_up_directly(lo: Int64Array, hi: Int64Array) -> bool:
-    """Whether adding up row by row does less than prefix sums over the whole stretch.
-
-    >>> adds_up_directly(np.array([0, 500]), np.array([2, 502])), adds_up_directly(np.arange(90), np.arange(90) + 10)
-    (True, False)
-    """
-    first, last = touched(lo, hi)
-    return int((hi - lo).sum()) <= 2 * (last - first)
-
-
-def sum_ranges(values: Int64Array, lo: Int64Array, hi: Int64Array) -> Int64Array:
+def sum_ranges(values: Int64Array, lo: Int64Array, hi: Int64Array, seen: Survey | None = None) -> Int64Array:
     """The sum of ``values[lo[i]:hi[i]]`` for each i, for one column of numbers or several side by side.
 
     >>> sum_ranges(np.array([1, 2, 3, 4]), np.array([0, 1, 2]), np.array([4, 3, 2]))
     array([10,  5,  0])
     """
+    seen = seen or survey(lo, hi)
     columns = values.reshape(len(values), -1)
     result = np.empty((len(lo), columns.shape[1]), np.int64)
-    directly = adds_up_directly(lo, hi)
-    first, last = touched(lo, hi)
+    add_up = _range_sums if seen.adds_up_directly else _prefix_differences
     for k in range(columns.shape[1]):
-        column = np.ascontiguousarray(columns[first:last, k])
-        (_range_sums if directly else _prefix_differences)(column, lo, hi, first, result, k)
+        add_up(np.ascontiguousarray(columns[seen.first : seen.last, k]), lo, hi, seen.first, result, k)
     return result.reshape(len(lo), *values.shape[1:])
+
+
+@njit
+def _survey(lo: Int64Array, hi: Int64Array) -> tuple[np.int64, np.int64, np.int64, np.int64, bool]:
+    if len(lo) == 0:
+        return np.int64(0), np.int64(0), np.int64(0), np.int64(0), True
+    first, last, total, longest, shortest = lo[0], hi[0], np.int64(0), np.int64(0), hi[0] - lo[0]
+    for i in range(len(lo)):
+        length = hi[i] - lo[i]
+        first = min(first, lo[i])
+        last = max(last, hi[i])
+        total += length
+        longest = max(longest, length)
+        shortest = min(shortest, length)
+    return first, last, total, longest, shortest == 1 and longest == 1
 
 
 @njit

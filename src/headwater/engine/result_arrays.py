@@ -42,13 +42,14 @@ def typed_array(values: np.ndarray[Any, Any] | Sequence[object], valid: BoolArra
     """
     if pa.types.is_dictionary(type_):
         type_ = type_.value_type
+    if not valid.any():
+        # Without any value the array may even be of another kind: nothing told it which.
+        return pa.nulls(len(values), type_)
     if not isinstance(values, np.ndarray) or values.dtype == object:
         return pa.array([value if known else None for value, known in zip(values, valid)], type_)
     if pa.types.is_boolean(type_):
         return pa.array(values.astype(np.bool_), mask=~valid)
     numbers = number_array(values, valid)
-    if pa.types.is_null(type_):
-        return pa.nulls(len(values))
     if pa.types.is_date32(type_) or pa.types.is_time32(type_):
         numbers = numbers.cast(pa.int32())
     return numbers if numbers.type == type_ else numbers.cast(type_)

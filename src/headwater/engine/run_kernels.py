@@ -6,6 +6,8 @@ to itself); it is zero for integers. So one compiled loop serves both, and no co
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from headwater.engine.arrays import BoolArray, Float64Array, Int64Array
@@ -18,12 +20,38 @@ SHORT_RUN = 24
 
 
 @njit
-def _ordered(word: int, flip: int) -> int:
+def _ordered(word: np.int64, flip: np.int64) -> np.int64:
     return word ^ ((word >> 63) & flip)
 
 
+def flip_of(values: np.ndarray[Any, Any]) -> np.int64:
+    """What makes the words of these values compare like them."""
+    return FLIP_FLOAT if values.dtype.kind == "f" else FLIP_NONE
+
+
+def sort_runs(values: np.ndarray[Any, Any], starts: Int64Array, runs: Int64Array | None = None) -> None:
+    """Sort these runs (or all) in place: short ones in one loop, each long one by NumPy, which sorts with vectors.
+
+    >>> values = np.array([3, 1, 2, 1])
+    >>> sort_runs(values, np.array([0, 2, 4]))
+    >>> values
+    array([1, 3, 1, 2])
+    """
+    if runs is None:
+        runs = np.arange(len(starts) - 1)
+    lengths = starts[runs + 1] - starts[runs]
+    if values.dtype == object:
+        long_runs = runs[lengths > 1]
+    else:
+        long_runs = runs[lengths > SHORT_RUN]
+        if len(long_runs) < len(runs):
+            sort_short(values.view(np.int64), starts, flip_of(values))
+    for begin, end in zip(starts[long_runs].tolist(), starts[long_runs + 1].tolist()):
+        values[begin:end].sort()
+
+
 @njit
-def sort_short(words: Int64Array, starts: Int64Array, flip: int) -> None:
+def sort_short(words: Int64Array, starts: Int64Array, flip: np.int64) -> None:
     """Sort every run that is short; leave the others as they are."""
     for run in range(len(starts) - 1):
         begin, end = starts[run], starts[run + 1]
@@ -41,13 +69,14 @@ def sort_short(words: Int64Array, starts: Int64Array, flip: int) -> None:
 
 @njit
 def read_quantiles_float(
-    values: Float64Array, begins: Int64Array, ends: Int64Array, qs: Float64Array, out: Float64Array
+    values: Float64Array, begins: Int64Array, ends: Int64Array, qs: Float64Array, columns: Int64Array, out: Float64Array
 ) -> None:
-    """``out[k, row]`` = quantile ``qs[k]`` of ``values[begins[row]:ends[row]]``, interpolated as Spark's percentile does."""
+    """``out[k, columns[row]]`` = quantile ``qs[k]`` of ``values[begins[row]:ends[row]]``, as Spark's percentile has it."""
     for row in range(len(begins)):
         run = values[begins[row] : ends[row]]
+        column = np.uint64(columns[row])
         if len(run) == 0:
-            out[:, row] = np.nan
+            out[:, column] = np.nan
             continue
         top = np.float64(len(run) - 1)
         for k in range(len(qs)):
@@ -59,18 +88,19 @@ def read_quantiles_float(
             high = run[at + np.uint64(rest > 0.0)]
             # Not low + rest * (high - low): the last bits would differ from Spark's, and high - low can overflow.
             between = (below + 1.0 - position) * low + rest * high
-            out[k, row] = low if low == high else between
+            out[k, column] = low if low == high else between
 
 
 @njit
 def read_quantiles_int(
-    values: Int64Array, begins: Int64Array, ends: Int64Array, qs: Float64Array, out: Float64Array
+    values: Int64Array, begins: Int64Array, ends: Int64Array, qs: Float64Array, columns: Int64Array, out: Float64Array
 ) -> None:
     """The same over integers."""
     for row in range(len(begins)):
         run = values[begins[row] : ends[row]]
+        column = np.uint64(columns[row])
         if len(run) == 0:
-            out[:, row] = np.nan
+            out[:, column] = np.nan
             continue
         top = np.float64(len(run) - 1)
         for k in range(len(qs)):
@@ -81,7 +111,7 @@ def read_quantiles_int(
             low = run[at]
             high = run[at + np.uint64(rest > 0.0)]
             between = (below + 1.0 - position) * np.float64(low) + rest * np.float64(high)
-            out[k, row] = np.float64(low) if low == high else between
+            out[k, column] = np.float64(low) if low == high else between
 
 
 @njit
@@ -91,7 +121,7 @@ def select(
     first: Int64Array,
     last: Int64Array,
     ranks: Int64Array,
-    flip: int,
+    flip: np.int64,
     at_rank: Int64Array,
     after_rank: Int64Array,
 ) -> None:
@@ -155,18 +185,18 @@ def select(
 
 
 @njit
-def _nth(lows: Int64Array, highs: Int64Array, runs: int, n: int) -> int:
+def _nth(lows: Int64Array, highs: Int64Array, runs: int, n: np.int64) -> np.int64:
     """The place of the n-th value still in question, run by run."""
     for run in range(runs):
         size = highs[run] - lows[run]
         if n < size:
-            return lows[run] + n  # type: ignore[no-any-return]
+            return np.int64(lows[run] + n)
         n -= size
-    return -1
+    return np.int64(-1)
 
 
 @njit
-def _lower_bound(words: Int64Array, low: int, high: int, key: int, flip: int) -> int:
+def _lower_bound(words: Int64Array, low: np.int64, high: np.int64, key: np.int64, flip: np.int64) -> np.int64:
     """The first place in ``[low, high)`` whose value is not below ``key``."""
     while low < high:
         middle = (low + high) >> 1
@@ -219,10 +249,9 @@ def most_frequent(words: Int64Array, begins: Int64Array, ends: Int64Array, out: 
 
 
 @njit
-def copy_runs(words: Int64Array, begins: Int64Array, ends: Int64Array, out: Int64Array) -> None:
-    """The values of all rows, end to end."""
-    at = 0
+def copy_runs(words: Int64Array, begins: Int64Array, ends: Int64Array, places: Int64Array, out: Int64Array) -> None:
+    """The values of each row, written from its place on."""
     for row in range(len(begins)):
+        at = places[row] - begins[row]
         for i in range(begins[row], ends[row]):
-            out[at] = words[i]
-            at += 1
+            out[np.uint64(i + at)] = words[np.uint64(i)]

@@ -235,5 +235,5 @@ def _middle(key: int, parts: int) -> float:
         return np.inf if key > 0 else -np.inf
     low = 1.0 + (place - octave * parts) / parts
     high = 1.0 + (place - octave * parts + 1) / parts
-    value = math.ldexp(2.0 * low * high / (low + high), octave + OCTAVE_LOWEST)
+    value = math.ldexp(2.0 * low * high / (low + high), int(octave + OCTAVE_LOWEST))
     return value if key > 0 else -value

@@ -61,7 +61,10 @@ def concat_blocks(blocks: Sequence[RowBlock]) -> RowBlock:
 
     def joined(name: str) -> Any:
         arrays = [getattr(block, name) for block in blocks]
-        return None if arrays[0] is None else np.concatenate(arrays)
+        if name == "last" and not all(array is None for array in arrays):
+            # Rows from before the first session query: none of its sessions has them, so any time will do.
+            arrays = [block.first if array is None else array for block, array in zip(blocks, arrays, strict=True)]
+        return None if any(array is None for array in arrays) else np.concatenate(arrays)
 
     partials = {
         op: type(column).concat([block.partials[op] for block in blocks]) for op, column in blocks[0].partials.items()

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from headwater.engine.arrays import Int64Array
+from headwater.engine.decoding import check_version, decoding
 from headwater.engine.jit import njit
 from headwater.engine.limbs import UInt64Array
 from headwater.engine.packing import Reader, Writer
@@ -62,25 +63,22 @@ def encode(limbs: UInt64Array, unit: int, specials: Int64Array | None) -> bytes:
     writer.ints(sizes)
     writer.ints(firsts[sizes > 0] + unit // 8)
     writer.blob(digits.tobytes())
-    special_rows = np.flatnonzero(specials.any(axis=1)) if specials is not None else np.empty(0, np.int64)
+    special = np.zeros((0, 3), np.int64) if specials is None else specials
+    special_rows = np.flatnonzero(special.any(axis=1))
     writer.ints(special_rows)
-    if specials is not None:
-        writer.ints(specials[special_rows].ravel())
-    else:
-        writer.ints(special_rows)
+    writer.ints(special[special_rows].ravel())
     return writer.finish()
 
 
 def parse(data: bytes) -> EncodedSums:
     """What `encode` wrote, checked: anything else is a `FormatError`."""
-    reader = Reader(data)
-    version = reader.number()
-    if version != VERSION:
-        raise FormatError(f"exact sums of version {version}; this release reads version {VERSION}")
-    sizes, nonzero_places = reader.ints(), reader.ints()
-    digits = np.frombuffer(reader.blob(), np.uint8)
-    special_rows, special_counts = reader.ints(), reader.ints()
-    reader.finish()
+    with decoding("exact sums"):
+        reader = Reader(data)
+        check_version("exact sums", reader.number(), VERSION)
+        sizes, nonzero_places = reader.ints(), reader.ints()
+        digits = np.frombuffer(reader.blob(), np.uint8)
+        special_rows, special_counts = reader.ints(), reader.ints()
+        reader.finish()
     nonzero = sizes != 0
     if len(sizes) and (sizes.min() < 0 or sizes.max() > 2 * PLACE_MAX):
         raise FormatError("a sum of a size that no sum has")

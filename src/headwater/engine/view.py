@@ -41,6 +41,8 @@ class View:
         self.key_starts = key_starts
         self.key_ranks = key_ranks
         self.stragglers = stragglers
+        # Held here: what closes is combined after the group has let go of stragglers nobody needs any more.
+        self._late = stragglers.chunk if len(stragglers) else None
         self._ops = ops
         self._template = template  # columns without rows, for windows in which nothing is
         self._straggler_partials: dict[Op, PartialColumn] | None = None
@@ -50,7 +52,7 @@ class View:
         return self._template if self.block is None else self.block.partials
 
     def straggler_times(self) -> Int64Array:
-        return self.stragglers.chunk.times if len(self.stragglers) else np.empty(0, np.int64)
+        return np.empty(0, np.int64) if self._late is None else self._late.times
 
     def ranges(self, keys: Int64Array, starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The rows of each (key, [start, end))."""
@@ -62,8 +64,9 @@ class View:
     def straggler_partials(self) -> dict[Op, PartialColumn]:
         """Each straggler as a row of its own, behind the rows of the block."""
         if self._straggler_partials is None:
-            count = len(self.stragglers)
-            self._straggler_partials = lift(self._ops, self.stragglers.chunk, np.arange(count, dtype=np.int32), count)
+            assert self._late is not None
+            count = len(self._late)
+            self._straggler_partials = lift(self._ops, self._late, np.arange(count, dtype=np.int32), count)
         return self._straggler_partials
 
     def extended_at(self, index: Int64Array) -> Mapping[Op, PartialColumn]:

@@ -1,0 +1,78 @@
+"""The byte form of sorted runs: sorted values as small steps, or each value once with how often it comes.
+
+Sensors repeat themselves, and sorted neighbours are close: whichever of the two forms is smaller is written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headwater.engine.arrays import Int64Array
+from headwater.engine.packing import Reader, Writer
+from headwater.engine.ragged import row_of_item, starts_of
+from headwater.errors import FormatError
+
+VERSION = 1
+PLAIN, RUN_LENGTHS = 0, 1
+
+
+def encode(values: np.ndarray[Any, Any], starts: Int64Array) -> bytes:
+    """The bytes of runs ``values[starts[i]:starts[i + 1]]``.
+
+    >>> len(encode(np.repeat([20.5, 21.0], 500), np.array([0, 1000])))
+    30
+    """
+    writer = Writer()
+    writer.number(VERSION)
+    writer.ints(np.diff(starts))
+    if len(values) == 0:
+        return writer.finish()
+    plain, counted = Writer(), Writer()
+    plain.number(PLAIN)
+    plain.array(values)
+    places = _first_of_equals(values, starts)
+    counted.number(RUN_LENGTHS)
+    counted.array(values[places])
+    counted.ints(np.diff(np.append(places, len(values))))
+    return writer.finish() + min(plain.finish(), counted.finish(), key=len)
+
+
+def decode(data: bytes) -> tuple[np.ndarray[Any, Any], Int64Array]:
+    """The values and starts of which these are the bytes; anything else is a `FormatError`.
+
+    >>> decode(encode(np.array([1, 2, 5]), np.array([0, 2, 3])))
+    (array([1, 2, 5]), array([0, 2, 3]))
+    """
+    reader = Reader(data)
+    if (version := reader.number()) != VERSION:
+        raise FormatError(f"sorted runs of version {version}; this release reads version {VERSION}")
+    lengths = reader.ints()
+    starts = starts_of(lengths)
+    values: np.ndarray[Any, Any] = np.empty(0, np.int64)
+    if starts[-1] > 0:
+        form = reader.number()
+        if form not in (PLAIN, RUN_LENGTHS):
+            raise FormatError(f"sorted runs have no form {form}")
+        values = reader.array()
+        if form == RUN_LENGTHS:
+            values = _repeated(values, reader.ints(), int(starts[-1]))
+    reader.finish()
+    if len(values) != starts[-1] or (lengths < 0).any():
+        raise FormatError(f"sorted runs announce {starts[-1]} values and hold {len(values)}")
+    return values, starts
+
+
+def _repeated(values: np.ndarray[Any, Any], counts: Int64Array, total: int) -> np.ndarray[Any, Any]:
+    if len(values) != len(counts) or (counts < 1).any() or int(counts.sum()) != total:
+        raise FormatError("sorted runs: the values and how often they come do not fit together")
+    return np.repeat(values, counts)
+
+
+def _first_of_equals(values: np.ndarray[Any, Any], starts: Int64Array) -> Int64Array:
+    """Where a value differs from the one before it, or a row begins."""
+    words = values if values.dtype == object else values.view(np.int64)
+    rows = row_of_item(starts)
+    differs = (words[1:] != words[:-1]).astype(bool) | (rows[1:] != rows[:-1])
+    return np.concatenate([np.zeros(1, np.int64), np.flatnonzero(differs) + 1])
