@@ -1,8 +1,8 @@
 """Generated sensor events: smart plugs in houses, as Arrow batches in the order of their arrival.
 
-A stream is a pure function of its description, seed included: the same description gives the same events on every machine,
-in batches of any size. Houses differ in how much they send (skew), fall silent for a while (gaps), and some events
-arrive late (disorder); plugs announce when an appliance starts and ends (markers).
+A stream is a pure function of its description, seed included: the same description gives the same events on every
+machine, in batches of any size. A sensor is one plug of one house. Houses differ in how much they send (skew) and fall
+silent for a while (gaps); some events arrive late (disorder); plugs announce when an appliance starts and ends (markers).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ SCHEMA = pa.schema(
         ("time", pa.int64()),
         ("house", pa.dictionary(pa.int32(), pa.string())),
         ("plug", pa.int64()),
+        ("sensor", pa.int64()),
         ("load", pa.float64()),
         ("activity", pa.dictionary(pa.int32(), pa.string())),
     ]
@@ -42,7 +43,7 @@ class SmartHome:
     >>> home = SmartHome(seconds=60, rate=1000)
     >>> first = next(home.batches(100))
     >>> first.num_rows, first.schema.names
-    (100, ['time', 'house', 'plug', 'load', 'activity'])
+    (100, ['time', 'house', 'plug', 'sensor', 'load', 'activity'])
     """
 
     houses: int = 40
@@ -131,6 +132,7 @@ class SmartHome:
             pa.array(times[heard]),
             pa.DictionaryArray.from_arrays(pa.array(house[heard].astype(np.int32)), self._names()),
             pa.array(plug[heard]),
+            pa.array((house * self.plugs + plug)[heard]),
             pa.array(load[heard], mask=missing[heard]),
             self._activities(activity[heard]),
         ]

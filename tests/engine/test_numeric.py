@@ -213,6 +213,7 @@ def pattern(name: str, count: int, chance: np.random.Generator) -> np.ndarray:
             values *= 1e307
         case "tiny":
             values *= 1e-310
+            values[BLOCK:] = 0.0
         case "zeros":
             values[: BLOCK - 7] = 0.0
             values[BLOCK:] = 0.0

@@ -42,6 +42,11 @@ def test_distinct_counts_are_within_four_standard_errors(precision: int, count: 
     assert abs(int(column.estimates()[0]) - count) <= 4 * error * count
 
 
+def test_there_is_one_zero_and_one_nan() -> None:
+    negative_nan = np.array([0xFFF8000000000001], np.uint64).view(np.float64)[0]
+    assert approx_distinct([0.0, -0.0, math.nan, negative_nan], 8) == 2
+
+
 def test_the_error_of_distinct_counts_is_the_stated_one() -> None:
     count, rounds = 5_000, 60
     rng = np.random.default_rng(11)

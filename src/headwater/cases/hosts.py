@@ -89,15 +89,20 @@ class ReferenceHost:
 
 
 class EngineHost:
-    """The engine, driven as a user would drive it: batches in, watermarks up, results out."""
+    """The engine, in any of its modes, driven as a user would drive it: batches in, watermarks up, results out."""
 
     kinds = frozenset(("stream", "merge"))
+
+    def __init__(self, mode: str = "desis") -> None:
+        self._mode = mode
 
     def play(self, settings: Settings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
         """Push neighbouring arrivals of one source as a batch, then take every other step and its results."""
         from headwater.live import Engine
 
-        engine: Any = Engine(list(settings.queries), time=settings.time, disorder=settings.disorder)
+        engine: Any = Engine(
+            list(settings.queries), time=settings.time, disorder=settings.disorder, mode=self._mode
+        )
         queries = {query.name: query for query in settings.queries}
         schema = schema or arrow_schema(history, settings.time)
         emitted = []

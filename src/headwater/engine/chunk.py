@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
+from headwater.engine.arrays import BoolArray, Int32Array, Int64Array, frozen
+from headwater.engine.jit import njit
 
 
 @dataclass(slots=True)
@@ -87,16 +88,35 @@ class Chunk:
         >>> chunk.in_order()
         array([1, 0])
         """
-        steps = np.diff(self.times)
-        if len(steps) == 0 or (steps > 0).all():
+        one_source, in_sequence = isinstance(self._source_ids, int), isinstance(self._offsets, int)
+        if one_source and in_sequence and steps_back(frozen(self.times, np.int64)) == 0:
             return None
         ranks = source_ranks(self.source_names)[self.source_ids]
-        if (steps >= 0).all():
-            later_source = np.diff(ranks) > 0
-            same_source = (np.diff(ranks) == 0) & (np.diff(self.offsets) > 0)
-            if ((steps > 0) | later_source | same_source).all():
-                return None
+        if _is_in_order(self.times, ranks, self.offsets):
+            return None
         return np.lexsort((self.offsets, ranks, self.times)).astype(np.int64)
+
+
+@njit
+def steps_back(times: Int64Array) -> int:
+    """How often a time is smaller than the one before it."""
+    count = 0
+    for i in range(1, len(times)):
+        count += times[i] < times[i - 1]
+    return count
+
+
+@njit
+def _is_in_order(times: Int64Array, ranks: Int64Array, offsets: Int64Array) -> bool:
+    for i in range(1, len(times)):
+        if times[i] < times[i - 1]:
+            return False
+        if times[i] == times[i - 1]:
+            if ranks[i] < ranks[i - 1]:
+                return False
+            if ranks[i] == ranks[i - 1] and offsets[i] < offsets[i - 1]:
+                return False
+    return True
 
 
 def source_ranks(names: Sequence[str]) -> Int64Array:

@@ -134,13 +134,13 @@ class CountQuery:
         if len(self.done) < len(totals):
             self.done = np.concatenate((self.done, np.zeros(len(totals) - len(self.done), np.int64)))
         size, step = self.window.size, self.window.step
-        full = np.maximum((totals - size) // step + 1, 0)
+        full = np.maximum((totals - self.entry.origin - size) // step + 1, 0)
         fresh = np.maximum(full - self.done, 0)
         owner = np.repeat(np.arange(len(totals)), fresh)
         if len(owner) == 0 or view.block is None:
             return []
         place = np.arange(len(owner)) - np.repeat(np.cumsum(fresh) - fresh, fresh)
-        start = (self.done[owner] + place) * step
+        start = self.entry.origin + (self.done[owner] + place) * step
         self.done = np.maximum(self.done, full)
         piece = self._by_key(view, owner, start) if self.by_key else self._over_all(view, start)
         assert piece.first_time is not None
@@ -186,9 +186,9 @@ class CountQuery:
             assert block.key_position is not None
             done = np.zeros(len(view.key_ranks), np.int64)
             done[: len(self.done)] = self.done
-            return block.key_position >= done[block.key] * self.window.step
+            return block.key_position >= self.entry.origin + done[block.key] * self.window.step
         assert block.position is not None
-        return block.position >= self.done[0] * self.window.step
+        return block.position >= self.entry.origin + self.done[0] * self.window.step
 
     def account_stragglers(self, times: Int64Array) -> Int64Array:
         return drop_from(self.entry.begin, times, self.counts)
@@ -198,7 +198,9 @@ class CountQuery:
         size, step = self.window.size, self.window.step
         if step <= size:
             return 0
-        return int(((totals // step) * (step - size) + np.maximum(totals % step - size, 0)).sum())
+        before = np.minimum(totals, self.entry.origin)
+        totals = totals - before
+        return int((before + (totals // step) * (step - size) + np.maximum(totals % step - size, 0)).sum())
 
     def state(self) -> list[Any]:
         return [self.done, self.counts]
@@ -217,6 +219,6 @@ def _position_ranges(position, key_starts, keys, starts, ends, lo, hi):
 
 def count_table(queries: list[CountQuery]) -> Int64Array:
     """Rows (size, step, origin) for the slicer."""
-    return np.array([(q.window.size, q.window.step, 0) for q in queries], np.int64).reshape(-1, 3)
+    return np.array([(q.window.size, q.window.step, q.entry.origin) for q in queries], np.int64).reshape(-1, 3)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
+from headwater.engine.arrays import BoolArray, Int32Array, Int64Array, frozen
 from headwater.engine.jit import njit
 from headwater.times import FOREVER, NEVER
 from headwater.windows import Between, Punctuated, Session
@@ -122,6 +122,21 @@ def _chain(times, keys, gap, limit, opened, latest, windows, cuts):
     return window_count, cut_count
 
 
+@njit
+def _first_events(keys: Int32Array, wanted: BoolArray) -> Int64Array:
+    """The first event of each key that is wanted and there."""
+    out = np.empty(len(wanted), np.int64)
+    count, missing = 0, wanted.copy()
+    for i in range(len(keys)):
+        if missing[keys[i]]:
+            missing[keys[i]] = False
+            out[count] = i
+            count += 1
+            if count == len(wanted):
+                break
+    return out[:count]
+
+
 @dataclass(slots=True)
 class Cutter:
     """The walk of one query. ``opened[k]`` is the start of key k's open window or NEVER; ``latest[k]`` its last event's time."""
@@ -147,6 +162,10 @@ class Cutter:
         if self.begin > NEVER and (times < self.begin).any():
             later = times >= self.begin
             times, keys, markers = times[later], keys[later], [marker[later] for marker in markers]
+        if self.limit == UNLIMITED and not isinstance(self.window, Session):
+            # Without a limit only markers count, and the first event of a key.
+            chosen = self._decisive(keys, markers)
+            times, keys, markers = times[chosen], keys[chosen], [marker[chosen] for marker in markers]
         n = len(times)
         # An event ends at most two windows (one by its limit, one by a marker) and asks for at most three cuts.
         windows, cuts = np.empty((2 * n, 4), np.int64), np.empty((3 * n, 2), np.int64)
@@ -158,6 +177,14 @@ class Cutter:
         else:
             counts = _chain(times, keys, self.window.gap, self.limit, self.opened, self.latest, windows, cuts)
         return CutWindows(windows[: counts[0]].copy(), cuts[: counts[1]].copy())
+
+    def _decisive(self, keys: Int32Array, markers: list[BoolArray]) -> Int64Array:
+        """The events that can open or end a window."""
+        if isinstance(self.window, Between):
+            return np.flatnonzero(markers[0] | markers[1])
+        if (self.opened != NEVER).all():
+            return np.flatnonzero(markers[0])
+        return np.union1d(np.flatnonzero(markers[0]), _first_events(frozen(keys, np.int32), self.opened == NEVER))
 
     def close(self, watermark: int, markers_now: Int64Array) -> Int64Array:
         """Windows that end by the watermark alone, after all earlier events were walked.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.engine.arrays import BoolArray, Float64Array, Int32Array, Int64Array
+from headwater.engine.arrays import BoolArray, Float64Array, Int32Array, Int64Array, frozen
 from headwater.engine.jit import njit
 from headwater.engine.limbs import UInt64Array
 
@@ -56,21 +56,11 @@ class Scratch(NamedTuple):
     sums: Int64Array
 
 
-def frozen(array: NDArray[Any], dtype: type) -> NDArray[Any]:
-    """A contiguous read-only view, or a copy where there is no other way.
-
-    >>> frozen(np.arange(3), np.int64).flags.writeable
-    False
-    """
-    view: NDArray[Any] = np.ascontiguousarray(array, dtype).view()
-    view.flags.writeable = False
-    return view
-
-
-def scratch_for(row_count: int) -> Scratch:
-    """Room for the blocks of a call with this many rows."""
-    span = min(row_count, BLOCK // EVENTS_PER_ROW) + 1
-    kept_bits, kept_rows = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int32)
+def scratch_for(event_count: int, row_count: int) -> Scratch:
+    """Room for the blocks of a call with this many events and rows."""
+    size = min(event_count, BLOCK)
+    span = min(row_count, size // EVENTS_PER_ROW) + 1
+    kept_bits, kept_rows = np.empty(size, np.int64), np.empty(size, np.int32)
     bits = frozen(kept_bits, np.int64)
     rows = frozen(kept_rows, np.int32)
     return Scratch(kept_bits, kept_rows, bits, bits.view(np.float64), rows, np.empty(CELLS * span, np.int64))

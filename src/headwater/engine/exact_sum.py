@@ -26,6 +26,8 @@ from headwater.engine.ranges import sum_ranges, survey
 HEADROOM = 36
 #: A column holds at most ``2**30`` rows, so rows that are sums already need less room above them than events.
 ROW_HEADROOM = 30
+#: Columns of up to this many words are not worth the search for a narrower form.
+NARROW = 4
 #: Columns of the array that counts special values.
 NAN, POSITIVE, NEGATIVE = 0, 1, 2
 
@@ -197,7 +199,7 @@ class SumColumn:
 
     def _narrowed(self) -> Self:
         """The same sums in as few words as they need: one outlier does not widen a column for ever."""
-        if self.limbs.shape[1] == 2:
+        if self.limbs.shape[1] <= NARROW:
             return self
         low, high = sum_bytes.extent(self.limbs, self.unit)
         high += ROW_HEADROOM - HEADROOM

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from headwater.engine.arrays import Int64Array
 from headwater.engine.assembler import Closed
+from headwater.engine.buckets import BucketGroup, can_split, overlap
 from headwater.engine.chunk import Chunk
 from headwater.engine.group import Dropped, QueryGroup
 from headwater.engine.intake import TimeScan
@@ -26,9 +27,11 @@ class Group(Protocol):
 
     keys: KeyTable
     watermark: int
-    slice_count: int
-    calculation_count: int
 
+    @property
+    def slice_count(self) -> int: ...
+    @property
+    def calculation_count(self) -> int: ...
     def queries(self) -> list[Registered]: ...
     def register(self, entries: Iterable[Registered]) -> None: ...
     def unregister(self, number: int) -> None: ...
@@ -67,10 +70,8 @@ def family_of(entry: Registered, mode: str) -> tuple[Any, ...]:
         return (mode, entry.number)
     if needs_replay(query):
         return ("replay", entry.number)
-    # Windows that need the final order count from their begin: those that come later count for themselves.
-    begin = NEVER if isinstance(query.window, Sliding | Band | Session) else entry.begin
     where = None if query.where is None else query.where.key()
-    name = ("shared", group_keys(query), where, begin)
+    name = ("shared", group_keys(query), where, _begin(entry))
     if mode in ("desw", "scotty"):
         name = (*name, query.window.measure, tuple(aggregation for _, aggregation in query.aggregates))
     return name
@@ -79,6 +80,21 @@ def family_of(entry: Registered, mode: str) -> tuple[Any, ...]:
 def group_keys(query: Query) -> tuple[str, ...]:
     """The key columns, and behind them the node where each node's windows stand for themselves."""
     return (*query.keys, NODE_KEY) if query.scope == "node" else query.keys
+
+
+def _begin(entry: Registered) -> int:
+    """Windows that need the final order count from their begin: those that come later count for themselves."""
+    return NEVER if isinstance(entry.query.window, Sliding | Band | Session) else entry.begin
+
+
+def _group_of(entry: Registered, mode: str) -> Group:
+    query = entry.query
+    keys, where = group_keys(query), query.where
+    if mode == "cebuffer" or needs_replay(query):
+        return ReplayGroup(keys, where)
+    if mode == "debucket" and overlap(query) > 1:
+        return BucketGroup(keys, where, _begin(entry)) if can_split(query) else ReplayGroup(keys, where)
+    return QueryGroup(keys, where, _begin(entry))
 
 
 class Family:
@@ -91,13 +107,7 @@ class Family:
     @classmethod
     def create(cls, entry: Registered, mode: str, watermark: int) -> Family:
         """The family of a first query; ``watermark`` is where the engine stands."""
-        query = entry.query
-        name = family_of(entry, mode)
-        group: Group
-        if name[0] == "shared":
-            group = QueryGroup(group_keys(query), query.where, name[3])
-        else:
-            group = ReplayGroup(group_keys(query), query.where)
+        group = _group_of(entry, mode)
         group.watermark = watermark
         return cls(group)
 

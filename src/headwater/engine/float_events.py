@@ -7,13 +7,14 @@ away is found exactly by subtracting, and a second constant leaves its bits the 
     upper = value + LARGE;  lower = (value - (upper - LARGE)) + SMALL
 
 Both are then added up as plain 64-bit integers; the constants' own bits are taken off once per row and block. Wider
-blocks, and blocks whose rows are too many for accumulators of their own, are added value by value (`limbs.add_floats`).
+blocks, and blocks whose rows are too many for accumulators of their own, are added value by value (`added_values`).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from headwater.engine.added_values import add_floats, add_squares_of_floats
 from headwater.engine.arrays import BoolArray, Float64Array, Int32Array, Int64Array
 from headwater.engine.events import (
     BLOCK,
@@ -34,7 +35,7 @@ from headwater.engine.events import (
 )
 from headwater.engine.exact_sum import HEADROOM, NAN, NEGATIVE, POSITIVE
 from headwater.engine.jit import njit
-from headwater.engine.limbs import Integer, U, UInt64Array, add_floats, add_signed, add_squares_of_floats
+from headwater.engine.limbs import Integer, U, UInt64Array, add_signed
 
 #: Bits of each half of a value: with the sign and a block's worth of additions they fill 64.
 PART_BITS = 62 - BLOCK_BITS
@@ -78,7 +79,8 @@ def add_float_events(
                 return begin, NEEDS_SPECIALS, low, high
             largest, smallest = finite_magnitude_span(block_bits)
         # Zeros need nothing: any bounds that fit will do.
-        block_low, block_high = np.int64(unit), np.int64(unit) + 53
+        block_low = max(np.int64(unit), np.int64(-1074))
+        block_high = block_low + 53
         if largest != 0:
             # Subnormal numbers have the exponent 0 but the unit of exponent 1.
             block_low = max(smallest >> 52, np.int64(1)) - 1075

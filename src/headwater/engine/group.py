@@ -19,6 +19,7 @@ from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.assembler import Closed
 from headwater.engine.chunk import Chunk, blank
 from headwater.engine.cut_windows import CountQuery, CutQuery, count_table
+from headwater.engine.dense import lift_slices
 from headwater.engine.edges import Edges, fixed_spec
 from headwater.engine.fixed_windows import FixedWindows
 from headwater.engine.intake import TimeScan
@@ -201,7 +202,10 @@ class QueryGroup:
             watermarks = watermarks if isinstance(watermarks, int) else watermarks[chosen]
         if len(chunk) == 0:
             return []
-        keys = self.keys.encode([arrays[name] for name in self.key_names], len(chunk))
+        key_arrays = [arrays[name] for name in self.key_names]
+        if self._accept_sorted(chunk, key_arrays, scan, watermarks):
+            return []
+        keys = self.keys.encode(key_arrays, len(chunk))
         if self.in_order:
             return self._accept_in_order(chunk, keys, arrays, watermarks)
         return self._accept_by_arrival(chunk, keys, scan, watermarks)
@@ -222,6 +226,22 @@ class QueryGroup:
             keep = later if keep is None else keep & later
         return None if keep is None or keep.all() else np.flatnonzero(keep)
 
+    def _accept_sorted(
+        self, chunk: Chunk, key_arrays: list[pa.Array], scan: TimeScan, watermarks: Int64Array | int
+    ) -> bool:
+        """The straight way for what is simple; whether it was."""
+        if self.in_order or self._gap is not None or not scan.in_order or scan.low < np.max(watermarks):
+            return False
+        keys = self.keys.direct(key_arrays)
+        if keys is None:
+            return False
+        slices = self._edges.slices_between(scan.low, scan.high, chunk.times)
+        lifted = lift_slices(self.ops, chunk, keys, slices)
+        if lifted is None:
+            return False
+        self._add(*lifted, len(chunk), len(slices[0]))
+        return True
+
     def _accept_by_arrival(
         self, chunk: Chunk, keys: Int32Array, scan: TimeScan, watermarks: Int64Array | int
     ) -> list[Dropped]:
@@ -230,7 +250,7 @@ class QueryGroup:
         rows = cut_by_arrival(
             chunk.times, keys, len(self.keys), slices, None if late is None else ~late, self._gap, scan.in_order
         )
-        self._add(rows, chunk, len(slices[0]))
+        self._lift(rows, chunk, len(slices[0]))
         if late is None:
             return []
         which = np.flatnonzero(late)
@@ -272,17 +292,18 @@ class QueryGroup:
         self.buffer.add(stretch.take(rest))
         return self._add_stragglers(chunk.take(which), keys[which], _at(watermarks, which))
 
-    def _add(self, rows: Rows, chunk: Chunk, slice_count: int) -> None:
-        if len(rows) == 0:
-            return
-        partials = lift(self.ops, chunk, rows.of_event, len(rows))
+    def _lift(self, rows: Rows, chunk: Chunk, slice_count: int) -> None:
+        if len(rows):
+            self._add(rows, lift(self.ops, chunk, rows.of_event, len(rows)), len(chunk), slice_count)
+
+    def _add(self, rows: Rows, partials: dict[Op, PartialColumn], event_count: int, slice_count: int) -> None:
         counts = partials[COUNT]
         assert isinstance(counts, CountColumn)
         weights = counts.counts
         if not self.in_order:
             self.totals.clean += int(weights.sum())
         self.slice_count += slice_count
-        self.calculation_count += len(chunk) * len(self.ops)
+        self.calculation_count += event_count * len(self.ops)
         self.fixed.account(rows.first, weights)
         for session in self.sessions:
             session.account(rows.first, weights)
@@ -349,7 +370,7 @@ class QueryGroup:
         assert rows.position is not None
         rows.position += self.position
         self.position += len(times)
-        self._add(rows, stretch.chunk, len(rows))
+        self._lift(rows, stretch.chunk, len(rows))
 
     def _view(self) -> View:
         found = self.store.sorted(len(self.keys))

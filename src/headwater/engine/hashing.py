@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.arrays import Float64Array, Int64Array
-from headwater.engine.events import frozen
+from headwater.engine.arrays import Float64Array, Int64Array, frozen
 from headwater.engine.jit import njit
 from headwater.engine.objects import EXACT
 

@@ -1,7 +1,6 @@
 """From an Arrow batch to a chunk of well-formed events, with what is wrong set aside and named.
 
-Columns are read without a copy wherever Arrow and NumPy agree. Only what would change a result is touched: -0.0 becomes 0.0,
-every NaN the one NaN, and only where a column holds any.
+Columns are read without a copy wherever Arrow and NumPy agree.
 """
 
 from __future__ import annotations
@@ -13,14 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.engine.arrays import BoolArray, Int64Array
-from headwater.engine.chunk import Values
-from headwater.engine.jit import njit
+from headwater.engine.arrays import BoolArray, Int64Array, frozen
+from headwater.engine.chunk import Values, steps_back
 from headwater.times import TIME_MAX
-
-_NEGATIVE_ZERO = np.int64(-(2**63))
-_INFINITY_BITS = np.int64(0x7FF0000000000000)
-_MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
 @dataclass(slots=True)
@@ -40,29 +34,15 @@ class TimeScan:
     in_order: bool
 
 
-@njit
-def _scan(times):
-    low = times[0]
-    high = times[0]
-    in_order = True
-    previous = times[0]
-    for i in range(1, len(times)):
-        time = times[i]
-        low = min(low, time)
-        high = max(high, time)
-        in_order &= time >= previous
-        previous = time
-    return low, high, in_order
-
-
 def scan_times(times: Int64Array) -> TimeScan:
     """Span and order of a batch's times (not empty).
 
     >>> scan_times(np.array([1, 3, 2]))
     TimeScan(low=1, high=3, in_order=False)
     """
-    low, high, in_order = _scan(times)
-    return TimeScan(int(low), int(high), bool(in_order))
+    if steps_back(frozen(times, np.int64)) == 0:
+        return TimeScan(int(times[0]), int(times[-1]), True)
+    return TimeScan(int(times.min()), int(times.max()), False)
 
 
 def read_times(array: pa.Array, unit: str) -> tuple[Int64Array, dict[int, str], TimeScan | None]:
@@ -104,25 +84,6 @@ def _whole_numbers(array: pa.Array, bad: dict[int, str]) -> pa.Array:
     return pa.array(np.where(whole, values, 0).astype(np.int64), mask=np.asarray(array.is_null()))
 
 
-@njit
-def _needs_cleaning(bits):
-    """Whether any float is -0.0 or NaN."""
-    found = False
-    for i in range(len(bits)):
-        found |= bits[i] == _NEGATIVE_ZERO
-        found |= (bits[i] & _MAGNITUDE) > _INFINITY_BITS
-    return found
-
-
-def clean_floats(data: np.ndarray) -> np.ndarray:
-    """The same numbers with one zero and one NaN."""
-    if not _needs_cleaning(data.view(np.int64)):
-        return data
-    cleaned = data + 0.0
-    cleaned[np.isnan(cleaned)] = np.nan
-    return cleaned
-
-
 def read_values(array: pa.Array) -> Values:
     """A column as NumPy arrays: int64, float64 or objects.
 
@@ -137,7 +98,7 @@ def read_values(array: pa.Array) -> Values:
     if pa.types.is_floating(type_):
         filled = array if valid is None else array.fill_null(0.0)
         data = np.ascontiguousarray(filled.to_numpy(zero_copy_only=False), np.float64)
-        return Values(clean_floats(data), valid, type_)
+        return Values(data, valid, type_)
     if pa.types.is_integer(type_) and not pa.types.is_uint64(type_) or is_time_like(type_):
         integers = array.cast(pa.int64()) if not pa.types.is_date32(type_) else array.cast(pa.int32()).cast(pa.int64())
         filled = integers if valid is None else integers.fill_null(0)

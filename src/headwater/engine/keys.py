@@ -8,7 +8,7 @@ a batch. Several columns are numbered one by one and their pairs of numbers numb
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from headwater.engine.arrays import Int32Array, Int64Array
 from headwater.engine.jit import njit
 
 TABLE_SPAN_MAX = 1 << 22
+FIRST_LOOK = 1 << 12
 #: The key column that stands for a source's home; no user's column has this name.
 NODE_KEY = "\0node"
 
@@ -38,6 +39,7 @@ def _encode_by_table(values, low, table, ids, found, next_id):
     count = 0
     size = np.uint64(len(table))
     for i in range(len(values)):
+        # Unsigned: values below the table turn out larger than it.
         cell = np.uint64(values[i] - low)
         if cell >= size:
             return -1
@@ -101,8 +103,8 @@ class IntegerNumbers:
     def __init__(self, values: Int64Array | None = None) -> None:
         self._known = np.empty(16, np.int64)
         self._count = 0
-        self._table = np.empty(0, np.int32)
-        self._table_low = 0
+        self.table = np.empty(0, np.int32)
+        self.table_low = 0
         self._slots_id = np.empty(0, np.int32)
         self._slots_value = np.empty(0, np.int64)
         if values is not None and len(values):
@@ -119,7 +121,7 @@ class IntegerNumbers:
         ids = np.empty(len(values), np.int32)
         if len(values) == 0:
             return ids
-        if len(self._table) and self._encode_by_table(values, ids):
+        if len(self.table) and self._encode_by_table(values, ids):
             return ids
         if len(self._slots_id) == 0 and self._fit_table(*map(int, _span(values))):
             self._encode_by_table(values, ids)
@@ -137,10 +139,10 @@ class IntegerNumbers:
 
     def _encode_by_table(self, values: Int64Array, ids: Int32Array) -> bool:
         """Number all values through the table; False, with nothing done that matters, if one lies outside of it."""
-        found = np.empty(min(len(values), len(self._table)), np.int64)
-        count = _encode_by_table(values, self._table_low, self._table, ids, found, self._count)
+        found = np.empty(min(len(values), len(self.table)), np.int64)
+        count = _encode_by_table(values, self.table_low, self.table, ids, found, self._count)
         if count < 0:
-            self._table[self._table >= self._count] = -1
+            self.table[self.table >= self._count] = -1
             return False
         self._append(found[:count])
         return True
@@ -159,9 +161,9 @@ class IntegerNumbers:
             low, high = min(low, int(self.values.min())), max(high, int(self.values.max()))
         if high - low >= TABLE_SPAN_MAX:
             return False
-        self._table = np.full(high - low + 1, -1, np.int32)
-        self._table_low = low
-        self._table[self.values - low] = np.arange(self._count)
+        self.table = np.full(high - low + 1, -1, np.int32)
+        self.table_low = low
+        self.table[self.values - low] = np.arange(self._count)
         return True
 
     def _fit_slots(self) -> int:
@@ -173,7 +175,7 @@ class IntegerNumbers:
             self._slots_id = np.full(size, -1, np.int32)
             self._slots_value = np.zeros(size, np.int64)
             _insert(self.values, 0, self._slots_value, self._slots_id)
-            self._table = np.empty(0, np.int32)
+            self.table = np.empty(0, np.int32)
         return len(self._slots_id) // 2 - self._count
 
 
@@ -197,6 +199,15 @@ class ColumnNumbers:
         if is_integer_key(array.type):
             return self._encode_integers(array)
         return self._encode_dictionary(pc.dictionary_encode(array))
+
+    def direct(self, array: pa.Array) -> DirectKeys | None:
+        if len(self) == 0:
+            # A first look lets the first batch go the straight way too.
+            self.encode(array[:FIRST_LOOK])
+        table = self._integers.table
+        if self._null_id is not None or len(table) == 0:
+            return None
+        return DirectKeys(to_int64(array), self._integers.table_low, table, len(self._integers))
 
     def _encode_integers(self, array: pa.Array) -> Int32Array:
         if pa.types.is_boolean(array.type):
@@ -249,6 +260,15 @@ class ColumnNumbers:
         return pa.array(np.insert(values, self._null_id, 0), mask=mask).cast(self.type)
 
 
+class DirectKeys(NamedTuple):
+    """Integer keys that need no numbering of their own: value v has the number ``table[v - low]``, -1 if it is new."""
+
+    values: Int64Array
+    low: int
+    table: Int32Array
+    count: int
+
+
 class KeyTable:
     """Tuples of key columns as dense numbers.
 
@@ -272,6 +292,12 @@ class KeyTable:
         for part, pair, array in zip(self._parts[1:], self._pairs, arrays[1:], strict=True):
             ids = pair.encode((ids.astype(np.int64) << 32) | part.encode(array))
         return ids
+
+    def direct(self, arrays: Sequence[pa.Array]) -> DirectKeys | None:
+        """A single integer column without nulls, for kernels that look numbers up themselves."""
+        if len(arrays) != 1 or arrays[0].null_count or not pa.types.is_int64(arrays[0].type):
+            return None
+        return self._parts[0].direct(arrays[0])
 
     def state(self) -> list[Any]:
         return [[part.state() for part in self._parts], [pair.values for pair in self._pairs]]

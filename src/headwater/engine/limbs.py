@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.engine.arrays import Float64Array, Int32Array, Int64Array
+from headwater.engine.arrays import Float64Array, Int64Array
 from headwater.engine.jit import leading_zeros, njit
 
 UInt64Array: TypeAlias = NDArray[np.uint64]
@@ -24,8 +24,6 @@ U = np.uint64
 ZERO, ONE, WORD, LAST_BIT = U(0), U(1), U(64), U(63)
 LOW_HALF = U(2**32 - 1)
 HALF = U(32)
-FRACTION = np.int64(2**52 - 1)
-IMPLICIT_ONE = np.int64(2**52)
 
 
 @njit
@@ -98,89 +96,6 @@ def add_signed(limbs: UInt64Array, row: U, shift: U, low: U, high: U) -> None:
         carry = U((total < word) | (with_carry < total))
         limbs[row, k] = with_carry
         word, following, last = following, last, sign
-
-
-@njit
-def add_floats(bits: Int64Array, rows: Int32Array, limbs: UInt64Array, low: int) -> None:
-    """Add finite floats, given by their bits, to their rows; ``2**low`` is the unit of the numbers."""
-    two_words = limbs.shape[1] == 2
-    for i in range(len(bits)):
-        pattern = bits[i]
-        exponent = (pattern >> 52) & 0x7FF
-        mantissa = pattern & FRACTION
-        if exponent == 0:
-            exponent = 1  # subnormal: the same unit as the smallest normal numbers, without the implicit one
-        else:
-            mantissa |= IMPLICIT_ONE
-        shift = U(exponent - 1075 - low)
-        if two_words:
-            sign = pattern >> 63
-            add_two_words(limbs, U(rows[i]), shift, U((mantissa ^ sign) - sign), U(sign))
-        elif mantissa != 0:
-            place = shift & LAST_BIT
-            low_word = U(mantissa) << place
-            high_word = (U(mantissa) >> ONE) >> (LAST_BIT - place)
-            if pattern >= 0:
-                add_words(limbs, U(rows[i]), shift >> U(6), low_word, high_word)
-            else:
-                subtract_words(limbs, U(rows[i]), shift >> U(6), low_word, high_word)
-
-
-@njit
-def add_integers(values: Int64Array, rows: Int32Array, limbs: UInt64Array) -> None:
-    """Add integers to the rows of numbers whose unit is one and that have two words."""
-    for i in range(len(values)):
-        row = U(rows[i])
-        word = U(values[i])
-        total = limbs[row, 0] + word
-        limbs[row, 0] = total
-        limbs[row, 1] += U(values[i] >> 63) + U(total < word)
-
-
-@njit
-def square(word: U) -> tuple[U, U]:
-    """The square of a 64-bit number as (low, high)."""
-    low, high = word & LOW_HALF, word >> HALF
-    middle = low * high
-    bottom = low * low
-    total = bottom + (middle << U(33))
-    return total, high * high + (middle >> U(31)) + U(total < bottom)
-
-
-@njit
-def add_squares_of_floats(bits: Int64Array, rows: Int32Array, limbs: UInt64Array, low: int) -> None:
-    """Add the squares of finite floats to their rows; ``2**low`` is the unit of the numbers."""
-    for i in range(len(bits)):
-        exponent = (bits[i] >> 52) & 0x7FF
-        mantissa = bits[i] & FRACTION
-        if exponent == 0:
-            exponent = 1
-        else:
-            mantissa |= IMPLICIT_ONE
-        if mantissa != 0:
-            below, above = square(U(mantissa))
-            shift = U(2 * (exponent - 1075) - low)
-            place, k, row = shift & LAST_BIT, shift >> U(6), U(rows[i])
-            rest = LAST_BIT - place
-            low_word, middle = below << place, (above << place) | ((below >> ONE) >> rest)
-            total = limbs[row, k] + low_word
-            carry = U(total < low_word)
-            limbs[row, k] = total
-            total = limbs[row, k + ONE] + middle
-            with_carry = total + carry
-            carry = U((total < middle) | (with_carry < total))
-            limbs[row, k + ONE] = with_carry
-            # The room above the largest square is what makes a third word certain to exist.
-            add_words(limbs, row, k + U(2), ((above >> ONE) >> rest) + carry, ZERO)
-
-
-@njit
-def add_squares_of_integers(values: Int64Array, rows: Int32Array, limbs: UInt64Array) -> None:
-    """Add the squares of integers to the rows of numbers whose unit is one."""
-    for i in range(len(values)):
-        word = U(values[i]) if values[i] >= 0 else ZERO - U(values[i])
-        below, above = square(word)
-        add_words(limbs, U(rows[i]), ZERO, below, above)
 
 
 @njit

@@ -13,10 +13,10 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
+from headwater.engine.arrays import BoolArray, Int32Array, Int64Array, frozen
 from headwater.engine.chunk import Values
 from headwater.engine.decoding import check_version, decoding
-from headwater.engine.events import Target, count_rows, frozen, scratch_for
+from headwater.engine.events import Target, count_rows, scratch_for
 from headwater.engine.exact_sum import NAN, NEGATIVE, POSITIVE, SumColumn, layout, rebased
 from headwater.engine.extremes import MinMaxColumn
 from headwater.engine.float_events import NEEDS_NOTHING, NEEDS_SPECIALS, NO_HIGH, NO_LOW, add_float_events
@@ -173,7 +173,9 @@ def _float_keys(target: Target) -> tuple[Int64Array, Int64Array]:
 def _lift_integers(kinds: set[str], values: Values, rows: Int32Array, row_count: int) -> dict[str, NumericColumn]:
     target = _target(kinds, row_count, 3, np.array([2**63 - 1, -(2**63)]))
     valid = NO_MASK if values.valid is None else frozen(values.valid, np.bool_)
-    add_integer_events(frozen(values.data, np.int64), frozen(rows, np.int32), valid, scratch_for(row_count), target)
+    add_integer_events(
+        frozen(values.data, np.int64), frozen(rows, np.int32), valid, scratch_for(len(rows), row_count), target
+    )
     return {
         "valid": CountColumn(target.counts),
         "sum": SumColumn(target.limbs, 0, 0, INTEGER_HIGH),
@@ -186,7 +188,7 @@ def _lift_floats(kinds: set[str], values: Values, rows: Int32Array, row_count: i
     target = _target(kinds, row_count, 2, np.array([np.inf, -np.inf]))
     data, rows = frozen(values.data, np.float64), frozen(rows, np.int32)
     valid = NO_MASK if values.valid is None else frozen(values.valid, np.bool_)
-    scratch = scratch_for(row_count)
+    scratch = scratch_for(len(rows), row_count)
     low, high = NO_LOW, NO_HIGH
     unit = squares_unit = start = 0
     while True:

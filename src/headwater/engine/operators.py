@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from headwater.engine.arrays import Int32Array, Int64Array
 from headwater.engine.chunk import Chunk, Values
+from headwater.engine.clean import clean_floats
 from headwater.engine.exact_sum import SumColumn
 from headwater.engine.extremes import MinMaxColumn
-from headwater.engine.numeric import CountColumn, lift_numeric
+from headwater.engine.numeric import CountColumn, lift_count, lift_numeric
 from headwater.engine.objects import ObjectColumn
 from headwater.engine.op import Op
 from headwater.engine.ordered import OrderedColumn
@@ -102,19 +103,34 @@ def lift(ops: Iterable[Op], chunk: Chunk, rows: Int32Array, row_count: int) -> d
         if op.kind in NUMERIC_KINDS:
             by_column.setdefault(op.column, []).append(op)
         else:
-            lifted[op] = _LIFTS[op.kind](op, chunk, rows, row_count)
+            lifted[op] = _LIFTS[op.kind](op, _clean(chunk, op.column), rows, row_count)
     # Counting events rides along with the first column that is read anyway.
     counts = by_column.pop(None, [])
     for column, column_ops in by_column.items():
         values = chunk.columns[column]  # type: ignore[index]
-        if values.data.dtype == object:
+        if Op("run", column) in lifted and all(op.kind == "valid" for op in column_ops):
+            lifted.update(dict.fromkeys(column_ops, CountColumn(lifted[Op("run", column)].counts())))
+        elif values.data.dtype == object:
             lifted.update(_lift_objects(column_ops, values, rows, row_count))
         else:
             lifted.update(lift_numeric([*counts, *column_ops], values, rows, row_count))
             counts = []
     if counts:
-        lifted.update(lift_numeric(counts, None, rows, row_count))
+        complete = (lifted[op] for op in ops if op.kind == "run" and chunk.columns[str(op.column)].valid is None)
+        run = next(complete, None)
+        counted = lift_count(rows, row_count) if run is None else CountColumn(run.counts())
+        lifted.update(dict.fromkeys(counts, counted))
     return {op: lifted[op] for op in ops}
+
+
+def _clean(chunk: Chunk, column: str | None) -> Chunk:
+    """The chunk with one zero and one NaN in this column. Numeric kernels see to that themselves."""
+    values = chunk.columns[column]  # type: ignore[index]
+    if values.data.dtype.kind == "f":
+        cleaned = clean_floats(values.data)
+        if cleaned is not values.data:
+            chunk.columns[column] = Values(cleaned, values.valid, values.type)  # type: ignore[index]
+    return chunk
 
 
 def _lift_objects(ops: Sequence[Op], values: Values, rows: Int32Array, row_count: int) -> dict[Op, Any]:

@@ -11,12 +11,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
+from headwater.engine.arrays import BoolArray, Int32Array, Int64Array, frozen
 from headwater.engine.chunk import Chunk, source_ranks
-from headwater.engine.events import frozen
 from headwater.engine.jit import njit
 from headwater.engine.packing import Reader, Writer
-from headwater.engine.ragged import expand, group_indices, row_of_item, starts_of
+from headwater.engine.ragged import expand, group_indices, row_of_item, starts_of, valid_rows
 from headwater.errors import FormatError
 
 VERSION = 1
@@ -59,10 +58,11 @@ class OrderedColumn:
     def lift(cls, keep: Keep, column: str, chunk: Chunk, rows: Int32Array, row_count: int) -> OrderedColumn:
         """The non-null values of each row with their places."""
         values = chunk.columns[column]
+        rows = valid_rows(rows, values.valid)
         if keep == "all":
-            indices, starts = group_indices(rows, values.valid, row_count, chunk.in_order())
+            indices, starts = group_indices(rows, row_count, chunk.in_order())
         else:
-            indices, starts = _edges(keep, chunk, rows, values.valid, row_count)
+            indices, starts = _edges(keep, chunk, rows, row_count)
         ranks = source_ranks(chunk.source_names)
         names = sorted(chunk.source_names, key=str.encode)
         sources = ranks[chunk.source_ids[indices]]
@@ -175,15 +175,12 @@ class OrderedColumn:
         )
 
 
-def _edges(
-    keep: Keep, chunk: Chunk, rows: Int32Array, valid: BoolArray | None, row_count: int
-) -> tuple[Int64Array, Int64Array]:
+def _edges(keep: Keep, chunk: Chunk, rows: Int32Array, row_count: int) -> tuple[Int64Array, Int64Array]:
     """The event of each row that comes first (or last), and the starts of rows with one event or none."""
     ranks = source_ranks(chunk.source_names)[chunk.source_ids]
     best = np.full(row_count, -1, np.int64)
-    mask = frozen(np.empty(0, np.bool_) if valid is None else valid, np.bool_)
     times, offsets = frozen(chunk.times, np.int64), frozen(chunk.offsets, np.int64)
-    _best_events(times, ranks, offsets, frozen(rows, np.int32), mask, valid is not None, keep == "last", best)
+    _best_events(times, ranks, offsets, frozen(rows, np.int32), keep == "last", best)
     return best[best >= 0], starts_of((best >= 0).astype(np.int64))
 
 
@@ -203,14 +200,12 @@ def _best_events(
     sources: Int64Array,
     offsets: Int64Array,
     rows: Int32Array,
-    valid: BoolArray,
-    masked: bool,
     want_last: bool,
     best: Int64Array,
 ) -> None:
     for i in range(len(rows)):
         row = rows[i]
-        if row < 0 or (masked and not valid[i]):
+        if row < 0:
             continue
         if best[row] < 0 or _before(times, sources, offsets, i, best[row]) != want_last:
             best[row] = i

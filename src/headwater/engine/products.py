@@ -15,9 +15,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.engine.arrays import BoolArray, Float64Array, Int32Array, Int64Array
+from headwater.engine.arrays import BoolArray, Float64Array, Int32Array, Int64Array, frozen
 from headwater.engine.decoding import check_version, decoding
-from headwater.engine.events import frozen
 from headwater.engine.packing import Reader, Writer
 from headwater.engine.product_kernels import (
     FACTORS,

@@ -10,9 +10,13 @@ from headwater.times import FOREVER, NEVER
 
 @dataclass(slots=True)
 class Registered:
-    """``begin``: its windows are those that start at or after it; ``stop``: and before it (a query that is running out)."""
+    """``begin``: its windows are those that start at or after it; ``stop``: and before it (a query that is running out).
+
+    ``origin``: the position at which the first of its count windows starts.
+    """
 
     query: Query
     number: int
     begin: int = NEVER
     stop: int = FOREVER
+    origin: int = 0

@@ -18,7 +18,7 @@ from headwater.engine import run_kernels as kernels
 from headwater.engine.arrays import Float64Array, Int32Array, Int64Array
 from headwater.engine.chunk import Values
 from headwater.engine.memory import empty
-from headwater.engine.ragged import expand, group_bits, group_indices, row_starts, starts_of
+from headwater.engine.ragged import expand, group_bits, group_indices, row_starts, starts_of, valid_rows
 from headwater.engine.run_parts import RunPart
 
 #: More parts than this are joined if they are small: reading goes from part to part.
@@ -61,13 +61,14 @@ class RunColumn:
     @classmethod
     def lift(cls, values: Values, rows: Int32Array, row_count: int) -> RunColumn:
         """Sort the values of each row; nulls and events of row -1 are left out."""
+        rows = valid_rows(rows, values.valid)
         if values.data.dtype == object:
-            indices, starts = group_indices(rows, values.valid, row_count)
+            indices, starts = group_indices(rows, row_count)
             grouped = values.data[indices]
         else:
-            starts = row_starts(rows, values.valid, row_count)
+            starts = row_starts(rows, row_count)
             bits = np.ascontiguousarray(values.data).view(np.int64)
-            grouped = group_bits(bits, rows, values.valid, starts).view(values.data.dtype)
+            grouped = group_bits(bits, rows, starts).view(values.data.dtype)
         kernels.sort_runs(grouped, starts)
         return cls.of_part(RunPart.of_runs(grouped, starts))
 
@@ -89,14 +90,12 @@ class RunColumn:
     def take(self, indices: Int64Array) -> RunColumn:
         """These rows. Buffers are shared, except those of which less than half would still be used."""
         taken = RunColumn(self.parts, self.part[indices], self.place[indices])
-        pieces = taken.pieces()
-        used = {id(part.values): int(part.counts().sum()) for _, part in pieces}
-        sparse = [rows for rows, part in pieces if 2 * used[id(part.values)] < len(part.values)]
-        if len(pieces) == len(self.parts) and not sparse:
+        sparse = [2 * int(part.counts().sum()) < len(part.values) for _, part in taken.pieces()]
+        if len(sparse) == len(self.parts) and not any(sparse):
             return taken
-        kept = [(rows, part) for rows, part in pieces if 2 * used[id(part.values)] >= len(part.values)]
-        if sparse:
-            rows = np.sort(np.concatenate(sparse))
+        kept = [piece for piece, is_sparse in zip(taken.pieces(), sparse) if not is_sparse]
+        if any(sparse):
+            rows = np.sort(np.concatenate([rows for (rows, _), is_sparse in zip(taken.pieces(), sparse) if is_sparse]))
             kept.append((rows, taken._gathered(rows)))
         return _of_pieces(kept, len(taken))
 
@@ -129,7 +128,9 @@ class RunColumn:
         alone = np.flatnonzero(single)
         part[alone], place[alone] = self.part[lo[alone]], self.place[lo[alone]]
         place[several] = np.arange(len(several))
-        return RunColumn([*self.parts, combined], part, place)
+        used = np.unique(part)  # a part that no row lies in any more must not be kept alive
+        parts = [*self.parts, combined]
+        return RunColumn([parts[number] for number in used], np.searchsorted(used, part), place)
 
     def quantiles(self, qs: Float64Array) -> Float64Array:
         """Quantile ``qs[k]`` of row i at [k, i], interpolated linearly like Spark's exact percentile; NaN for an empty row.

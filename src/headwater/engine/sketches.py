@@ -19,10 +19,11 @@ import pyarrow as pa
 
 from headwater.engine.arrays import Float64Array, Int32Array, Int64Array
 from headwater.engine.chunk import Values
+from headwater.engine.clean import clean_floats
 from headwater.engine.hashing import UInt64Array, hash_values
 from headwater.engine.intake import read_values
 from headwater.engine.jit import leading_zeros, njit
-from headwater.engine.ragged import group_bits, row_starts
+from headwater.engine.ragged import group_bits, row_starts, valid_rows
 from headwater.engine.sparse import SparseColumn
 
 #: Octaves of float64: from 2**-1074 (the smallest subnormal) to 2**1023.
@@ -50,8 +51,9 @@ class HyperLogLogColumn(SparseColumn):
         """The registers of each row's values."""
         words = np.empty(len(rows), np.int64)
         _register_words(hash_values(values.data), precision, words)
-        starts = row_starts(rows, values.valid, row_count)
-        grouped = group_bits(words, rows, values.valid, starts)
+        rows = valid_rows(rows, values.valid)
+        starts = row_starts(rows, row_count)
+        grouped = group_bits(words, rows, starts)
         keys, weights = (grouped >> WEIGHT_BITS).astype(np.int32), grouped.astype(np.uint8)
         return cls.of_entries(precision, keys, weights, starts)
 
@@ -83,8 +85,9 @@ class DDSketchColumn(SparseColumn):
         words = np.empty(len(rows), np.int64)
         numbers = values.data if values.valid is None else np.where(values.valid, values.data, 0)
         _bucket_words(numbers.astype(np.float64), parts, words)
-        starts = row_starts(rows, values.valid, row_count)
-        keys = group_bits(words, rows, values.valid, starts).astype(np.int32)
+        rows = valid_rows(rows, values.valid)
+        starts = row_starts(rows, row_count)
+        keys = group_bits(words, rows, starts).astype(np.int32)
         return cls.of_entries(parts, keys, np.ones(len(keys), np.int64), starts)
 
     def quantiles(self, q: float) -> Float64Array:
@@ -124,6 +127,8 @@ def approx_quantile(values: Sequence[Any], q: float, error: float) -> float:
 
 def _one_row(values: Sequence[Any]) -> tuple[Values, Int32Array, int]:
     read = read_values(pa.array(values))
+    if read.data.dtype.kind == "f":
+        read = Values(clean_floats(read.data), read.valid, read.type)
     return read, np.zeros(len(read.data), np.int32), 1
 
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
+from headwater.engine.arrays import BoolArray, Int32Array, Int64Array, frozen
 from headwater.engine.jit import njit
+from headwater.times import FOREVER
 
 # A table of (slice, key) cells is used while it stays within this many cells per event, else events are sorted.
 CELLS_PER_EVENT = 8
@@ -44,20 +45,31 @@ class Rows:
 
 
 @njit
-def _assign_sorted(keys, bounds, key_count, table, masked, mask, rows, row_slice, row_key):
+def _assign_sorted(
+    keys: Int32Array,
+    bounds: Int64Array,
+    key_count: int,
+    table: Int32Array,
+    masked: bool,
+    mask: BoolArray,
+    rows: Int32Array,
+    row_slice: Int64Array,
+    row_key: Int32Array,
+) -> int:
     """Events between bounds[s] and bounds[s + 1] lie in slice s: their times need not be read again."""
     count = 0
     for s in range(len(bounds) - 1):
-        base = s * key_count
-        for i in range(bounds[s], bounds[s + 1]):
+        cells = table[s * key_count : (s + 1) * key_count]
+        # Unsigned indices: a signed one could count from the end, and every access would have to ask.
+        for i in range(np.uint64(bounds[s]), np.uint64(bounds[s + 1])):
             if masked and not mask[i]:
                 rows[i] = -1
                 continue
-            cell = base + keys[i]
-            row = table[cell]
+            key = np.uint64(keys[i])
+            row = cells[key]
             if row < 0:
                 row = count
-                table[cell] = row
+                cells[key] = row
                 row_slice[row] = s
                 row_key[row] = keys[i]
                 count += 1
@@ -66,18 +78,32 @@ def _assign_sorted(keys, bounds, key_count, table, masked, mask, rows, row_slice
 
 
 @njit
-def _assign_any(times, keys, starts, ends, key_count, table, masked, mask, rows, row_slice, row_key):
+def _assign_any(
+    times: Int64Array,
+    keys: Int32Array,
+    starts: Int64Array,
+    ends: Int64Array,
+    key_count: int,
+    table: Int32Array,
+    masked: bool,
+    mask: BoolArray,
+    rows: Int32Array,
+    row_slice: Int64Array,
+    row_key: Int32Array,
+) -> int:
     """As above for events in any order: an event mostly lies in the slice of the one before it."""
     count = 0
     s = 0
+    start, end = starts[0], ends[0]
     for i in range(len(times)):
         if masked and not mask[i]:
             rows[i] = -1
             continue
         time = times[i]
-        if time < starts[s] or time >= ends[s]:
+        if time < start or time >= end:
             s = np.searchsorted(starts, time, side="right") - 1
-        cell = s * key_count + keys[i]
+            start, end = starts[s], ends[s]
+        cell = np.uint64(s * key_count + keys[i])
         row = table[cell]
         if row < 0:
             row = count
@@ -90,44 +116,52 @@ def _assign_any(times, keys, starts, ends, key_count, table, masked, mask, rows,
 
 
 @njit
-def _assign_sessions(times, keys, starts, ends, key_count, table, masked, mask, gap, rows, first, last, row_key):
+def _assign_sessions(
+    times: Int64Array,
+    keys: Int32Array,
+    starts: Int64Array,
+    ends: Int64Array,
+    key_count: int,
+    table: Int32Array,
+    masked: bool,
+    mask: BoolArray,
+    gap: int,
+    rows: Int32Array,
+    first: Int64Array,
+    last: Int64Array,
+    row_key: Int32Array,
+) -> int:
     """As above, and a row also ends where a key pauses: each row is a chain of events at most ``gap`` apart.
 
     Any order will do: an event within ``gap`` of a chain's bounds belongs to the chain, inside it always.
     """
     count = 0
     s = 0
+    start, end = starts[0], ends[0]
     for i in range(len(times)):
         if masked and not mask[i]:
             rows[i] = -1
             continue
         time = times[i]
-        if time < starts[s] or time >= ends[s]:
+        if time < start or time >= end:
             s = np.searchsorted(starts, time, side="right") - 1
-        cell = s * key_count + keys[i]
+            start, end = starts[s], ends[s]
+        cell = np.uint64(s * key_count + keys[i])
         row = table[cell]
-        if row < 0 or time < first[row] - gap or time > last[row] + gap:
+        at = np.uint64(row)
+        if row < 0 or time < first[at] - gap or time > last[at] + gap:
             row = count
             table[cell] = row
             first[row] = time
             last[row] = time
             row_key[row] = keys[i]
             count += 1
-        elif time > last[row]:
-            last[row] = time
-        elif time < first[row]:
-            first[row] = time
+        elif time > last[at]:
+            last[at] = time
+        elif time < first[at]:
+            first[at] = time
         rows[i] = row
     return count
-
-
-@njit
-def is_sorted(times):
-    """Whether times never step back."""
-    for i in range(1, len(times)):
-        if times[i] < times[i - 1]:
-            return False
-    return True
 
 
 def cut_by_arrival(
@@ -149,6 +183,7 @@ def cut_by_arrival(
     starts, ends = slices
     if len(starts) * key_count > CELLS_PER_EVENT * len(times) + CELLS_FREE:
         return _cut_by_sorting(times, keys, key_count, slices, mask, gap)
+    times, keys = frozen(times, np.int64), frozen(keys, np.int32)
     table = np.full(len(starts) * key_count, -1, np.int32)
     rows = np.empty(len(times), np.int32)
     limit = len(times) if gap is not None else min(len(times), len(table))
@@ -218,41 +253,71 @@ def next_position_cut(counts, position):
 
 @njit
 def _assign_in_order(
-    times, keys, cuts, cut_start, cut_times, cut_next, counts, key_base, next_cut, gap, current, rows, key, first, last, event, key_position
-):  # fmt: skip
+    times: Int64Array,
+    keys: Int32Array,
+    cuts: Int64Array,
+    key_cuts: tuple[Int64Array, Int64Array],
+    counting: tuple[Int64Array, Int64Array, Int64Array, Int64Array],
+    gap: int,
+    current: Int64Array,
+    rows: Int32Array,
+    made: tuple[Int32Array, Int64Array, Int64Array, Int64Array],
+) -> int:
     """Rows of events whose order is final; returns how many.
 
-    ``cuts``: positions in the batch at which every key's row ends; ``cut_times[cut_start[k]:cut_start[k + 1]]``: times at
-    which key k's row ends; ``counts``: count windows by key; ``gap``: session gap or -1.
+    ``cuts``: positions in the batch at which every key's row ends. ``key_cuts`` (starts, times): key k's row also ends at
+    times[starts[k]:starts[k + 1]]. ``counting`` (windows, position by key, next cut by key, out: position of each row): count
+    windows by key. ``gap``: session gap or -1. ``made`` (key, first, last, first event) describe the rows.
     """
+    cut_start, cut_times = key_cuts
+    counts, position, next_cut, key_position = counting
+    key, first, last, event = made
+    place = cut_start[:-1].copy()
+    due = _cuts_due(cut_start, cut_times)
     count = 0
-    next_global = 0
-    floor = 0  # rows below this one were ended by a cut for all keys
-    for i in range(len(times)):
-        if next_global < len(cuts) and i == cuts[next_global]:
-            next_global += 1
-            floor = count
-        k, time = keys[i], times[i]
-        begins = current[k] < floor or (gap >= 0 and time > last[current[k]] + gap)
-        while cut_next[k] < cut_start[k + 1] and cut_times[cut_next[k]] <= time:
-            cut_next[k] += 1
-            begins = True
-        if len(counts) > 0:
-            if key_base[k] == next_cut[k]:
+    for segment in range(len(cuts) + 1):
+        floor = count  # rows below this one were ended by a cut for all keys
+        begin = 0 if segment == 0 else cuts[segment - 1]
+        end = len(times) if segment == len(cuts) else cuts[segment]
+        # Unsigned indices: a signed one could count from the end, and every access would have to ask.
+        for i in range(np.uint64(begin), np.uint64(end)):
+            k, time = np.uint64(keys[i]), times[i]
+            row = current[k]
+            begins = row < floor
+            if gap >= 0 and not begins:
+                begins = time > last[np.uint64(row)] + gap
+            if time >= due[k]:
                 begins = True
-                next_cut[k] = next_position_cut(counts, key_base[k])
+                while place[k] < cut_start[k + np.uint64(1)] and cut_times[place[k]] <= time:
+                    place[k] += 1
+                due[k] = cut_times[place[k]] if place[k] < cut_start[k + np.uint64(1)] else FOREVER
+            if len(counts) > 0:
+                if position[k] == next_cut[k]:
+                    begins = True
+                    next_cut[k] = next_position_cut(counts, position[k])
+                if begins:
+                    key_position[count] = position[k]
+                position[k] += 1
             if begins:
-                key_position[count] = key_base[k]
-            key_base[k] += 1
-        if begins:
-            current[k] = count
-            key[count] = k
-            first[count] = time
-            event[count] = i
-            count += 1
-        last[current[k]] = time
-        rows[i] = current[k]
+                row = count
+                current[k] = row
+                key[row] = keys[i]
+                first[row] = time
+                event[row] = i
+                count += 1
+            last[np.uint64(row)] = time
+            rows[i] = row
     return count
+
+
+@njit
+def _cuts_due(cut_start: Int64Array, cut_times: Int64Array) -> Int64Array:
+    """The first cut of each key, FOREVER if it has none."""
+    due = np.full(len(cut_start) - 1, FOREVER)
+    for k in range(len(due)):
+        if cut_start[k] < cut_start[k + 1]:
+            due[k] = cut_times[cut_start[k]]
+    return due
 
 
 @njit
@@ -337,9 +402,16 @@ def cut_in_order(
         counts, base = count_state.counts, count_state.base
         next_cut, key_position = _next_cuts(counts, base), np.empty(n, np.int64)
     count = _assign_in_order(
-        times, keys, cuts, cut_start, cut_times, cut_start[:-1].copy(), counts, base, next_cut,
-        -1 if gap is None else gap, np.full(key_count, -1, np.int64), rows, key, first, last, event, key_position,
-    )  # fmt: skip
+        frozen(times, np.int64),
+        frozen(keys, np.int32),
+        cuts,
+        (cut_start, cut_times),
+        (counts, base, next_cut, key_position),
+        -1 if gap is None else gap,
+        np.full(key_count, -1, np.int64),
+        rows,
+        (key, first, last, event),
+    )
     made = Rows(rows, key[:count].copy(), first[:count].copy(), last[:count].copy(), event[:count].copy())
     if count_state is not None:
         made.key_position = key_position[:count].copy()

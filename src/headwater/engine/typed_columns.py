@@ -286,7 +286,8 @@ def _tick_signs(coarse: TickColumn, fine: TickColumn) -> npt.NDArray[np.int8]:
 
 
 def _filled(array: pa.Array) -> npt.NDArray[Any]:
-    data: npt.NDArray[Any] = array.fill_null(0).to_numpy(zero_copy_only=False)
+    filled = array if array.null_count == 0 else array.fill_null(0)
+    data: npt.NDArray[Any] = filled.to_numpy(zero_copy_only=False)
     return data
 
 

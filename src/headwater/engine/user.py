@@ -17,7 +17,7 @@ from headwater.engine.chunk import Chunk
 from headwater.engine.folds import fold_ranges
 from headwater.engine.ordered import OrderedColumn
 from headwater.engine.packing import Reader, Writer
-from headwater.engine.ragged import group_indices
+from headwater.engine.ragged import group_indices, valid_rows
 from headwater.errors import FormatError
 from headwater.own import Operator, load_path, path_of
 
@@ -42,7 +42,7 @@ class UserColumn:
     def lift(cls, operator: Operator, column: str, chunk: Chunk, rows: Int32Array, row_count: int) -> UserColumn:
         """One call per row that has values, with these in event order."""
         values = chunk.columns[column]
-        indices, starts = group_indices(rows, values.valid, row_count, chunk.in_order())
+        indices, starts = group_indices(valid_rows(rows, values.valid), row_count, chunk.in_order())
         data = as_users_see_it(values.data[indices], values.type)
         return cls(operator, list(lifted(operator, data, starts)))
 

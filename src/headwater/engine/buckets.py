@@ -1,0 +1,227 @@
+"""A group of one query whose overlapping windows share nothing: what the papers' baseline `debucket` does.
+
+Each event is added, incrementally, to every window that holds it. Of overlapping windows every n-th does not overlap the next, so
+the query becomes n queries of disjoint windows. Each of these is a query group of its own, in which a window is one slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.arrays import Int64Array
+from headwater.engine.assembler import Closed
+from headwater.engine.chunk import Chunk
+from headwater.engine.group import Dropped, QueryGroup
+from headwater.engine.intake import TimeScan
+from headwater.engine.keys import KeyTable
+from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE
+from headwater.engine.predicates import mask as predicate_mask
+from headwater.engine.registered import Registered
+from headwater.engine.standing import standing
+from headwater.expressions import Expr
+from headwater.query import Query
+from headwater.times import FOREVER, NEVER
+from headwater.windows import CountWindow, Sliding
+
+#: A query with more windows than this open at once is not split: each of them would be a group.
+BUCKETS_MAX = 1 << 12
+#: Longer steps could take a time plus a step out of int64.
+STEP_MAX = 1 << 61
+
+
+def overlap(query: Query) -> int:
+    """How many windows of a query can hold the same event.
+
+    >>> from headwater.aggregations import count
+    >>> from headwater.query import query
+    >>> from headwater.windows import sliding, tumbling
+    >>> overlap(query("q", sliding(10, 3), n=count())), overlap(query("q", tumbling(10), n=count()))
+    (4, 1)
+    """
+    size, step = _size_and_step(query)
+    return max(1, -(-size // step))
+
+
+def can_split(query: Query) -> bool:
+    """Whether a query can be taken apart into queries of disjoint windows.
+
+    Not if it wants empty windows: from which one to which one they go is a matter of all its windows together.
+    """
+    count, (_, step) = overlap(query), _size_and_step(query)
+    return not query.emit_empty and count <= BUCKETS_MAX and count * step <= STEP_MAX
+
+
+def split(entry: Registered) -> list[Registered]:
+    """Queries of disjoint windows, all of the same number, whose windows together are those of the query.
+
+    >>> from headwater.aggregations import count
+    >>> from headwater.query import query
+    >>> from headwater.windows import sliding
+    >>> [part.query.window for part in split(Registered(query("q", sliding(10, 5), n=count()), 0))]
+    [Sliding(size=10, slide=10, offset=0), Sliding(size=10, slide=10, offset=5)]
+    """
+    window, count = entry.query.window, overlap(entry.query)
+    parts = []
+    for i in range(count):
+        own, origin = window, 0
+        if isinstance(window, Sliding):
+            own = Sliding(window.size, count * window.slide, window.offset + i * window.slide)
+        elif isinstance(window, CountWindow):
+            own, origin = CountWindow(window.size, count * window.step, window.per), i * window.step
+        parts.append(Registered(replace(entry.query, window=own), entry.number, entry.begin, entry.stop, origin))
+    return parts
+
+
+def _size_and_step(query: Query) -> tuple[int, int]:
+    window = query.window
+    if isinstance(window, Sliding):
+        return int(window.size), int(window.slide)
+    return (window.size, window.step) if isinstance(window, CountWindow) else (1, 1)
+
+
+class BucketGroup:
+    """One query of overlapping windows. ``begin``: events before it are in none of them."""
+
+    def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
+        self.key_names = keys
+        self.where = where
+        self.begin = begin
+        self.keys = KeyTable(keys)
+        self.watermark = NEVER
+        self._entry: Registered | None = None
+        self._buckets: list[tuple[Registered, QueryGroup]] = []
+        self._counts = np.zeros(4, np.int64)
+        self._seen = 0
+        self._filtered = 0
+
+    # --- queries ---
+
+    def queries(self) -> list[Registered]:
+        return [] if self._entry is None else [self._entry]
+
+    def register(self, entries: Iterable[Registered]) -> None:
+        for entry in entries:
+            self._entry = entry
+            self._buckets = [(part, self._group(part)) for part in split(entry)]
+
+    def _group(self, part: Registered) -> QueryGroup:
+        # The condition is applied before: each event is counted once, however many windows it is in.
+        group = QueryGroup(self.key_names, None, self.begin)
+        group.keys = self.keys  # one numbering of keys for all results of the query
+        group.watermark = self.watermark
+        group.register([part])
+        return group
+
+    def unregister(self, number: int) -> None:
+        self._entry, self._buckets = None, []
+
+    def changed(self) -> None:
+        """The query is running out: so are its parts."""
+        for part, group in self._buckets:
+            assert self._entry is not None
+            part.stop = self._entry.stop
+            group.changed()
+
+    def prepare(self, types: Mapping[str, pa.DataType]) -> None:
+        for _, group in self._buckets:
+            group.prepare(types)
+
+    # --- events and windows ---
+
+    def accept(
+        self, chunk: Chunk, arrays: Mapping[str, pa.Array], scan: TimeScan, watermarks: Int64Array | int
+    ) -> list[Dropped]:
+        """Add each event to every window that holds it; returns the events that are too late."""
+        self._seen += len(chunk)
+        if self.where is not None:
+            chosen = np.flatnonzero(predicate_mask(self.where, arrays, len(chunk)))
+            self._filtered += len(chunk) - len(chosen)
+            chunk, arrays, watermarks = self._taken(chunk, arrays, watermarks, chosen)
+        if len(chunk) == 0:
+            return []
+        for part, group in self._buckets:
+            inside = _inside(part, chunk.times)
+            if inside is None:
+                group.accept(chunk, arrays, scan, watermarks)
+            elif len(inside):
+                own_chunk, own_arrays, own_watermarks = self._taken(chunk, arrays, watermarks, inside)
+                group.accept(own_chunk, own_arrays, scan, own_watermarks)
+        return self._account(chunk, scan, watermarks)
+
+    def _taken(
+        self, chunk: Chunk, arrays: Mapping[str, pa.Array], watermarks: Int64Array | int, rows: Int64Array
+    ) -> tuple[Chunk, Mapping[str, pa.Array], Int64Array | int]:
+        taken = {name: arrays[name].take(pa.array(rows)) for name in self.key_names}
+        return chunk.take(rows), taken, watermarks if isinstance(watermarks, int) else watermarks[rows]
+
+    def _account(self, chunk: Chunk, scan: TimeScan, watermarks: Int64Array | int) -> list[Dropped]:
+        """Count each event once, by the window that is best for it; returns the events that no window takes any more."""
+        entry = self._entry
+        assert entry is not None
+        if (entry.begin, entry.stop) == (NEVER, FOREVER) and scan.low >= np.max(watermarks):
+            self._counts[MEMBER] += len(chunk)
+            return []
+        marks = np.full(len(chunk), watermarks) if isinstance(watermarks, int) else watermarks
+        what = standing(entry, chunk.times, marks)
+        self._counts += np.bincount(what, minlength=4)
+        lost = np.flatnonzero(what == DROPPED)
+        return [Dropped(entry.number, chunk.take(lost), marks[lost])] if len(lost) else []
+
+    def close(self, until: int) -> list[Closed]:
+        self.watermark = until
+        return [piece for _, group in self._buckets for piece in group.close(until)]
+
+    # --- accounts and snapshots ---
+
+    @property
+    def slice_count(self) -> int:
+        return sum(group.slice_count for _, group in self._buckets)
+
+    @property
+    def calculation_count(self) -> int:
+        return sum(group.calculation_count for _, group in self._buckets)
+
+    def row_count(self) -> int:
+        return sum(group.row_count() for _, group in self._buckets)
+
+    def counters(self, number: int) -> dict[str, int]:
+        return {
+            "in": self._seen,
+            "filtered": self._filtered,
+            "outside": int(self._counts[OUTSIDE]),
+            "member": int(self._counts[MEMBER]),
+            "late": int(self._counts[LATE]),
+            "dropped": int(self._counts[DROPPED]),
+        }
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "watermark": self.watermark,
+            "buckets": [group.state() for _, group in self._buckets],
+            "counts": self._counts,
+            "numbers": [self._seen, self._filtered],
+        }
+
+    def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None:
+        """Take over a state; the query was registered before."""
+        self.watermark = state["watermark"]
+        for (_, group), kept in zip(self._buckets, state["buckets"], strict=True):
+            group.restore(kept, types)
+        self._counts = state["counts"].copy()
+        self._seen, self._filtered = state["numbers"]
+
+
+def _inside(part: Registered, times: Int64Array) -> Int64Array | None:
+    """Which events lie in a window of the part; None for all.
+
+    Positions are known only when the order is: between the windows of a count query events go through its operators unused.
+    """
+    window = part.query.window
+    if not isinstance(window, Sliding) or window.size == window.slide:
+        return None
+    return np.flatnonzero((times - window.offset % window.slide) % window.slide < window.size)

@@ -1,0 +1,35 @@
+"""Does a host say what the reference says? Every bit, every revision, every counter, step by step."""
+
+from headwater.cases import HOSTS, explain_difference
+from headwater.cases.differences import text_table
+from headwater.cases.hosts import Host
+from headwater.history import Removed
+from strategies import SCHEMA, Scenario
+
+
+def _counts(counts: dict[str, int], is_draining: bool) -> dict[str, int]:
+    """The counters; of a query that is running out, an event that will be in no window may count as a member until then."""
+    if not is_draining:
+        return counts
+    return counts | {"member": counts["member"] + counts["outside"], "outside": 0}
+
+
+def assert_agreement(scenario: Scenario, host: Host = HOSTS["engine"]) -> None:
+    """What a host emits at each step, and what it counts, is what the reference says."""
+    expected = HOSTS["reference"].play(scenario.settings, scenario.history)
+    actual = host.play(scenario.settings, scenario.history, SCHEMA)
+    wanted, found = ({index: rows for index, rows in played.emitted if rows} for played in (expected, actual))
+    for index in sorted(wanted.keys() | found.keys()):
+        text = explain_difference(wanted.get(index, []), found.get(index, []))
+        assert not text, f"after step {index}, {scenario.history[index]}:\n{text}"
+        assert [row[:4] for row in wanted[index]] == [row[:4] for row in found[index]], "the order of the rows"
+    draining = {step.name for step in scenario.history if isinstance(step, Removed)}
+    counts = [
+        (name, _counts(expected.counters[name], name in draining), _counts(actual.counters[name], name in draining))
+        for name in expected.counters
+    ]
+    wrong = [line for line in counts if line[1] != line[2]]
+    assert not wrong, "\n" + text_table(["query", "expected", "actual"], wrong)
+    # A query that was removed has nothing left to compare.
+    dropped = [{place for place in played.dropped if place[0] in expected.counters} for played in (expected, actual)]
+    assert dropped[0] == dropped[1]
