@@ -25,11 +25,18 @@ ROWS_SHOWN = 4
 #: The engine waits so long for late events; the generator delays a few beyond it.
 DISORDER = "5 s"
 #: Tables that fit eighty columns.
-_PLAIN: dict[str, Any] = {"box": SIMPLE_HEAD, "padding": (0, 1, 0, 0), "title_justify": "left"}
+_PLAIN: dict[str, Any] = {
+    "box": SIMPLE_HEAD,
+    "padding": (0, 1, 0, 0),
+    "pad_edge": False,
+    "show_edge": False,
+    "title_justify": "left",
+}
 _HEADINGS = {
     "window_start": "from",
     "window_end": "to",
     "event_count": "events",
+    "revision": "rev",
     "first_time": "first",
     "last_time": "last",
 }
@@ -170,5 +177,5 @@ def _readable(column: str, value: object, query: hw.Query) -> str:
     if is_time and isinstance(value, int):
         return datetime.fromtimestamp(value / SECOND, UTC).strftime("%H:%M:%S.%f")[:-5]
     if isinstance(value, float):
-        return f"{value:,.2f}"
+        return f"{value:,.2f}" if abs(value) < 1e6 else f"{value:,.0f}"
     return f"{value:,}" if isinstance(value, int) else str(value)

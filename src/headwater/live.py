@@ -18,7 +18,7 @@ from headwater.engine.family import Family, family_of
 from headwater.engine.intake import TimeScan, columns_of, conform, read_times, read_values, scan_times, without
 from headwater.engine.keys import NODE_KEY
 from headwater.engine.output import Layout, empty_table, layout_table
-from headwater.engine.registered import Registered
+from headwater.engine.registered import Registered, one_of_each
 from headwater.engine.state_bytes import from_bytes, to_bytes
 from headwater.engine.watermarks import Decision, Source, Watermarks
 from headwater.errors import DataError, QueryError
@@ -136,15 +136,9 @@ class Engine:
         """Work out which columns are read, after queries came or went."""
         needed: dict[str, None] = {}
         values: dict[str, None] = {}
-        seen: set[Any] = set()
-        for entry in self._by_name.values():
+        kinds = one_of_each(self._by_name.values())
+        for entry in kinds:
             query = entry.query
-            if not query.window.is_context and query.where is None:
-                # Of many alike one look is enough: a million queries differ in their windows, seldom in what they read.
-                shape = (query.keys, query.aggregates, query.distinct)
-                if shape in seen:
-                    continue
-                seen.add(shape)
             needed.update(dict.fromkeys(sorted(query.columns())))
             values.update((a.column, None) for _, a in query.aggregates if a.column is not None)
             if query.distinct is not None:
@@ -153,8 +147,8 @@ class Engine:
                 values.update(dict.fromkeys(sorted(query.columns())))
         self._needed, self._value_columns = tuple(needed), tuple(values)
         self._names = pa.array([entry.query.name for entry in self._entries], pa.string())
-        self._layout = Layout.of(list(self._by_name.values()), self._types)
-        self._by_node = any(entry.query.scope != "global" for entry in self._by_name.values())
+        self._layout = Layout.of(kinds, self._types)
+        self._by_node = any(entry.query.scope != "global" for entry in kinds)
 
     # --- events ---
 
@@ -212,7 +206,7 @@ class Engine:
         if not self._unchecked:
             return
         entries = [entry for entry in self._unchecked if self._by_name.get(entry.query.name) is entry]
-        check_schemas([entry.query for entry in entries], schema, self._time)
+        check_schemas([entry.query for entry in one_of_each(entries)], schema, self._time)
         for name in self._needed:
             if name not in self._types:
                 self._types[name] = schema.field(name).type

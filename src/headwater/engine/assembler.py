@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headwater.engine.arrays import Int32Array, Int64Array
+from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.jit import njit
 from headwater.engine.op import Op
 from headwater.engine.operators import PartialColumn
@@ -67,38 +67,28 @@ class Closed:
 
 
 @njit
-def _distinct(values, slots, used):
-    """Collect distinct values in an open-addressing table; returns how many, or -1 when the table is half full."""
-    mask = np.uint64(len(slots) - 1)
-    count = 0
-    previous = values[0] - 1
-    for i in range(len(values)):
-        value = values[i]
-        if value == previous:
-            continue
-        previous = value
-        slot = ((np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)) & mask
-        while used[slot] and slots[slot] != value:
-            slot = (slot + np.uint64(1)) & mask
-        if not used[slot]:
-            used[slot] = True
-            slots[slot] = value
-            count += 1
-            if 2 * count > len(slots):
-                return -1
-    return count
+def _mark(values: Int64Array, low: int, step: int, cells: BoolArray) -> bool:
+    """Mark the cell of each value; False if one is not on the grid."""
+    for value in values:
+        cell = (value - low) // step
+        if low + cell * step != value:
+            return False
+        cells[cell] = True
+    return True
 
 
-def distinct_sorted(values: Int64Array) -> Int64Array:
-    """The distinct values, sorted; fast when they are few among many.
+def distinct_sorted(values: Int64Array, step: int) -> Int64Array:
+    """The distinct values, sorted; ``step`` is a guess at what they are multiples of, apart from an offset.
 
-    >>> distinct_sorted(np.array([5, 3, 5]))
-    array([3, 5])
+    >>> distinct_sorted(np.array([5, 3, 5]), 2), distinct_sorted(np.array([5, 4]), 2)
+    (array([3, 5]), array([4, 5]))
     """
-    if len(values) > 4096:
-        slots, used = np.empty(1 << 14, np.int64), np.zeros(1 << 14, np.bool_)
-        if _distinct(values, slots, used) >= 0:
-            return np.sort(slots[used])
+    low, high = int(values.min()), int(values.max())
+    cell_count = (high - low) // step + 1
+    if cell_count <= CELLS_PER_ROW * len(values) + CELLS_FREE:
+        cells = np.zeros(cell_count, np.bool_)
+        if _mark(values, low, step, cells):
+            return np.flatnonzero(cells) * step + low
     return np.unique(values)
 
 
@@ -115,14 +105,29 @@ def _row_positions(first, key_starts, occupied, out):
 
 
 @njit
-def _dense_ranges(windows, positions, keys, out_window, out_key, out_lo, out_hi):
+def _dense_ranges(
+    windows: Int64Array,
+    order: Int64Array,
+    numbers: Int32Array,
+    positions: Int64Array,
+    keys: Int64Array,
+    out_query: Int32Array,
+    out_start: Int64Array,
+    out_end: Int64Array,
+    out_key: Int32Array,
+    out_lo: Int64Array,
+    out_hi: Int64Array,
+) -> int:
     count = 0
-    for w in range(len(windows)):
+    for w in order:
+        query, start, end = numbers[windows[w, 0]], windows[w, 1], windows[w, 2]
         first, behind = windows[w, 3], windows[w, 4]
         for k in keys:
             lo, hi = positions[k, first], positions[k, behind]
             if lo < hi:
-                out_window[count] = w
+                out_query[count] = query
+                out_start[count] = start
+                out_end[count] = end
                 out_key[count] = k
                 out_lo[count] = lo
                 out_hi[count] = hi
@@ -185,18 +190,17 @@ def window_ranges(
     query = numbers[windows[:, 0]]
     order = np.lexsort((query, windows[:, 1], windows[:, 2]))
     keys = np.argsort(key_ranks)
-    arranged = windows[order]
     if len(keys) * (len(occupied) + 1) <= CELLS_PER_ROW * len(first) + CELLS_FREE:
         positions = np.empty((len(keys), len(occupied) + 1), np.int64)
         _row_positions(first, key_starts, occupied, positions)
         size = len(windows) * len(keys)
-        window, key = np.empty(size, np.int64), np.empty(size, np.int32)
-        lo, hi = np.empty(size, np.int64), np.empty(size, np.int64)
-        count = _dense_ranges(arranged, positions, keys, window, key, lo, hi)
-        window, key, lo, hi = window[:count], key[:count], lo[:count], hi[:count]
+        made = [np.empty(size, dtype) for dtype in (np.int32, np.int64, np.int64, np.int32, np.int64, np.int64)]
+        count = _dense_ranges(windows, order, numbers, positions, keys, *made)
+        closed = Closed(*(column[:count] for column in made), partials)
     else:
         window, key, lo, hi = _sparse(windows, order, first, key_starts, keys)
-    closed = Closed(query[order][window], arranged[window, 1], arranged[window, 2], key, lo, hi, partials)
+        arranged = windows[order]
+        closed = Closed(query[order][window], arranged[window, 1], arranged[window, 2], key, lo, hi, partials)
     closed.is_sorted = True
     return closed
 

@@ -24,7 +24,7 @@ EARLIEST = -TIME_MAX - ONCE
 LATEST = TIME_MAX + ONCE
 SIZE, SLIDE, OFFSET, BEGIN, STOP = range(5)
 # A bitmap of this many cells is always cheap enough to mark edges in, whatever the number of events.
-CELLS_FREE = 1 << 16
+CELLS_FREE = 1 << 20
 
 
 def fixed_spec(window: Sliding | Band, begin: int, stop: int) -> tuple[int, int, int, int, int]:
@@ -35,10 +35,10 @@ def fixed_spec(window: Sliding | Band, begin: int, stop: int) -> tuple[int, int,
     (10, 5, 2, -100, 100)
     """
     begin, stop = max(begin, EARLIEST), min(stop, LATEST)
-    if isinstance(window, Band):
-        inside = begin <= window.start < stop
-        return (window.size, ONCE, window.start % ONCE, window.start, window.start + 1 if inside else window.start)
-    return (window.size, window.slide, window.offset % window.slide, begin, stop)
+    if isinstance(window, Sliding):
+        return (window.size, window.slide, window.offset % window.slide, begin, stop)
+    inside = begin <= window.start < stop
+    return (window.size, ONCE, window.start % ONCE, window.start, window.start + 1 if inside else window.start)
 
 
 def spec_table(specs: Sequence[tuple[int, int, int, int, int]]) -> Int64Array:

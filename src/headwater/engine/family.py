@@ -156,7 +156,7 @@ class Family:
         ranks = self.group.keys.ranks()
         plans, keys = self._plans, self.group.keys
         return [
-            Piece(piece_columns(piece, plans, keys, layout, types), ranks[piece.key], piece.is_sorted) for piece in pieces
+            Piece(piece_columns(piece, plans, keys, layout, types), piece.key, ranks, piece.is_sorted) for piece in pieces
         ]
 
     def counters(self, number: int) -> dict[str, int]:

@@ -31,11 +31,7 @@ class FixedWindows:
 
     def refresh(self) -> None:
         """Rebuild the tables after queries came or went."""
-        specs = []
-        for entry in self.queries:
-            window = entry.query.window
-            assert isinstance(window, Sliding | Band)
-            specs.append(fixed_spec(window, entry.begin, entry.stop))
+        specs = [fixed_spec(entry.query.window, entry.begin, entry.stop) for entry in self.queries]  # type: ignore[arg-type]
         self.specs = spec_table(specs)
         self.numbers = np.array([entry.number for entry in self.queries], np.int32)
         self.lateness = np.array([entry.query.lateness for entry in self.queries], np.int64)
@@ -76,7 +72,7 @@ class FixedWindows:
             return []
         pieces = []
         if view.block is not None:
-            occupied = distinct_sorted(view.block.first)
+            occupied = distinct_sorted(view.block.first, self.edges.step)
             windows = closing_windows(self.specs, after, until, occupied)
             if len(windows):
                 pieces.append(

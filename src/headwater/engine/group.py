@@ -29,7 +29,7 @@ from headwater.engine.numeric import CountColumn
 from headwater.engine.op import Op
 from headwater.engine.operators import PartialColumn, lift
 from headwater.engine.predicates import mask as predicate_mask
-from headwater.engine.registered import Registered
+from headwater.engine.registered import Registered, one_of_each
 from headwater.engine.reorder import ReorderBuffer, Stretch, concat_stretches
 from headwater.engine.separation import separations
 from headwater.engine.session_windows import COUNT, SessionWindows
@@ -149,14 +149,15 @@ class QueryGroup:
         self.fixed.refresh()
         entries = self.queries()
         wanted = dict.fromkeys([COUNT])
-        aggregations = dict.fromkeys(aggregation for entry in entries for _, aggregation in entry.query.aggregates)
-        for aggregation in aggregations:
+        for aggregation in {
+            id(aggregation): aggregation for entry in one_of_each(entries) for _, aggregation in entry.query.aggregates
+        }.values():
             column_type = None if aggregation.column is None else types.get(aggregation.column, pa.float64())
             wanted.update(dict.fromkeys(operators_of(aggregation, column_type)))
         self._types = types
         self._change_operators(list(wanted))
         # A query that came later sees nothing before its begin: an edge there keeps rows on one side.
-        begins = {entry.begin for entry in entries if entry.begin > NEVER}
+        begins = {entry.begin for entry in entries} - {NEVER}
         extra = [fixed_spec(Band(begin, 2**60), NEVER, FOREVER) for begin in sorted(begins)]
         self._edges = Edges([*map(tuple, self.fixed.specs.tolist()), *extra]) if extra else self.fixed.edges
         by_key = count_table([q for q in self.count_queries if q.by_key])

@@ -5,7 +5,7 @@ Queries that ask for the same aggregate under the same name are lowered together
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +19,7 @@ from headwater.engine.keys import NODE_KEY, KeyTable
 from headwater.engine.numeric import CountColumn
 from headwater.engine.op import Op
 from headwater.engine.operators import PartialColumn
+from headwater.engine.jit import njit
 from headwater.engine.registered import Registered
 from headwater.engine.session_windows import COUNT
 from headwater.errors import QueryError
@@ -39,15 +40,12 @@ class Layout:
     @classmethod
     def of(cls, entries: Sequence[Registered], types: Mapping[str, pa.DataType]) -> Layout:
         layout = cls({}, {}, False, False)
-        known: dict[tuple[str, Aggregation], bool] = {}
         for entry in entries:
             query = entry.query
             for name in query.keys:
                 layout.keys.setdefault(name, _key_type(types.get(name, pa.null())))
-            for pair in query.aggregates:
-                if pair not in known:
-                    known[pair] = True
-                    layout._add(query.name, pair[0], _result_type(pair[1], types))
+            for alias, aggregation in query.aggregates:
+                layout._add(query.name, alias, _result_type(aggregation, types))
             layout.has_times |= isinstance(query.window, CountWindow)
             layout.has_node |= query.scope == "node"
         return layout
@@ -88,19 +86,34 @@ def alias_plans(entries: Sequence[Registered]) -> dict[str, AliasPlan]:
     """The plan of every result name of a group's queries."""
     size = 1 + max((entry.number for entry in entries), default=-1)
     plans: dict[str, AliasPlan] = {}
-    index: dict[tuple[str, Aggregation], int] = {}
+    index: dict[tuple[str, int], tuple[AliasPlan, int]] = {}
     for entry in entries:
-        for pair in entry.query.aggregates:
-            alias, aggregation = pair
-            plan = plans.get(alias)
-            if plan is None:
-                plan = plans[alias] = AliasPlan(of_query=np.full(size, -1, np.int32))
-            choice = index.get(pair)
-            if choice is None:
-                choice = index[pair] = len(plan.choices)
+        for alias, aggregation in entry.query.aggregates:
+            # Equal aggregations mostly are one object; where they are not, lowering them apart is only slower.
+            found = index.get((alias, id(aggregation)))
+            if found is None:
+                plan = plans.setdefault(alias, AliasPlan(of_query=np.full(size, -1, np.int32)))
+                found = index[alias, id(aggregation)] = plan, len(plan.choices)
                 plan.choices.append(aggregation)
-            plan.of_query[entry.number] = choice
+            found[0].of_query[entry.number] = found[1]
     return plans
+
+
+class _Constant:
+    """An array of one repeated value, made once and shared by all results: most rows replace nothing."""
+
+    def __init__(self, make: Callable[[int], pa.Array]) -> None:
+        self._make = make
+        self._array = make(0)
+
+    def first(self, size: int) -> pa.Array:
+        if len(self._array) < size:
+            self._array = self._make(2 * size)
+        return self._array[:size]
+
+
+_ZEROS = _Constant(lambda size: pa.array(np.zeros(size, np.int64)))
+_NULLS = _Constant(lambda size: pa.nulls(size, REPLACES))
 
 
 class _Combined:
@@ -145,7 +158,7 @@ def piece_columns(
         if alias in plans:
             columns[alias] = _alias_column(piece, plans[alias], combined, layout.aggregates[alias], types)
     columns["event_count"] = pa.array(counts.counts)
-    columns["revision"] = pa.array(np.zeros(size, np.int64) if piece.revision is None else piece.revision)
+    columns["revision"] = _ZEROS.first(size) if piece.revision is None else pa.array(piece.revision)
     columns["replaces"] = _replaces(piece, size)
     if piece.first_time is not None:
         columns["first_time"], columns["last_time"] = pa.array(piece.first_time), pa.array(piece.last_time)
@@ -159,18 +172,35 @@ def _alias_column(
     chosen = plan.of_query[piece.query]
     if piece.gone is not None:
         chosen[piece.gone :] = -1
-    present = np.unique(chosen)
-    if len(present) == 1 and present[0] >= 0:
-        return _lowered(plan.choices[present[0]], combined, None, types)
+    bounds, order = _by_choice(chosen, len(plan.choices))
     parts, places = [], []
-    order = np.argsort(chosen, kind="stable")
-    bounds = np.searchsorted(chosen[order], np.append(present, len(plan.choices)))
-    for i, choice in enumerate(present.tolist()):
-        if choice >= 0:
-            rows = order[bounds[i] : bounds[i + 1]]
-            parts.append(_lowered(plan.choices[choice], combined, rows, types))
+    for choice, aggregation in enumerate(plan.choices):
+        rows = order[bounds[choice] : bounds[choice + 1]]
+        if len(rows) == size:
+            return _lowered(aggregation, combined, None, types)
+        if len(rows):
+            parts.append(_lowered(aggregation, combined, rows, types))
             places.append(rows)
     return _scattered(parts, places, size, type_)
+
+
+@njit
+def _by_choice(chosen: Int32Array, count: int) -> tuple[Int64Array, Int64Array]:
+    """The rows of each choice, in order: ``order[bounds[c]:bounds[c + 1]]``; rows with choice -1 are in none."""
+    bounds = np.zeros(count + 1, np.int64)
+    for choice in chosen:
+        if choice >= 0:
+            bounds[choice + 1] += 1
+    for choice in range(count):
+        bounds[choice + 1] += bounds[choice]
+    place = bounds[:-1].copy()
+    order = np.empty(bounds[-1], np.int64)
+    for row in range(len(chosen)):
+        choice = chosen[row]
+        if choice >= 0:
+            order[place[choice]] = row
+            place[choice] += 1
+    return bounds, order
 
 
 def _lowered(
@@ -186,7 +216,7 @@ def _scattered(parts: list[pa.Array], places: list[Int64Array], size: int, type_
     if not parts:
         return pa.nulls(size, type_)
     if type_ in (pa.float64(), pa.int64()) and all(part.null_count == 0 for part in parts):
-        out, missing = np.zeros(size, type_.to_pandas_dtype()), np.ones(size, np.bool_)
+        out, missing = np.empty(size, type_.to_pandas_dtype()), np.ones(size, np.bool_)
         for part, place in zip(parts, places, strict=True):
             out[place] = part.to_numpy(zero_copy_only=False)
             missing[place] = False
@@ -200,7 +230,7 @@ def _scattered(parts: list[pa.Array], places: list[Int64Array], size: int, type_
 
 def _replaces(piece: Closed, size: int) -> pa.Array:
     if not piece.replaces:
-        return pa.nulls(size, REPLACES)
+        return _NULLS.first(size)
     lists: list[list[dict[str, int]] | None] = [None] * size
     for row, windows in piece.replaces.items():
         lists[row] = [{"window_start": s, "window_end": e, "revision": r} for s, e, r in sorted(windows)]
@@ -209,10 +239,11 @@ def _replaces(piece: Closed, size: int) -> pa.Array:
 
 @dataclass(slots=True)
 class Piece:
-    """Columns of result rows, the rank of each row's key, and whether the rows are in order already."""
+    """Columns of result rows, the key of each with the ranks of all keys, and whether the rows are in order already."""
 
     columns: Mapping[str, pa.Array]
-    ranks: Int64Array
+    key: Int32Array
+    key_ranks: Int64Array
     is_sorted: bool
 
 
@@ -229,7 +260,7 @@ def layout_table(pieces: Sequence[Piece], layout: Layout, names: pa.Array) -> pa
         tables.append(pa.Table.from_arrays(arrays, schema=schema))
     table = pa.concat_tables(tables)
     if len(pieces) > 1 or not pieces[0].is_sorted:
-        ranks = np.concatenate([piece.ranks for piece in pieces])
+        ranks = np.concatenate([piece.key_ranks[piece.key] for piece in pieces])
         sort_by = [ranks] + [table.column(name).to_numpy() for name in ("query", "window_start", "window_end")]
         table = table.take(pa.array(np.lexsort(sort_by))).combine_chunks()
     codes = table.column("query").combine_chunks()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from headwater.query import Query
 from headwater.times import FOREVER, NEVER
@@ -12,11 +13,28 @@ from headwater.times import FOREVER, NEVER
 class Registered:
     """``begin``: its windows are those that start at or after it; ``stop``: and before it (a query that is running out).
 
-    ``origin``: the position at which the first of its count windows starts.
+    ``shape`` is equal for queries that read and give the same columns.
     """
 
     query: Query
     number: int
     begin: int = NEVER
     stop: int = FOREVER
-    origin: int = 0
+    shape: tuple[object, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        query = self.query
+        if query.where is not None or query.window.is_context:
+            self.shape = (self.number,)
+        else:
+            # Equal aggregations mostly are one object; where they are not, looking at both is only slower.
+            named = tuple([(alias, id(aggregation)) for alias, aggregation in query.aggregates])
+            self.shape = (query.keys, query.distinct, query.scope, named)
+
+
+def one_of_each(entries: Iterable[Registered]) -> list[Registered]:
+    """One of all queries of a shape: a million queries differ in their windows, seldom in their columns."""
+    found: dict[tuple[object, ...], Registered] = {}
+    for entry in entries:
+        found.setdefault(entry.shape, entry)
+    return list(found.values())

@@ -20,8 +20,8 @@ from headwater.errors import FormatError
 VERSION = 1
 #: Up to this many entries are put in order by insertion instead of through a table of all keys.
 SHORT_ROW = 24
-#: A table of keys may be this many times larger than the entries before the keys are numbered instead.
-TABLE_FACTOR, TABLE_FREE = 4, 1 << 16
+#: Keys that span more than this are numbered first: each row reads the table from its smallest key to its largest.
+TABLE_MAX = 1 << 12
 
 Weights = np.ndarray[Any, Any]
 
@@ -115,9 +115,9 @@ def _reduced(
     smallest = int(keys.min())
     span = int(keys.max()) - smallest + 1
     names: Int32Array | None = None
-    if span > TABLE_FACTOR * len(keys) + TABLE_FREE:
-        names, numbers = np.unique(keys, return_inverse=True)
-        keys, smallest, span = numbers.reshape(-1).astype(np.int32), 0, len(names)
+    if span > TABLE_MAX:
+        names, keys = _numbered(keys, smallest, span)
+        smallest, span = 0, len(names)
     room = int(np.minimum(ends - begins, span).sum())
     out_keys, out_weights = np.empty(room, np.int32), np.empty(room, weights.dtype)
     lengths = np.empty(len(begins), np.int64)
@@ -125,6 +125,18 @@ def _reduced(
     used = _reduce(keys, weights, begins, ends, largest, smallest, table, out_keys, out_weights, lengths)
     out_keys, out_weights = out_keys[:used].copy(), out_weights[:used].copy()
     return out_keys if names is None else names[out_keys], out_weights, starts_of(lengths)
+
+
+def _numbered(keys: Int32Array, smallest: int, span: int) -> tuple[Int32Array, Int32Array]:
+    """The different keys in their order, and the number of each key among them."""
+    if span > 8 * len(keys):
+        names, numbers = np.unique(keys, return_inverse=True)
+        return names, numbers.reshape(-1).astype(np.int32)
+    places = keys - np.int32(smallest)
+    occurs = np.zeros(span, np.bool_)
+    occurs[places] = True
+    names = (np.flatnonzero(occurs) + smallest).astype(np.int32)
+    return names, (np.cumsum(occurs, dtype=np.int32) - np.int32(1))[places]
 
 
 @njit
