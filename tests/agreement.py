@@ -11,7 +11,7 @@ def _counts(counts: dict[str, int], is_draining: bool) -> dict[str, int]:
     """The counters; of a query that is running out, an event that will be in no window may count as a member until then."""
     if not is_draining:
         return counts
-    return counts | {"member": counts["member"] + counts["outside"], "outside": 0}
+    return counts | {"member": counts["member"] + counts["late"] + counts["outside"], "late": 0, "outside": 0}
 
 
 def assert_agreement(scenario: Scenario, host: Host = HOSTS["engine"]) -> None:

@@ -6,6 +6,7 @@ of the calls that went in, and a snapshot restored goes on as if nothing had hap
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Any
 
@@ -36,6 +37,11 @@ __all__ = ["Engine", "run"]
 
 #: Batches are cut to this many events: large enough to forget the cost of Python, small enough for the cache.
 BATCH_EVENTS = 1 << 20
+#: Within a long push, results are made as soon as they would fill about this many cells: while all is still in the cache, and
+#: before arrays grow so large that the system hands out fresh memory for each.
+CELLS_HELD = 1 << 21
+#: Columns of a result besides the aggregates.
+BASE_COLUMNS = 8
 
 
 class Engine:
@@ -78,6 +84,7 @@ class Engine:
         self._malformed = 0
         self._malformed_before: dict[int, int] = {}
         self._repeated = 0
+        self._overflows = 0
         self._tables: list[pa.Table] = []
         self._side = SideOutput()
         self._register([(query, NEVER) for query in queries])
@@ -168,6 +175,8 @@ class Engine:
             self._push_batch(batch, origin, source, first if isinstance(first, int) else first[: len(batch)])
             if offset is not None:
                 offset = offset + len(batch) if isinstance(offset, int) else offset[len(batch) :]
+            if self._expected_cells() > CELLS_HELD:
+                self._emit()
         self._emit()
 
     def _push_batch(self, batch: pa.RecordBatch, origin: Source, source: str, offsets: Int64Array | int) -> None:
@@ -311,8 +320,21 @@ class Engine:
             if family.watermark < until or final:
                 family.prepare(self._types)
                 pieces.extend(family.close(until, self._layout, self._types))
+        overflows = sum(piece.overflow_count for piece in pieces)
+        if overflows:
+            self._note_overflows(overflows)
         if pieces:
             self._tables.append(layout_table(pieces, self._layout, self._names))
+
+    def _note_overflows(self, count: int) -> None:
+        if self._strict:
+            raise DataError(f"{count} sums or products are beyond the type of their column (strict)")
+        self._overflows += count
+        logging.getLogger("headwater").warning("%d sums or products beyond the type of their column became null", count)
+
+    def _expected_cells(self) -> int:
+        rows = sum(family.expected_rows(self._watermarks.group) for family in self._families.values())
+        return rows * (BASE_COLUMNS + len(self._layout.aggregates))
 
     def results(self) -> Results:
         """The rows that came out since the last call."""
@@ -346,6 +368,7 @@ class Engine:
             "rows": sum(family.row_count for family in families),
             "malformed": self._malformed,
             "repeated": self._repeated,
+            "overflows": self._overflows,
         }
 
     # --- snapshots ---
@@ -362,7 +385,7 @@ class Engine:
                 "watermarks": self._watermarks.state(),
                 "types": self._types,
                 "unchecked": [entry.number for entry in self._unchecked],
-                "malformed": [self._malformed, self._repeated],
+                "malformed": [self._malformed, self._repeated, self._overflows],
                 "malformed_before": [list(pair) for pair in self._malformed_before.items()],
                 "families": [
                     [[entry.number for entry in family.group.queries()], family.state()] for family in self._families.values()
@@ -386,7 +409,7 @@ class Engine:
                 engine._by_name[query.name] = entry
         engine._types = dict(state["types"])
         engine._unchecked = [engine._entries[number] for number in state["unchecked"]]
-        engine._malformed, engine._repeated = state["malformed"]
+        engine._malformed, engine._repeated, engine._overflows = state["malformed"]
         engine._malformed_before = dict(map(tuple, state["malformed_before"]))
         for numbers, kept in state["families"]:
             engine._restore_family([engine._entries[number] for number in numbers], kept)

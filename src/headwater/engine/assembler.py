@@ -182,14 +182,13 @@ def window_ranges(
     numbers: Int32Array,
     first: Int64Array,
     key_starts: Int64Array,
-    key_ranks: Int64Array,
+    keys: Int64Array,
     occupied: Int64Array,
     partials: Mapping[Op, PartialColumn],
 ) -> Closed:
     """Rows of ``windows`` (as ``closing_windows`` lists them) by key. ``numbers[i]`` is the registration of query i."""
     query = numbers[windows[:, 0]]
     order = np.lexsort((query, windows[:, 1], windows[:, 2]))
-    keys = np.argsort(key_ranks)
     if len(keys) * (len(occupied) + 1) <= CELLS_PER_ROW * len(first) + CELLS_FREE:
         positions = np.empty((len(keys), len(occupied) + 1), np.int64)
         _row_positions(first, key_starts, occupied, positions)

@@ -22,10 +22,10 @@ from headwater.engine.keys import KeyTable
 from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE
 from headwater.engine.predicates import mask as predicate_mask
 from headwater.engine.registered import Registered
-from headwater.engine.standing import standing
+from headwater.engine.standing import standing, surely_members
 from headwater.expressions import Expr
 from headwater.query import Query
-from headwater.times import FOREVER, NEVER
+from headwater.times import NEVER
 from headwater.windows import CountWindow, Sliding
 
 #: A query with more windows than this open at once is not split: each of them would be a group.
@@ -163,7 +163,7 @@ class BucketGroup:
         """Count each event once, by the window that is best for it; returns the events that no window takes any more."""
         entry = self._entry
         assert entry is not None
-        if (entry.begin, entry.stop) == (NEVER, FOREVER) and scan.low >= np.max(watermarks):
+        if surely_members(entry, scan.low, watermarks):
             self._counts[MEMBER] += len(chunk)
             return []
         marks = np.full(len(chunk), watermarks) if isinstance(watermarks, int) else watermarks
@@ -171,6 +171,10 @@ class BucketGroup:
         self._counts += np.bincount(what, minlength=4)
         lost = np.flatnonzero(what == DROPPED)
         return [Dropped(entry.number, chunk.take(lost), marks[lost])] if len(lost) else []
+
+    def expected_rows(self, until: int) -> int:
+        """About how many result rows an advance of the watermark to ``until`` gives."""
+        return sum(group.expected_rows(until) for _, group in self._buckets)
 
     def close(self, until: int) -> list[Closed]:
         self.watermark = until

@@ -58,7 +58,7 @@ class CutQuery:
         markers_now = np.empty(0, np.int64)
         if isinstance(self.entry.query.window, Punctuated) and until >= self.entry.begin:
             markers_now = buffer.keys_marked_at(until, self.conditions[0])
-        self.cutter.grow(len(view.key_ranks))
+        self.cutter.grow(len(view.keys_in_order))
         self._ended.append(self.cutter.close(until, markers_now))
         windows = np.concatenate(self._ended)
         self._ended = []
@@ -166,7 +166,7 @@ class CountQuery:
         position, last = block.position[order], np.maximum.accumulate(block.last[order])
         first_time = block.first[order][np.searchsorted(position, start)]
         last_time = last[np.searchsorted(position, end) - 1]
-        keys = np.argsort(view.key_ranks)
+        keys = view.keys_in_order
         window, key = np.repeat(np.arange(len(start)), len(keys)), np.tile(keys, len(start))
         lo, hi = np.empty(len(key), np.int64), np.empty(len(key), np.int64)
         _position_ranges(block.position, view.key_starts, key, start[window], end[window], lo, hi)
@@ -184,7 +184,7 @@ class CountQuery:
         assert block is not None
         if self.by_key:
             assert block.key_position is not None
-            done = np.zeros(len(view.key_ranks), np.int64)
+            done = np.zeros(len(view.keys_in_order), np.int64)
             done[: len(self.done)] = self.done
             return block.key_position >= self.entry.origin + done[block.key] * self.window.step
         assert block.position is not None

@@ -34,7 +34,7 @@ def fixed_spec(window: Sliding | Band, begin: int, stop: int) -> tuple[int, int,
     >>> fixed_spec(Sliding(10, 5, 7), -100, 100)
     (10, 5, 2, -100, 100)
     """
-    begin, stop = max(begin, EARLIEST), min(stop, LATEST)
+    begin, stop = max(begin, EARLIEST), min(max(stop, EARLIEST), LATEST)
     if isinstance(window, Sliding):
         return (window.size, window.slide, window.offset % window.slide, begin, stop)
     inside = begin <= window.start < stop
@@ -252,8 +252,8 @@ def _bisect(values, value, low):
 
 
 @njit
-def _closing(specs, after, until, occupied, out):
-    """Windows with after < end <= until that hold an occupied time, query by query; counts only when ``out`` is empty."""
+def _closing(specs: Int64Array, after: int, until: int, occupied: Int64Array, out: Int64Array) -> int:
+    """Write the windows with after < end <= until that hold an occupied time; returns how many there are, written or not."""
     count = 0
     if len(occupied) == 0:
         return count
@@ -262,14 +262,15 @@ def _closing(specs, after, until, occupied, out):
         spec = specs[i]
         size, slide, stop = spec[SIZE], spec[SLIDE], spec[STOP]
         start = _start_from(spec, max(max(after, EARLIEST), first) - size + 1)
+        low = 0
         while start < stop and start <= last and start + size <= until:
-            low = _bisect(occupied, start, 0)
+            low = _bisect(occupied, start, low)
             if low == len(occupied):
                 break
             if occupied[low] >= start + size:
                 start = _start_from(spec, occupied[low] - size + 1)
                 continue
-            if len(out) > 0:
+            if count < len(out):
                 out[count, 0] = i
                 out[count, 1] = start
                 out[count, 2] = start + size
@@ -280,20 +281,22 @@ def _closing(specs, after, until, occupied, out):
     return count
 
 
-def closing_windows(specs: Int64Array, after: int, until: int, occupied: Int64Array) -> Int64Array:
+def closing_windows(specs: Int64Array, after: int, until: int, occupied: Int64Array, expected: int = 256) -> Int64Array:
     """Rows (query, start, end, first occupied index, index behind the last) of the windows that close in (after, until].
 
     ``occupied`` are the sorted distinct times that stand for non-empty slices: stretches without events are jumped over.
+    ``expected`` is a guess at the number of windows; a wrong one costs a second look.
 
     >>> from headwater.windows import Sliding
     >>> closing_windows(spec_table([fixed_spec(Sliding(10, 5), EARLIEST, LATEST)]), 0, 20, np.array([7, 12])).tolist()
     [[0, 0, 10, 0, 1], [0, 5, 15, 0, 2], [0, 10, 20, 1, 2]]
     """
-    count = _closing(specs, after, until, occupied, np.empty((0, 5), np.int64))
-    out = np.empty((count, 5), np.int64)
-    if count:
+    out = np.empty((min(expected, 1 << 22), 5), np.int64)
+    count = _closing(specs, after, until, occupied, out)
+    if count > len(out):
+        out = np.empty((count, 5), np.int64)
         _closing(specs, after, until, occupied, out)
-    return out
+    return out[:count]
 
 
 @njit

@@ -14,12 +14,12 @@ from headwater.engine.chunk import Chunk
 from headwater.engine.group import Dropped, QueryGroup
 from headwater.engine.intake import TimeScan
 from headwater.engine.keys import NODE_KEY, KeyTable
-from headwater.engine.output import AliasPlan, Layout, Piece, alias_plans, piece_columns
+from headwater.engine.output import Layout, OutputPlan, Piece, piece_columns
 from headwater.engine.registered import Registered
 from headwater.engine.replay import ReplayGroup
 from headwater.query import CONTEXT_SCOPES, Query
 from headwater.times import NEVER
-from headwater.windows import Band, Between, Custom, Punctuated, Session, Sliding
+from headwater.windows import Band, Between, CountWindow, Custom, Punctuated, Session, Sliding
 
 
 class Group(Protocol):
@@ -40,6 +40,7 @@ class Group(Protocol):
     def accept(
         self, chunk: Chunk, arrays: Mapping[str, pa.Array], scan: TimeScan, watermarks: Int64Array | int
     ) -> list[Dropped]: ...
+    def expected_rows(self, until: int) -> int: ...
     def close(self, until: int) -> list[Closed]: ...
     def counters(self, number: int) -> dict[str, int]: ...
     def row_count(self) -> int: ...
@@ -51,9 +52,12 @@ def needs_replay(query: Query) -> bool:
     """Whether a query's windows are computed from kept events.
 
     That is so where members depend on each other (distinct), where windows of several nodes are matched, where an event can still
-    move bounds after its order was thought final (late markers, sessions of limited length), and for a user's own cuts.
+    move bounds after its order was thought final (late markers, sessions of limited length), for a user's own cuts, and where
+    positions are counted for each node by itself.
     """
     window = query.window
+    if isinstance(window, CountWindow) and window.per == "all" and query.scope == "node":
+        return True
     if query.distinct is not None or query.scope in CONTEXT_SCOPES or isinstance(window, Custom):
         return True
     if isinstance(window, Session):
@@ -102,7 +106,7 @@ class Family:
 
     def __init__(self, group: Group) -> None:
         self.group = group
-        self._plans: dict[str, AliasPlan] | None = None
+        self._plan: OutputPlan | None = None
 
     @classmethod
     def create(cls, entry: Registered, mode: str, watermark: int) -> Family:
@@ -123,17 +127,20 @@ class Family:
     def calculation_count(self) -> int:
         return self.group.calculation_count
 
+    def expected_rows(self, until: int) -> int:
+        return self.group.expected_rows(until) if until > self.watermark else 0
+
     @property
     def row_count(self) -> int:
         return self.group.row_count()
 
     def register(self, entries: Sequence[Registered]) -> None:
         self.group.register(entries)
-        self._plans = None
+        self._plan = None
 
     def unregister(self, number: int) -> None:
         self.group.unregister(number)
-        self._plans = None
+        self._plan = None
 
     def changed(self) -> None:
         self.group.changed()
@@ -151,13 +158,14 @@ class Family:
         pieces = self.group.close(until)
         if not pieces:
             return []
-        if self._plans is None:
-            self._plans = alias_plans(self.group.queries())
-        ranks = self.group.keys.ranks()
-        plans, keys = self._plans, self.group.keys
-        return [
-            Piece(piece_columns(piece, plans, keys, layout, types), piece.key, ranks, piece.is_sorted) for piece in pieces
-        ]
+        if self._plan is None:
+            self._plan = OutputPlan(self.group.queries(), types)
+        plan, keys = self._plan, self.group.keys
+        made = []
+        for piece in pieces:
+            columns, overflow_count = piece_columns(piece, plan, keys, layout)
+            made.append(Piece(columns, piece.key, keys.ranks(), piece.is_sorted, overflow_count))
+        return made
 
     def counters(self, number: int) -> dict[str, int]:
         return self.group.counters(number)

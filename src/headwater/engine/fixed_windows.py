@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from headwater.engine.arrays import BoolArray, Int64Array
 from headwater.engine.assembler import Closed, distinct_sorted, window_ranges
-from headwater.engine.edges import Edges, closing_windows, fixed_spec, next_end, spec_table, windows_of_times
+from headwater.engine.edges import (
+    EARLIEST,
+    SLIDE,
+    Edges,
+    closing_windows,
+    fixed_spec,
+    next_end,
+    spec_table,
+    windows_of_times,
+)
 from headwater.engine.late import OUTSIDE, Stragglers, classify_fixed, count_outside
 from headwater.engine.registered import Registered
 from headwater.engine.view import View
-from headwater.times import FOREVER, NEVER
+from headwater.times import FOREVER, NEVER, TIME_MAX
 from headwater.windows import Band, Sliding
 
 
@@ -36,6 +46,7 @@ class FixedWindows:
         self.numbers = np.array([entry.number for entry in self.queries], np.int32)
         self.lateness = np.array([entry.query.lateness for entry in self.queries], np.int64)
         self.edges = Edges(specs)
+        self._windows_per_tick = float((1.0 / self.specs[:, SLIDE]).sum())
         gappy = [i for i, entry in enumerate(self.queries) if _has_outside(entry)]
         self._gappy = np.array(gappy, np.int64)
         self._filled = [i for i, entry in enumerate(self.queries) if entry.query.emit_empty]
@@ -62,6 +73,11 @@ class FixedWindows:
             dropped[:, 0] = self.numbers[dropped[:, 0]]
         return dropped
 
+    def expected_windows(self, after: int, until: int) -> int:
+        """About how many windows end in (after, until]."""
+        span = max(min(until, TIME_MAX) - max(after, -TIME_MAX), 0)
+        return int(span * self._windows_per_tick)
+
     def nothing_closes(self, after: int, until: int) -> bool:
         """Whether no window of any query ends in (after, until]; cheap, because most steps close nothing."""
         return len(self.queries) == 0 or next_end(self.specs, after) > until
@@ -73,11 +89,13 @@ class FixedWindows:
         pieces = []
         if view.block is not None:
             occupied = distinct_sorted(view.block.first, self.edges.step)
-            windows = closing_windows(self.specs, after, until, occupied)
+            # Windows begin before what is there and end after it: those of the span and one or two per query.
+            expected = self.expected_windows(max(after, int(occupied[0])), min(until, int(occupied[-1]))) + 2 * len(self.specs)
+            windows = closing_windows(self.specs, after, until, occupied, expected)
             if len(windows):
                 pieces.append(
                     window_ranges(
-                        windows, self.numbers, view.block.first, view.key_starts, view.key_ranks, occupied, view.partials
+                        windows, self.numbers, view.block.first, view.key_starts, view.keys_in_order, occupied, view.partials
                     )
                 )
         if len(view.stragglers):
@@ -161,47 +179,37 @@ class FixedWindows:
 
     def _empty_windows(self, view: View, pieces: list[Closed], after: int, until: int) -> list[Closed]:
         """For queries that want them: windows without events, from each key's first window on."""
-        found = []
-        for i in self._filled:
-            number = int(self.numbers[i])
-            taken: dict[int, set[int]] = {}
-            for piece in pieces:
-                mine = piece.query == number
-                for start, key in zip(piece.start[mine].tolist(), piece.key[mine].tolist(), strict=True):
-                    taken.setdefault(key, set()).add(start)
-            last = max((max(starts) for starts in taken.values()), default=None)
-            found.extend(self._missing(i, taken, after, until, last))
-        if not found:
+        if after == FOREVER:
             return []
-        rows = np.array(found, np.int64)
+        rows = np.array([row for i in self._filled for row in self._missing(i, pieces, after, until)], np.int64)
+        if len(rows) == 0:
+            return []
         zeros = np.zeros(len(rows), np.int64)
         query, start, end, key = rows.T
         return [Closed(query.astype(np.int32), start, end, key.astype(np.int32), zeros, zeros, view.partials)]
 
-    def _missing(
-        self, i: int, taken: dict[int, set[int]], after: int, until: int, last: int | None
-    ) -> list[tuple[int, int, int, int]]:
-        size, slide, offset, begin, stop = (int(value) for value in self.specs[i])
+    def _missing(self, i: int, pieces: list[Closed], after: int, until: int) -> Iterator[tuple[int, int, int, int]]:
+        """Rows (query, start, end, key) of query i's windows that are to be shown now and that no piece has."""
+        size, slide, offset, _, stop = (int(value) for value in self.specs[i])
         number = int(self.numbers[i])
-        rows = []
-        # At flush the last window of any key is where empty windows end; there is no watermark to end them.
-        limit = until if until != FOREVER else (NEVER if last is None else last + size)
-        for key in sorted(set(taken) | {k for n, k in self._first_starts if n == number}):
+        held: dict[int, set[int]] = {}
+        for piece in pieces:
+            mine = piece.query == number
+            for start, key in zip(piece.start[mine].tolist(), piece.key[mine].tolist(), strict=True):
+                held.setdefault(key, set()).add(start)
+        # At the end of the stream no watermark ends them: they go on to the last window that holds an event of any key.
+        ended = max(after, EARLIEST) - size
+        last = until - size if until != FOREVER else max(ended, *map(max, held.values())) if held else ended
+        fresh = offset + ((ended - offset) // slide + 1) * slide
+        for key in sorted(held.keys() | {key for query, key in self._first_starts if query == number}):
             known = self._first_starts.get((number, key))
-            first = min(starts) if (starts := taken.get(key)) else known
-            assert first is not None
-            if known is None or first < known:
-                self._first_starts[number, key] = first
-            new_from = first if known is None or first < known else known
-            start = max(new_from, begin, offset + -((offset - (after - size + 1)) // slide) * slide)
-            if known is not None and first < known or known is None:
-                start = new_from
-            while start + size <= limit and start < stop:
-                fresh = start + size > after or known is None or start < known
-                if fresh and start not in taken.get(key, ()):
-                    rows.append((number, start, start + size, key))
-                start += slide
-        return rows
+            first = min(held.get(key, ()) if known is None else {known, *held.get(key, ())})
+            self._first_starts[number, key] = first
+            # Those that had ended before were shown then, from the first window known then on.
+            shown = range(0) if known is None else range(known, fresh, slide)
+            for start in range(first, min(last, stop - 1) + 1, slide):
+                if start not in shown and start not in held.get(key, ()):
+                    yield number, start, start + size, key
 
     def needed(self, view: View, watermark: int) -> tuple[BoolArray, BoolArray]:
         """Which rows and which stragglers a window that is still open, late events included, needs."""

@@ -351,6 +351,10 @@ class QueryGroup:
         self._evict(view, until)
         return [piece for piece in pieces if len(piece)]
 
+    def expected_rows(self, until: int) -> int:
+        """About how many result rows an advance of the watermark to ``until`` gives."""
+        return len(self.store) + len(self.keys) * self.fixed.expected_windows(self.watermark, until)
+
     def _quiet(self, after: int, until: int) -> bool:
         """Whether nothing can close: only fixed windows, none of which ends now, and nobody came late."""
         return not (
@@ -376,7 +380,7 @@ class QueryGroup:
     def _view(self) -> View:
         found = self.store.sorted(len(self.keys))
         block, key_starts = (None, np.zeros(len(self.keys) + 1, np.int64)) if found is None else found
-        return View(block, key_starts, self.keys.ranks(), self.stragglers, self.ops, self._template)
+        return View(block, key_starts, self.keys.in_order(), self.stragglers, self.ops, self._template)
 
     def _evict(self, view: View, until: int) -> None:
         rows, stragglers = self.fixed.needed(view, until)

@@ -100,7 +100,8 @@ def read_values(array: pa.Array) -> Values:
         data = np.ascontiguousarray(filled.to_numpy(zero_copy_only=False), np.float64)
         return Values(data, valid, type_)
     if pa.types.is_integer(type_) and not pa.types.is_uint64(type_) or is_time_like(type_):
-        integers = array.cast(pa.int64()) if not pa.types.is_date32(type_) else array.cast(pa.int32()).cast(pa.int64())
+        narrow = pa.types.is_date32(type_) or pa.types.is_time32(type_)  # Arrow casts these to their own width only
+        integers = (array.cast(pa.int32()) if narrow else array).cast(pa.int64())
         filled = integers if valid is None else integers.fill_null(0)
         return Values(np.ascontiguousarray(filled.to_numpy(zero_copy_only=False)), valid, type_)
     if pa.types.is_boolean(type_):

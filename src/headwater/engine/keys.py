@@ -137,6 +137,12 @@ class IntegerNumbers:
             done += step
         return ids
 
+    def in_order(self) -> Int64Array:
+        """The numbers, sorted by value."""
+        if len(self.table):
+            return self.table[self.table >= 0].astype(np.int64)
+        return np.argsort(self.values).astype(np.int64)
+
     def _encode_by_table(self, values: Int64Array, ids: Int32Array) -> bool:
         """Number all values through the table; False, with nothing done that matters, if one lies outside of it."""
         found = np.empty(min(len(values), len(self.table)), np.int64)
@@ -199,6 +205,12 @@ class ColumnNumbers:
         if is_integer_key(array.type):
             return self._encode_integers(array)
         return self._encode_dictionary(pc.dictionary_encode(array))
+
+    def in_order(self) -> Int64Array | None:
+        """The numbers sorted by value, where that is quickly done: integers without a null."""
+        if self.type is None or not is_integer_key(self.type) or self._null_id is not None:
+            return None
+        return self._integers.in_order()
 
     def direct(self, array: pa.Array) -> DirectKeys | None:
         if len(self) == 0:
@@ -284,6 +296,7 @@ class KeyTable:
         self._parts = [ColumnNumbers() for _ in names]
         self._pairs = [IntegerNumbers() for _ in names[1:]]
         self._ranks = np.empty(0, np.int64)
+        self._order = np.empty(0, np.int64)
 
     def encode(self, arrays: Sequence[pa.Array], length: int) -> Int32Array:
         if not arrays:
@@ -325,12 +338,18 @@ class KeyTable:
         reversed_columns.append(self._parts[0].values().take(pa.array(ids)))
         return list(reversed(reversed_columns))
 
+    def in_order(self) -> Int64Array:
+        """The numbers of all keys, sorted by key: nulls first, strings by their UTF-8 bytes."""
+        if len(self._order) != len(self):
+            order = self._parts[0].in_order() if len(self._parts) == 1 else None
+            self._order = _sorted_indices(self.columns(), len(self)) if order is None else order
+        return self._order
+
     def ranks(self) -> Int64Array:
-        """The place of each number when keys are sorted: nulls first, strings by their UTF-8 bytes."""
+        """The place of each number when keys are sorted."""
         if len(self._ranks) != len(self):
             self._ranks = np.empty(len(self), np.int64)
-            order = _sorted_indices(self.columns(), len(self))
-            self._ranks[order] = np.arange(len(self))
+            self._ranks[self.in_order()] = np.arange(len(self))
         return self._ranks
 
 

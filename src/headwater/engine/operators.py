@@ -104,9 +104,13 @@ def lift(ops: Iterable[Op], chunk: Chunk, rows: Int32Array, row_count: int) -> d
             by_column.setdefault(op.column, []).append(op)
         else:
             lifted[op] = _LIFTS[op.kind](op, _clean(chunk, op.column), rows, row_count)
-    # Counting events rides along with the first column that is read anyway.
+    # Counting events rides along with the first column that is read anyway, and is shared by columns without nulls.
     counts = by_column.pop(None, [])
+    shared = [op for op in ops if op.kind == "valid" and not _is_read(op.column, by_column, chunk)] if counts else []
     for column, column_ops in by_column.items():
+        column_ops = [op for op in column_ops if op not in shared]
+        if not column_ops:
+            continue
         values = chunk.columns[column]  # type: ignore[index]
         if Op("run", column) in lifted and all(op.kind == "valid" for op in column_ops):
             lifted.update(dict.fromkeys(column_ops, CountColumn(lifted[Op("run", column)].counts())))
@@ -120,7 +124,13 @@ def lift(ops: Iterable[Op], chunk: Chunk, rows: Int32Array, row_count: int) -> d
         run = next(complete, None)
         counted = lift_count(rows, row_count) if run is None else CountColumn(run.counts())
         lifted.update(dict.fromkeys(counts, counted))
+    lifted.update({op: lifted[Op("count")] for op in shared})
     return {op: lifted[op] for op in ops}
+
+
+def _is_read(column: str | None, by_column: Mapping[str | None, list[Op]], chunk: Chunk) -> bool:
+    """Whether a column's values are needed for more than knowing that there are no nulls among them."""
+    return chunk.columns[column].valid is not None or any(op.kind != "valid" for op in by_column[column])  # type: ignore[index]
 
 
 def _clean(chunk: Chunk, column: str | None) -> Chunk:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.aggregations import Aggregation
-from headwater.engine.aggregates import lower, operators_of, result_type
+from headwater.engine.aggregates import lower_many, operators_of, overflows, result_type
 from headwater.engine.arrays import Int32Array, Int64Array
 from headwater.engine.assembler import Closed
 from headwater.engine.keys import NODE_KEY, KeyTable
@@ -25,6 +25,8 @@ from headwater.engine.session_windows import COUNT
 from headwater.errors import QueryError
 from headwater.windows import CountWindow
 
+#: Functions whose result can be beyond its type.
+CAN_OVERFLOW = frozenset({"sum", "product", "range"})
 REPLACES = pa.list_(pa.struct([("window_start", pa.int64()), ("window_end", pa.int64()), ("revision", pa.int64())]))
 
 
@@ -82,8 +84,34 @@ class AliasPlan:
     of_query: Int32Array = field(default_factory=lambda: np.empty(0, np.int32))
 
 
+class OutputPlan:
+    """What a group's queries give under which name, worked out once: a query may have a thousand aggregates."""
+
+    def __init__(self, entries: Sequence[Registered], types: Mapping[str, pa.DataType]) -> None:
+        self.types = {name: _key_type(type_) for name, type_ in types.items()}
+        plans = alias_plans(entries)
+        numbers = np.array([entry.number for entry in entries], np.int64)
+        total = {a for a, plan in plans.items() if len(plan.choices) == 1 and (plan.of_query[numbers] == 0).all()}
+        #: Names under which every query gives the same: they are lowered together, for all rows.
+        self.total = {alias: plans[alias].choices[0] for alias in plans if alias in total}
+        self.partial = {alias: plan for alias, plan in plans.items() if alias not in total}
+        self.all = plans
+        self._ops: dict[tuple[int, ...], list[Op]] = {}
+
+    def column_type(self, aggregation: Aggregation) -> pa.DataType | None:
+        return None if aggregation.column is None else self.types.get(aggregation.column, pa.float64())
+
+    def ops(self, aggregations: Sequence[Aggregation]) -> list[Op]:
+        """The operators that these aggregations need."""
+        name = tuple(map(id, aggregations))
+        if name not in self._ops:
+            needed = (op for one in aggregations for op in operators_of(one, self.column_type(one)))
+            self._ops[name] = list(dict.fromkeys(needed))
+        return self._ops[name]
+
+
 def alias_plans(entries: Sequence[Registered]) -> dict[str, AliasPlan]:
-    """The plan of every result name of a group's queries."""
+    """Which aggregation each query gives under each name."""
     size = 1 + max((entry.number for entry in entries), default=-1)
     plans: dict[str, AliasPlan] = {}
     index: dict[tuple[str, int], tuple[AliasPlan, int]] = {}
@@ -122,6 +150,7 @@ class _Combined:
     def __init__(self, piece: Closed) -> None:
         self._piece = piece
         self._whole: dict[Op, PartialColumn] = {}
+        self.overflow_count = 0
 
     def of(self, ops: Sequence[Op], rows: Int64Array | None) -> dict[Op, PartialColumn]:
         piece = self._piece
@@ -134,14 +163,11 @@ class _Combined:
         return {op: self._whole[op] for op in ops}
 
 
-def piece_columns(
-    piece: Closed,
-    plans: Mapping[str, AliasPlan],
-    keys: KeyTable,
-    layout: Layout,
-    types: Mapping[str, pa.DataType],
-) -> dict[str, pa.Array]:
-    """The columns of one piece, in the layout's names; ``query`` holds numbers of registration still."""
+def piece_columns(piece: Closed, plan: OutputPlan, keys: KeyTable, layout: Layout) -> tuple[dict[str, pa.Array], int]:
+    """The columns of one piece, in the layout's names, and how many sums were beyond their type.
+
+    ``query`` holds numbers of registration still.
+    """
     size = len(piece)
     combined = _Combined(piece)
     counts = combined.of([COUNT], None)[COUNT]
@@ -154,33 +180,34 @@ def piece_columns(
     key_ids = pa.array(piece.key)
     for name, values in zip(keys.names, keys.columns(), strict=True):
         columns["node" if name == NODE_KEY else name] = values.take(key_ids)
-    for alias in layout.aggregates:
-        if alias in plans:
-            columns[alias] = _alias_column(piece, plans[alias], combined, layout.aggregates[alias], types)
+    if piece.gone is None:
+        columns.update(zip(plan.total, _lowered(list(plan.total.values()), combined, None, plan), strict=True))
+    for alias, choices in (plan.partial if piece.gone is None else plan.all).items():
+        columns[alias] = _alias_column(piece, choices, combined, layout.aggregates[alias], plan)
     columns["event_count"] = pa.array(counts.counts)
     columns["revision"] = _ZEROS.first(size) if piece.revision is None else pa.array(piece.revision)
     columns["replaces"] = _replaces(piece, size)
     if piece.first_time is not None:
         columns["first_time"], columns["last_time"] = pa.array(piece.first_time), pa.array(piece.last_time)
-    return columns
+    return columns, combined.overflow_count
 
 
 def _alias_column(
-    piece: Closed, plan: AliasPlan, combined: _Combined, type_: pa.DataType, types: Mapping[str, pa.DataType]
+    piece: Closed, choices: AliasPlan, combined: _Combined, type_: pa.DataType, plan: OutputPlan
 ) -> pa.Array:
     size = len(piece)
-    chosen = plan.of_query[piece.query]
+    chosen = choices.of_query[piece.query]
     if piece.gone is not None:
         chosen[piece.gone :] = -1
-    bounds, order = _by_choice(chosen, len(plan.choices))
+    bounds, order = _by_choice(chosen, len(choices.choices))
     parts, places = [], []
-    for choice, aggregation in enumerate(plan.choices):
+    for choice, aggregation in enumerate(choices.choices):
         rows = order[bounds[choice] : bounds[choice + 1]]
-        if len(rows) == size:
-            return _lowered(aggregation, combined, None, types)
         if len(rows):
-            parts.append(_lowered(aggregation, combined, rows, types))
+            parts += _lowered([aggregation], combined, None if len(rows) == size else rows, plan)
             places.append(rows)
+    if len(parts) == 1 and len(parts[0]) == size:
+        return parts[0]
     return _scattered(parts, places, size, type_)
 
 
@@ -204,11 +231,15 @@ def _by_choice(chosen: Int32Array, count: int) -> tuple[Int64Array, Int64Array]:
 
 
 def _lowered(
-    aggregation: Aggregation, combined: _Combined, rows: Int64Array | None, types: Mapping[str, pa.DataType]
-) -> pa.Array:
-    column_type = _column_type(aggregation, types)
-    ops = operators_of(aggregation, column_type)
-    return lower(aggregation, combined.of(ops, rows), column_type)
+    aggregations: Sequence[Aggregation], combined: _Combined, rows: Int64Array | None, plan: OutputPlan
+) -> list[pa.Array]:
+    """Aggregates of some rows (None: of all). A sum beyond its type is null, and counted."""
+    partials = combined.of(plan.ops(aggregations), rows)
+    arrays = lower_many(aggregations, partials, plan.types)
+    for aggregation, array in zip(aggregations, arrays, strict=True):
+        if aggregation.function in CAN_OVERFLOW and array.null_count:
+            combined.overflow_count += overflows(aggregation, array, partials, plan.column_type(aggregation))
+    return arrays
 
 
 def _scattered(parts: list[pa.Array], places: list[Int64Array], size: int, type_: pa.DataType) -> pa.Array:
@@ -216,11 +247,12 @@ def _scattered(parts: list[pa.Array], places: list[Int64Array], size: int, type_
     if not parts:
         return pa.nulls(size, type_)
     if type_ in (pa.float64(), pa.int64()) and all(part.null_count == 0 for part in parts):
-        out, missing = np.empty(size, type_.to_pandas_dtype()), np.ones(size, np.bool_)
+        out, there = np.empty(size, type_.to_pandas_dtype()), np.zeros(size, np.bool_)
         for part, place in zip(parts, places, strict=True):
             out[place] = part.to_numpy(zero_copy_only=False)
-            missing[place] = False
-        return pa.array(out, mask=missing)
+            there[place] = True
+        validity = np.packbits(there, bitorder="little")
+        return pa.Array.from_buffers(type_, size, [pa.py_buffer(validity), pa.py_buffer(out)])
     index, at = np.full(size, -1, np.int64), 0
     for place in places:
         index[place] = np.arange(at, at + len(place))
@@ -245,6 +277,7 @@ class Piece:
     key: Int32Array
     key_ranks: Int64Array
     is_sorted: bool
+    overflow_count: int
 
 
 def layout_table(pieces: Sequence[Piece], layout: Layout, names: pa.Array) -> pa.Table:
@@ -254,7 +287,7 @@ def layout_table(pieces: Sequence[Piece], layout: Layout, names: pa.Array) -> pa
     for columns in (piece.columns for piece in pieces):
         size = len(columns["query"])
         arrays = [
-            columns[name].cast(field_.type) if name in columns else pa.nulls(size, field_.type)
+            _typed(columns[name], field_.type) if name in columns else pa.nulls(size, field_.type)
             for name, field_ in zip(schema.names, schema, strict=True)
         ]
         tables.append(pa.Table.from_arrays(arrays, schema=schema))
@@ -266,6 +299,10 @@ def layout_table(pieces: Sequence[Piece], layout: Layout, names: pa.Array) -> pa
     codes = table.column("query").combine_chunks()
     codes = codes.chunk(0) if isinstance(codes, pa.ChunkedArray) else codes
     return table.set_column(0, "query", pa.DictionaryArray.from_arrays(codes, names))
+
+
+def _typed(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    return array if array.type == type_ else array.cast(type_)
 
 
 def _schema(layout: Layout) -> pa.Schema:

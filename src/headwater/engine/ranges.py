@@ -6,6 +6,7 @@ row many times; prefix sums touch it once. The sums themselves are in `limbs` (s
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -52,7 +53,8 @@ def sum_ranges(values: Int64Array, lo: Int64Array, hi: Int64Array, seen: Survey 
     array([10,  5,  0])
     """
     seen = seen or survey(lo, hi)
-    columns = values.reshape(len(values), -1)
+    # Not reshape(..., -1): of no rows NumPy cannot tell how wide they are.
+    columns = values.reshape(len(values), int(np.prod(values.shape[1:])))
     result = np.empty((len(lo), columns.shape[1]), np.int64)
     add_up = _range_sums if seen.adds_up_directly else _prefix_differences
     for k in range(columns.shape[1]):

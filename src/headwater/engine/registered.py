@@ -13,13 +13,15 @@ from headwater.times import FOREVER, NEVER
 class Registered:
     """``begin``: its windows are those that start at or after it; ``stop``: and before it (a query that is running out).
 
-    ``shape`` is equal for queries that read and give the same columns.
+    ``origin``: the position at which the first of its count windows starts. ``shape`` is equal for queries that read and give
+    the same columns.
     """
 
     query: Query
     number: int
     begin: int = NEVER
     stop: int = FOREVER
+    origin: int = 0
     shape: tuple[object, ...] = field(init=False)
 
     def __post_init__(self) -> None:

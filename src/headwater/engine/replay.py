@@ -1,8 +1,8 @@
-"""A group of one query that keeps its events: windows are formed from them anew at each step, and what changed is emitted.
+"""A group of one query that keeps its events: windows are formed from them at each step, and what is new or changed is emitted.
 
 This is the way for windows that no slice can serve: late markers that move bounds, copies that count once per window, windows cut
-by a user's function. It is also the plainest way there is (a buffer per window, aggregated at its end), and the baseline
-`cebuffer` of the papers.
+by a user's function. It is also the plainest way there is (events wait in a buffer until their window ends and are aggregated
+then, once for each window), and so the baseline `cebuffer` of the papers.
 """
 
 from __future__ import annotations
@@ -17,27 +17,28 @@ import pyarrow as pa
 from headwater.engine.aggregates import operators_of
 from headwater.engine.arrays import BoolArray, Int64Array
 from headwater.engine.assembler import Closed
-from headwater.engine.chunk import Chunk, source_ranks
+from headwater.engine.chunk import Chunk, Values
+from headwater.engine.grid_windows import CountFormer, FixedFormer
 from headwater.engine.group import Dropped
 from headwater.engine.intake import TimeScan
+from headwater.engine.kept import Formed, Former, Kept
 from headwater.engine.keys import NODE_KEY, KeyTable
 from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE
+from headwater.engine.members import OWN_KEY, Pairs, contents, members, numbered, time_spans
 from headwater.engine.op import Op
 from headwater.engine.operators import lift
 from headwater.engine.predicates import mask as predicate_mask
 from headwater.engine.registered import Registered
 from headwater.engine.reorder import Stretch, concat_stretches
-from headwater.engine.replay_windows import LONG_AGO, CountFormer, Formed, Former, Kept, former_of
+from headwater.engine.replay_windows import former_of
 from headwater.engine.revisions import Current, WindowHistory
 from headwater.engine.scopes import unite
 from headwater.engine.session_windows import COUNT, emitted
-from headwater.engine.standing import standing
+from headwater.engine.standing import standing, surely_members
 from headwater.expressions import Expr
-from headwater.query import CONTEXT_SCOPES
+from headwater.query import CONTEXT_SCOPES, Query
 from headwater.times import FOREVER, NEVER
-from headwater.windows import Band, CountWindow, Custom, Punctuated, Session, Sliding
-
-_MIX = np.uint64(0x9E3779B97F4A7C15)
+from headwater.windows import Band, Between, CountWindow, Custom, Punctuated, Sliding
 
 
 class ReplayGroup:
@@ -47,7 +48,7 @@ class ReplayGroup:
         self.key_names = keys
         self.where = where
         self.keys = KeyTable(keys)
-        self._window_keys = self.keys  # with the node in front where windows of several nodes are matched
+        self._window_keys = self.keys  # what windows are formed by: not always what results are split by
         self.watermark = NEVER
         self.slice_count = 0
         self.calculation_count = 0
@@ -55,13 +56,16 @@ class ReplayGroup:
         self._former: Former | None = None
         self._history = WindowHistory()
         self._stretches: list[Stretch] = []
-        self._marks: Int64Array = np.empty(0, np.int64)
+        self._marks: list[Int64Array] = []
+        self._reaches_back = False
         self._counts = np.zeros(4, np.int64)
         self._seen = 0
         self._filtered = 0
         self._ops: list[Op] = []
         self._columns: list[str] = []
         self._settled_outside = np.zeros(2, np.int64)
+
+    # --- queries ---
 
     def queries(self) -> list[Registered]:
         return [] if self._entry is None else [self._entry]
@@ -70,11 +74,11 @@ class ReplayGroup:
         for entry in entries:
             self._entry = entry
             self._former = former_of(entry)
-            if self._matches_nodes:
-                self._window_keys = KeyTable((NODE_KEY, *self.key_names))
+            names = window_key_names(entry.query, self.key_names)
+            self._window_keys = self.keys if names == self.key_names else KeyTable(names)
 
     def unregister(self, number: int) -> None:
-        self._entry, self._former, self._stretches = None, None, []
+        self._entry, self._former, self._stretches, self._marks = None, None, [], []
 
     def changed(self) -> None:
         """The entry is shared: nothing to work out anew."""
@@ -88,60 +92,92 @@ class ReplayGroup:
             wanted.update(dict.fromkeys(operators_of(aggregation, column_type)))
         self._ops = list(wanted)
         query = self._entry.query
-        read = {op.column for op in self._ops} | {query.distinct} | (query.columns() if isinstance(query.window, Custom) else set())
+        read = {*(op.column for op in self._ops), query.distinct}
+        read |= query.columns() if isinstance(query.window, Custom) else set()
         self._columns = sorted(name for name in read if name is not None)
+
+    @property
+    def _matches_nodes(self) -> bool:
+        return self._entry is not None and self._entry.query.scope in CONTEXT_SCOPES
 
     # --- events ---
 
     def accept(
         self, chunk: Chunk, arrays: Mapping[str, pa.Array], scan: TimeScan, watermarks: Int64Array | int
     ) -> list[Dropped]:
-        if self._entry is None:
+        entry = self._entry
+        if entry is None:
             return []
-        query = self._entry.query
         self._seen += len(chunk)
         chunk = chunk.select(self._columns)
         marks = np.full(len(chunk), watermarks) if isinstance(watermarks, int) else watermarks
-        kept = np.arange(len(chunk))
         if self.where is not None:
-            kept = np.flatnonzero(predicate_mask(self.where, arrays, len(chunk)))
-            self._filtered += len(chunk) - len(kept)
-        what = standing(self._entry, chunk.times[kept], marks[kept])
+            passed = np.flatnonzero(predicate_mask(self.where, arrays, len(chunk)))
+            self._filtered += len(chunk) - len(passed)
+            chunk, arrays, marks = self._take(chunk, arrays, marks, passed)
+        if surely_members(entry, scan.low, watermarks):
+            self._counts[MEMBER] += len(chunk)
+            self._keep(chunk, arrays, marks)
+            return []
+        what = standing(entry, chunk.times, marks)
         self._counts += np.bincount(what, minlength=4)
-        lost = kept[what == DROPPED]
-        kept = kept[(what == MEMBER) | (what == LATE)]
-        if len(kept):
-            taken = {name: arrays[name].take(pa.array(kept)) for name in self._read_names()}
-            keys = self._window_keys.encode([taken[name] for name in self._window_keys.names], len(kept))
-            markers = [predicate_mask(expr, taken, len(kept)) for expr in query.window.conditions()]
-            self._stretches.append(Stretch(chunk.take(kept), keys, markers))
-            self._marks = np.concatenate((self._marks, marks[kept]))
-        return [Dropped(self._entry.number, chunk.take(lost), marks[lost])] if len(lost) else []
+        lost = np.flatnonzero(what == DROPPED)
+        dropped = [Dropped(entry.number, chunk.take(lost), marks[lost])] if len(lost) else []
+        self._keep(*self._take(chunk, arrays, marks, np.flatnonzero((what == MEMBER) | (what == LATE))))
+        return dropped
+
+    def _take(
+        self, chunk: Chunk, arrays: Mapping[str, pa.Array], marks: Int64Array, rows: Int64Array
+    ) -> tuple[Chunk, Mapping[str, pa.Array], Int64Array]:
+        if len(rows) == len(chunk):
+            return chunk, arrays, marks
+        taken = {name: arrays[name].take(pa.array(rows)) for name in self._read_names()}
+        return chunk.take(rows), taken, marks[rows]
+
+    def _keep(self, chunk: Chunk, arrays: Mapping[str, pa.Array], marks: Int64Array) -> None:
+        assert self._entry is not None
+        if len(chunk) == 0:
+            return
+        keys = self._window_keys.encode([arrays[name] for name in self._window_keys.names], len(chunk))
+        if self._splits:
+            own = self.keys.encode([arrays[name] for name in self.key_names], len(chunk))
+            chunk.columns[OWN_KEY] = Values(own.astype(np.int64), None, pa.int64())
+        markers = [predicate_mask(expr, arrays, len(chunk)) for expr in self._entry.query.window.conditions()]
+        self._stretches.append(Stretch(chunk, keys, markers))
+        self._marks.append(marks)
+        self._reaches_back |= bool((chunk.times < self.watermark).any())
 
     def _read_names(self) -> set[str]:
         assert self._entry is not None
         conditions = [name for expr in self._entry.query.window.conditions() for name in expr.columns()]
-        return {*self._window_keys.names, *conditions}
+        return {*self._window_keys.names, *self.key_names, *conditions}
+
+    @property
+    def _splits(self) -> bool:
+        """Whether a window holds events of several keys and becomes one result for each."""
+        assert self._entry is not None
+        return _counts_all(self._entry.query) and bool(self._entry.query.keys)
 
     # --- windows ---
 
+    def expected_rows(self, until: int) -> int:
+        """About how many result rows an advance of the watermark to ``until`` gives: certainly not more than this."""
+        return self.row_count()
+
     def close(self, until: int) -> list[Closed]:
         after, self.watermark = self.watermark, until
-        if not self._stretches or self._former is None or self._entry is None:
+        if not self._stretches or self._former is None or self._is_quiet(self._former, after, until):
             return []
+        self._reaches_back = False
         kept = self._sorted()
         formed, ranges = self._form(kept, self._former, after, until)
-        window_of, event = self._members(kept, formed, ranges)
-        size = len(formed.windows)
-        self.slice_count += size
-        self.calculation_count += len(event) * len(self._ops)
-        partials = lift(self._ops, kept.chunk.take(event), window_of.astype(np.int32), size)
-        filled = formed.closed & (self._entry.query.emit_empty | (np.bincount(window_of, minlength=size) > 0))
-        times = _time_spans(kept.chunk.times, ranges, size)
-        contents = _contents(kept.chunk, window_of, event, size)
-        pieces = self._emit(formed, np.flatnonzero(filled), contents, times, partials)
+        pieces = self._emit(kept, formed, ranges)
         self._forget(kept, formed)
         return pieces
+
+    def _is_quiet(self, former: Former, after: int, until: int) -> bool:
+        """Whether no window ends now and no event came for one that has ended: buffers are read when they end, not before."""
+        return isinstance(former, FixedFormer) and not self._reaches_back and former.closes_nothing(after, until)
 
     def _form(self, kept: Kept, former: Former, after: int, until: int) -> tuple[Formed, Int64Array]:
         """The windows and rows (window, lo, hi): the events that lie in them."""
@@ -154,108 +190,133 @@ class ReplayGroup:
         rows = np.arange(len(formed.windows))
         return formed, np.column_stack((rows, formed.windows[:, 3:]))
 
-    @property
-    def _matches_nodes(self) -> bool:
-        return self._entry is not None and self._entry.query.scope in CONTEXT_SCOPES
-
     def _owners(self) -> Int64Array:
         """For each key of a node's windows the key, without the node, under which results leave."""
         columns = self._window_keys.columns()[1:]
         return self.keys.encode(columns, len(self._window_keys)).astype(np.int64)
 
     def _sorted(self) -> Kept:
-        """All kept events, by key and in order within a key."""
-        stretch = concat_stretches(self._stretches)
+        """All kept events, by key and in order within a key. What is kept stays in its order: there it needs no sorting."""
+        stretch, marks = concat_stretches(self._stretches), np.concatenate(self._marks)
         order = stretch.chunk.in_order()
         if order is not None:
-            stretch, self._marks = stretch.take(order), self._marks[order]
-        by_key = np.argsort(stretch.keys, kind="stable")
-        stretch, self._marks = stretch.take(by_key), self._marks[by_key]
-        self._stretches = [stretch]
-        starts = np.searchsorted(stretch.keys, np.arange(len(self._window_keys) + 1)).astype(np.int64)
-        return Kept(stretch.chunk, stretch.keys, starts, stretch.markers)
+            stretch, marks = stretch.take(order), marks[order]
+        self._stretches, self._marks = [stretch], [marks]
+        key_count = len(self._window_keys)
+        if key_count > 1:
+            # Numbers of 16 bits are sorted by counting.
+            by_key = np.argsort(stretch.keys.astype(np.uint16) if key_count < 1 << 16 else stretch.keys, kind="stable")
+            stretch, marks = stretch.take(by_key), marks[by_key]
+        starts = np.searchsorted(stretch.keys, np.arange(key_count + 1)).astype(np.int64)
+        return Kept(stretch.chunk, stretch.keys, starts, stretch.markers, marks)
 
-    def _members(self, kept: Kept, formed: Formed, ranges: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """Pairs (window, event): who counts in which window."""
-        assert self._entry is not None
-        query = self._entry.query
-        lengths = ranges[:, 2] - ranges[:, 1]
-        window_of = np.repeat(ranges[:, 0], lengths)
-        event = np.arange(len(window_of)) - np.repeat(np.cumsum(lengths) - lengths - ranges[:, 1], lengths)
-        chosen = np.ones(len(event), np.bool_)
-        if isinstance(query.window, Sliding | Band):
-            # The window must not have ended for the event's own source, allowed lateness included.
-            chosen &= formed.windows[window_of, 2] > np.maximum(self._marks[event], LONG_AGO) - query.lateness
-        if isinstance(query.window, Punctuated) and not query.window.include_markers:
-            chosen &= ~kept.markers[0][event]
-        window_of, event = window_of[chosen], event[chosen]
-        if query.distinct is not None:
-            first = _first_copies(kept.chunk, query.distinct, window_of, event)
-            window_of, event = window_of[first], event[first]
-        return window_of, event
-
-    def _emit(
-        self,
-        formed: Formed,
-        rows: Int64Array,
-        contents: Int64Array,
-        times: tuple[Int64Array, Int64Array],
-        partials: Mapping[Op, Any],
-    ) -> list[Closed]:
-        assert self._entry is not None
+    def _emit(self, kept: Kept, formed: Formed, ranges: Int64Array) -> list[Closed]:
+        """The closed windows that are new or changed; only their events go through the operators."""
+        entry, former = self._entry, self._former
+        assert entry is not None
+        first, last = time_spans(kept.chunk.times, ranges, len(formed.windows))
+        if isinstance(entry.query.window, CountWindow):
+            # Positions say nothing about the time: a query that is running out looks at the first event of a window.
+            formed.closed &= first < entry.stop
+        pairs = members(entry.query, kept, formed, ranges[formed.closed[ranges[:, 0]]])
+        origin = np.arange(len(formed.windows))
+        if self._splits:
+            formed, origin, pairs = self._split(kept, formed, pairs)
+        pairs = pairs.first_copies(kept.chunk, entry.query.distinct)
+        filled = pairs.counts(len(formed.windows)) > 0
+        if isinstance(former, FixedFormer) and former.fills:
+            filled[:] = True
+        rows = np.flatnonzero(formed.closed & filled)
         windows = formed.windows[rows]
         order = np.lexsort((windows[:, 2], windows[:, 1], windows[:, 0]))
         rows, windows = rows[order], windows[order]
-        current = Current(windows[:, 0].astype(np.int32), windows[:, 1], windows[:, 2], contents[rows])
-        changes = self._history.compare(current)
+        content = contents(kept.chunk, pairs, len(formed.windows)) if self._may_emit_again else np.zeros(len(filled), np.int64)
+        changes = self._history.compare(Current(windows[:, 0].astype(np.int32), windows[:, 1], windows[:, 2], content[rows]))
         chosen = rows[changes.rows]
-        key, start, end = formed.windows[chosen, :3].T
-        pieces = emitted(self._entry.number, key, start, end, chosen, chosen + 1, partials, changes)
-        for piece in pieces if isinstance(self._entry.query.window, CountWindow) else ():
-            piece.first_time, piece.last_time = times[0][chosen], times[1][chosen]
         if not self._matches_nodes:
             self._history.forget(formed.final[rows], int(formed.needed.min()) if len(formed.needed) else NEVER)
+        self._count_slices(formed.windows[chosen[changes.revision == 0]])
+        partials = self._lift(kept.chunk, pairs, chosen, len(formed.windows))
+        places = np.arange(len(chosen))
+        key, start, end = formed.windows[chosen, :3].T
+        pieces = emitted(entry.number, key, start, end, places, places + 1, partials, changes)
+        for piece in pieces if isinstance(entry.query.window, CountWindow) else ():
+            piece.first_time, piece.last_time = first[origin[chosen]], last[origin[chosen]]
         return pieces
+
+    @property
+    def _may_emit_again(self) -> bool:
+        """Whether a window that was emitted may be formed once more, and must be known again if nothing changed."""
+        assert self._entry is not None
+        query = self._entry.query
+        is_once = isinstance(query.window, CountWindow) or (isinstance(query.window, Sliding | Band) and query.lateness == 0)
+        return self._matches_nodes or not is_once
+
+    def _split(self, kept: Kept, formed: Formed, pairs: Pairs) -> tuple[Formed, Int64Array, Pairs]:
+        """One window for each of its keys, the window each is made of, and the pairs with these windows."""
+        key_count = len(self.keys)
+        own = kept.chunk.columns[OWN_KEY].data[pairs.event]
+        codes, row = numbered(pairs.window * key_count + own, len(formed.windows) * key_count)
+        split = formed.take(codes // key_count)
+        split.windows[:, 0] = codes % key_count
+        return split, codes // key_count, Pairs(row, pairs.event)
+
+    def _lift(self, chunk: Chunk, pairs: Pairs, chosen: Int64Array, size: int) -> Mapping[Op, Any]:
+        """The partials of the chosen windows, each in one go from its events."""
+        row = np.full(size, -1, np.int32)
+        row[chosen] = np.arange(len(chosen))
+        row = row[pairs.window]
+        event = pairs.event
+        if (row < 0).any():
+            row, event = row[row >= 0], event[row >= 0]
+        self.calculation_count += len(event) * len(self._ops)
+        return lift(self._ops, chunk.take(event), row, len(chosen))
+
+    def _count_slices(self, windows: Int64Array) -> None:
+        """A window is a slice of its own; one that all keys share counts once."""
+        assert self._entry is not None
+        shared = isinstance(self._entry.query.window, Sliding | Band) or _counts_all(self._entry.query)
+        self.slice_count += len(np.unique(windows[:, 1])) if shared else len(windows)
 
     def _forget(self, kept: Kept, formed: Formed) -> None:
         """Let go of the events that no window can ask for again."""
         assert self._former is not None
-        gone = kept.chunk.times < formed.needed[kept.keys]
+        (stretch,), (marks,) = self._stretches, self._marks
+        gone = stretch.chunk.times < formed.needed[stretch.keys]
         if not gone.any():
             return
-        self._settled_outside += self._count_outside(kept, gone)
+        self._settled_outside += self._count_outside(kept, kept.chunk.times < formed.needed[kept.keys])
         self._former.forget(kept, formed.needed)
         left = np.flatnonzero(~gone)
-        self._marks = self._marks[left]
-        stretch = Stretch(kept.chunk, kept.keys, kept.markers).take(left)
-        self._stretches = [stretch] if len(left) else []
+        self._stretches, self._marks = [stretch.take(left)], [marks[left]]
 
-    def _outside(self, kept: Kept) -> BoolArray:
-        """Which events lie in no window, open or closed, as things stand."""
-        assert self._entry is not None and self._former is not None
-        window = self._entry.query.window
-        if isinstance(window, Sliding | Band):
-            return np.zeros(len(kept.keys), np.bool_)
-        former = copy.deepcopy(self._former)
-        if isinstance(former, CountFormer):
-            former.done = {}
-        ranges = former.form(kept, NEVER, NEVER).windows[:, 3:]
-        edges = np.zeros(len(kept.keys) + 1, np.int64)
-        np.add.at(edges, ranges[:, 0], 1)
-        np.add.at(edges, ranges[:, 1], -1)
-        outside = np.cumsum(edges[:-1]) == 0
-        if isinstance(window, Punctuated) and not window.include_markers:
-            outside |= kept.markers[0]
-        return outside
+    # --- accounts and snapshots ---
 
     def _count_outside(self, kept: Kept, chosen: BoolArray) -> Int64Array:
         """Of the chosen events outside of all windows: how many were taken for members, and how many for late members."""
         assert self._entry is not None
-        what = standing(self._entry, kept.chunk.times, self._marks)
+        if not _leaves_out(self._entry):
+            return np.zeros(2, np.int64)
+        what = standing(self._entry, kept.chunk.times, kept.marks)
         outside = self._outside(kept) & chosen
         return np.array([(outside & (what == MEMBER)).sum(), (outside & (what == LATE)).sum()], np.int64)
 
-    # --- accounts and snapshots ---
+    def _outside(self, kept: Kept) -> BoolArray:
+        """Which events lie in no window, open or closed, as things stand."""
+        assert self._entry is not None and self._former is not None
+        window, former = self._entry.query.window, self._former
+        if isinstance(former, CountFormer):
+            formed = former.form_all(kept)
+        else:
+            formed = copy.deepcopy(former).form(kept, NEVER, NEVER)
+        ranges = formed.windows[:, 3:]
+        edges = np.zeros(len(kept) + 1, np.int64)
+        np.add.at(edges, ranges[:, 0], 1)
+        np.add.at(edges, ranges[:, 1], -1)
+        outside: BoolArray = np.cumsum(edges[:-1]) == 0
+        if isinstance(window, Punctuated) and not window.include_markers:
+            outside |= kept.markers[0]
+        return outside
 
     def row_count(self) -> int:
         return sum(len(stretch) for stretch in self._stretches)
@@ -265,7 +326,7 @@ class ReplayGroup:
         never_in = self._settled_outside.copy()
         if self._stretches:
             kept = self._sorted()
-            never_in += self._count_outside(kept, np.ones(len(kept.keys), np.bool_))
+            never_in += self._count_outside(kept, np.ones(len(kept), np.bool_))
         outside, late = outside + int(never_in.sum()), late - int(never_in[1])
         member = self._seen - self._filtered - outside - late - dropped
         return {
@@ -285,6 +346,7 @@ class ReplayGroup:
             "history": self._history.state(),
             "stretches": [[s.chunk, s.keys, s.markers] for s in self._stretches],
             "marks": self._marks,
+            "reaches_back": self._reaches_back,
             "counts": self._counts,
             "settled_outside": self._settled_outside,
             "numbers": [self._seen, self._filtered, self.slice_count, self.calculation_count],
@@ -300,41 +362,32 @@ class ReplayGroup:
         self._history.restore(state["history"])
         self._stretches = [Stretch(*parts) for parts in state["stretches"]]
         self._marks, self._counts = state["marks"], state["counts"]
+        self._reaches_back = state["reaches_back"]
         self._settled_outside = state["settled_outside"]
         self._seen, self._filtered, self.slice_count, self.calculation_count = state["numbers"]
 
 
-def _first_copies(chunk: Chunk, name: str, window_of: Int64Array, event: Int64Array) -> Int64Array:
-    """The pairs in which the event is the first of its id in the window, in order; null is an id like others."""
-    values = chunk.columns[name]
-    data = values.data.astype(str) if values.data.dtype == object else values.data
-    ids = np.unique(data, return_inverse=True)[1].astype(np.int64)
-    if values.valid is not None:
-        ids = np.where(values.valid, ids, len(ids))
-    order = np.lexsort((chunk.offsets[event], _ranks(chunk)[event], chunk.times[event], ids[event], window_of))
-    first = np.ones(len(order), np.bool_)
-    first[1:] = (np.diff(window_of[order]) != 0) | (np.diff(ids[event][order]) != 0)
-    return np.sort(order[first])
+def window_key_names(query: Query, keys: tuple[str, ...]) -> tuple[str, ...]:
+    """What windows are formed by: keys and, in front, the node where windows of several nodes are matched.
+
+    Positions over all events are counted by no key, only for each node by itself.
+    """
+    if _counts_all(query):
+        return () if query.scope == "global" else (NODE_KEY,)
+    return (NODE_KEY, *keys) if query.scope in CONTEXT_SCOPES else keys
 
 
-def _ranks(chunk: Chunk) -> Int64Array:
-    return source_ranks(chunk.source_names)[chunk.source_ids]
+def _counts_all(query: Query) -> bool:
+    return isinstance(query.window, CountWindow) and query.window.per == "all"
 
 
-def _time_spans(times: Int64Array, ranges: Int64Array, size: int) -> tuple[Int64Array, Int64Array]:
-    """The first and the last time of each window's events."""
-    first, last = np.full(size, FOREVER), np.full(size, NEVER)
-    filled = ranges[ranges[:, 1] < ranges[:, 2]]
-    np.minimum.at(first, filled[:, 0], times[filled[:, 1]])
-    np.maximum.at(last, filled[:, 0], times[filled[:, 2] - 1])
-    return first, last
-
-
-def _contents(chunk: Chunk, window_of: Int64Array, event: Int64Array, size: int) -> Int64Array:
-    """A number per window that changes with its members: the sum of a hash of their places of birth."""
-    source = chunk.source_ids[event].astype(np.uint64)
-    birth = (chunk.offsets[event].astype(np.uint64) + (source << np.uint64(40)) + np.uint64(1)) * _MIX
-    birth ^= birth >> np.uint64(29)
-    total = np.zeros(size, np.uint64)
-    np.add.at(total, window_of, birth * _MIX)
-    return total.view(np.int64)
+def _leaves_out(entry: Registered) -> bool:
+    """Whether an event that a query accepts may still be in none of its windows."""
+    window = entry.query.window
+    if isinstance(window, Sliding | Band):
+        return False
+    if isinstance(window, CountWindow):
+        return window.step > window.size
+    return isinstance(window, Between) or entry.stop != FOREVER or (
+        isinstance(window, Punctuated) and not window.include_markers
+    )

@@ -1,76 +1,22 @@
-"""The windows of kept events, formed anew at each step from where the last settled window ended.
-
-Events are given sorted by key and, within a key, in their order. Each former answers with all windows they form, open ones too,
-and says from which time on each key's events are still needed.
-"""
+"""Windows that events decide, over kept events: formed anew at each step from where the last settled window ended."""
 
 from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
-from headwater.engine.chunk import Chunk
+from headwater.engine.arrays import Int64Array
 from headwater.engine.cuts import UNLIMITED, Cutter
-from headwater.engine.edges import closing_windows, fixed_spec, spec_table
+from headwater.engine.grid_windows import CountFormer, FixedFormer
+from headwater.engine.kept import LONG_AGO, Formed, Former, Kept
 from headwater.engine.registered import Registered
 from headwater.errors import DataError
 from headwater.times import FOREVER, NEVER
 from headwater.windows import Band, Between, CountWindow, Custom, Punctuated, Session, Sliding
-
-ALL_KEYS = -1
-LONG_AGO = -(2**62)  # no event is earlier; lets durations be taken off without leaving int64
-
-
-@dataclass(slots=True)
-class Kept:
-    """Kept events sorted by key, in order within a key. ``starts[k]:starts[k + 1]`` are those of key k."""
-
-    chunk: Chunk
-    keys: Int32Array
-    starts: Int64Array
-    markers: list[BoolArray]
-
-    @property
-    def key_count(self) -> int:
-        return len(self.starts) - 1
-
-    def range_of(self, key: int, start: int, end: int) -> tuple[int, int]:
-        """The events of a key with start <= time < end; FOREVER is no end."""
-        low, high = int(self.starts[key]), int(self.starts[key + 1])
-        times = self.chunk.times[low:high]
-        behind = high if end == FOREVER else low + int(np.searchsorted(times, end))
-        return low + int(np.searchsorted(times, start)), behind
-
-
-@dataclass(slots=True)
-class Formed:
-    """Windows as rows (key, start, end, lo, hi), sorted by (key, start).
-
-    ``reach[i]``: the last time at which window i is active; ``closed[i]``: no event on time can change it; ``final[i]``: nor a
-    late one. Events of key k before ``needed[k]`` are in no window that can still change.
-    """
-
-    windows: Int64Array
-    reach: Int64Array
-    closed: BoolArray
-    final: BoolArray
-    needed: Int64Array
-
-    def take(self, mask: BoolArray) -> Formed:
-        return Formed(self.windows[mask], self.reach[mask], self.closed[mask], self.final[mask], self.needed)
-
-
-class Former(Protocol):
-    """Forms the windows of one query. Windows that were final at ``after`` are left out."""
-
-    def form(self, kept: Kept, after: int, until: int) -> Formed: ...
-    def forget(self, kept: Kept, needed: Int64Array) -> None: ...
-    def state(self) -> Any: ...
-    def restore(self, state: Any) -> None: ...
 
 
 def former_of(entry: Registered) -> Former:
@@ -96,62 +42,6 @@ class _Stateless:
 
     def restore(self, state: Any) -> None:
         assert state is None
-
-
-class FixedFormer:
-    """Tumbling and sliding windows and bands that closed; with emit_empty each key's first window is remembered."""
-
-    def __init__(self, entry: Registered) -> None:
-        self._entry = entry
-        self._first: dict[int, int] = {}
-
-    def form(self, kept: Kept, after: int, until: int) -> Formed:
-        window, lateness = self._entry.query.window, self._entry.query.lateness
-        assert isinstance(window, Sliding | Band)
-        spec = spec_table([fixed_spec(window, self._entry.begin, self._entry.stop)])
-        by_key = []
-        for key in range(kept.key_count):
-            times = kept.chunk.times[kept.starts[key] : kept.starts[key + 1]]
-            by_key.append(closing_windows(spec, NEVER, until, np.unique(times))[:, 1])
-        if self._entry.query.emit_empty and isinstance(window, Sliding):
-            by_key = self._filled(by_key, window, after, until)
-        found = [np.empty((0, 5), np.int64)]
-        for key, starts in enumerate(by_key):
-            low, high = int(kept.starts[key]), int(kept.starts[key + 1])
-            times, ends = kept.chunk.times[low:high], starts + window.size
-            lo, hi = low + np.searchsorted(times, starts), low + np.searchsorted(times, ends)
-            found.append(np.stack((np.full(len(starts), key), starts, ends, lo, hi), axis=1))
-        windows = np.concatenate(found)
-        windows = windows[windows[:, 2] > max(after, LONG_AGO) - lateness]
-        bound = until if until == FOREVER else until - lateness - window.size + 1
-        closed, final = np.ones(len(windows), np.bool_), windows[:, 2] <= until - lateness
-        return Formed(windows, windows[:, 2] - 1, closed, final, np.full(kept.key_count, bound))
-
-    def _filled(self, by_key: list[Int64Array], window: Sliding, after: int, until: int) -> list[Int64Array]:
-        """All windows of each key from its first one on; at the end of the stream up to the last one with an event."""
-        last = max((int(starts[-1]) for starts in by_key if len(starts)), default=NEVER)
-        limit = until - window.size if until != FOREVER else max(last, max(after, LONG_AGO) - window.size)
-        filled = []
-        for key, starts in enumerate(by_key):
-            first = min(self._known(key, starts), default=None)
-            if first is None:
-                filled.append(starts)
-                continue
-            self._first[key] = first
-            filled.append(np.arange(first, min(limit, self._entry.stop - 1) + 1, window.slide))
-        return filled
-
-    def _known(self, key: int, starts: Int64Array) -> list[int]:
-        return [*starts[:1].tolist(), *([self._first[key]] if key in self._first else [])]
-
-    def forget(self, kept: Kept, needed: Int64Array) -> None:
-        """Events before ``needed`` go; nothing else depends on them."""
-
-    def state(self) -> Any:
-        return [list(pair) for pair in self._first.items()]
-
-    def restore(self, state: Any) -> None:
-        self._first = dict(map(tuple, state))
 
 
 class CutFormer(_Stateless):
@@ -246,7 +136,7 @@ class CustomFormer:
         # A copy: the function may change its state in place, and these events will be walked again.
         cuts, state = window.load()(columns, copy.deepcopy(self.states.get(key)))
         times = [int(cut) for cut in cuts]
-        if any(later <= earlier for earlier, later in zip(times, times[1:], strict=False)):
+        if any(later <= earlier for earlier, later in pairwise(times)):
             raise DataError(
                 f"query {self.entry.query.name!r}: its window function gave the cuts {times}: each must be above the one before"
             )
@@ -265,67 +155,3 @@ class CustomFormer:
 
     def restore(self, state: Any) -> None:
         self.states, self.opened = dict(map(tuple, state[0])), dict(map(tuple, state[1]))
-
-
-class CountFormer:
-    """Count windows over kept events: ``passed`` events came before the kept ones; ``done`` windows are out."""
-
-    def __init__(self, entry: Registered) -> None:
-        window = entry.query.window
-        assert isinstance(window, CountWindow)
-        self.entry = entry
-        self.window = window
-        self.passed: dict[int, int] = {}
-        self.done: dict[int, int] = {}
-
-    def form(self, kept: Kept, after: int, until: int) -> Formed:
-        # Over all events: in the scopes that match nodes each node counts for itself.
-        by_key = self.window.per == "key" or self.entry.query.scope != "global"
-        if by_key:
-            groups = [(k, np.arange(kept.starts[k], kept.starts[k + 1])) for k in range(kept.key_count)]
-        else:
-            order = kept.chunk.in_order()
-            groups = [(ALL_KEYS, np.arange(len(kept.keys)) if order is None else order)]
-        rows: list[tuple[int, ...]] = []
-        needed = np.full(kept.key_count, until)
-        for name, order in groups:
-            order = order[int(np.searchsorted(kept.chunk.times[order], self.entry.begin)) :]
-            following = self._windows(name, order, kept, until, rows)
-            # Events at the same time as the next window's first one stay too: position tells them apart, not time.
-            bound = int(kept.chunk.times[order[following]]) if following < len(order) else until
-            needed[slice(None) if name == ALL_KEYS else name] = min(bound, until)
-        table = np.array(sorted(rows), np.int64).reshape(-1, 6)
-        closed = table[:, 5] == 1
-        return Formed(table[:, :5], table[:, 2] - 1, closed, closed, needed)
-
-    def _windows(
-        self, name: int, order: Int64Array, kept: Kept, until: int, rows: list[tuple[int, ...]]
-    ) -> int:
-        """All windows over the events ``order``; returns where among them the first one that is not closed begins."""
-        size, step = self.window.size, self.window.step
-        base, number = self.passed.get(name, 0), self.done.get(name, 0)
-        while number * step < base + len(order):
-            start = number * step - base
-            members = order[start : start + size]
-            closed = len(members) == size and int(kept.chunk.times[members[-1]]) < until
-            for key in np.unique(kept.keys[members]).tolist():
-                # Sorted by key and in order within a key, the members of one key are neighbours.
-                mine = members[kept.keys[members] == key]
-                rows.append((key, number * step, number * step + size, int(mine[0]), int(mine[-1]) + 1, int(closed)))
-            number += 1
-            if closed and self.entry.query.scope == "global":
-                self.done[name] = number
-        return max(self.done.get(name, 0) * step - base, 0)
-
-    def forget(self, kept: Kept, needed: Int64Array) -> None:
-        """Count on past the events that go."""
-        gone = (kept.chunk.times < needed[kept.keys]) & (kept.chunk.times >= self.entry.begin)
-        names = kept.keys[gone].tolist() if self.window.per == "key" else [ALL_KEYS] * int(gone.sum())
-        for name in names:
-            self.passed[name] = self.passed.get(name, 0) + 1
-
-    def state(self) -> Any:
-        return [[list(pair) for pair in self.passed.items()], [list(pair) for pair in self.done.items()]]
-
-    def restore(self, state: Any) -> None:
-        self.passed, self.done = dict(map(tuple, state[0])), dict(map(tuple, state[1]))

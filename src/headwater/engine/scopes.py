@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from headwater.engine.arrays import Int64Array
-from headwater.engine.replay_windows import Formed
+from headwater.engine.kept import Formed
 from headwater.times import FOREVER
 
 Parts = list[int]  # rows of the windows that are one

@@ -8,6 +8,7 @@ from headwater.engine.arrays import Int64Array
 from headwater.engine.edges import fixed_spec, spec_table
 from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE, stand_fixed
 from headwater.engine.registered import Registered
+from headwater.times import FOREVER, NEVER
 from headwater.windows import Band, CountWindow, Session, Sliding
 
 
@@ -28,3 +29,10 @@ def standing(entry: Registered, times: Int64Array, watermarks: Int64Array) -> In
     reach = times + (window.gap if isinstance(window, Session) else 0)
     what = np.where(reach >= watermarks, MEMBER, np.where(reach + allowed >= watermarks, LATE, DROPPED))
     return np.where(times < entry.begin, OUTSIDE, what).astype(np.int64)
+
+
+def surely_members(entry: Registered, low: int, watermarks: Int64Array | int) -> bool:
+    """Whether events from ``low`` on are members without a closer look: nobody is late, and windows leave no time out."""
+    window = entry.query.window
+    gapless = not isinstance(window, Band) and not (isinstance(window, Sliding) and window.slide > window.size)
+    return gapless and (entry.begin, entry.stop) == (NEVER, FOREVER) and bool(low >= np.max(watermarks))

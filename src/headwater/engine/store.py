@@ -6,7 +6,7 @@ sort, each key's rows by time. Then every window of a key is a contiguous range 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,12 +43,23 @@ class RowBlock:
             None if self.last is None else self.last[indices],
             None if self.position is None else self.position[indices],
             None if self.key_position is None else self.key_position[indices],
-            {op: column.take(indices) for op, column in self.partials.items()},
+            map_columns(self.partials, lambda column: column.take(indices)),
         )
 
     def nbytes(self) -> int:
         arrays = (self.key, self.first, self.last, self.position, self.key_position)
         return sum(a.nbytes for a in arrays if a is not None) + sum(c.nbytes for c in self.partials.values())
+
+
+def map_columns(
+    partials: Mapping[Op, PartialColumn], change: Callable[[PartialColumn], PartialColumn]
+) -> dict[Op, PartialColumn]:
+    """Each column changed; operators that share a column go on sharing it."""
+    changed: dict[int, PartialColumn] = {}
+    for column in partials.values():
+        if id(column) not in changed:
+            changed[id(column)] = change(column)
+    return {op: changed[id(column)] for op, column in partials.items()}
 
 
 def block_of(rows: Rows, partials: dict[Op, PartialColumn]) -> RowBlock:
@@ -66,9 +77,15 @@ def concat_blocks(blocks: Sequence[RowBlock]) -> RowBlock:
             arrays = [block.first if array is None else array for block, array in zip(blocks, arrays, strict=True)]
         return None if any(array is None for array in arrays) else np.concatenate(arrays)
 
-    partials = {
-        op: type(column).concat([block.partials[op] for block in blocks]) for op, column in blocks[0].partials.items()
-    }
+    # Operators may share a column (all events counted, and those with a value): joined once, it stays shared.
+    known: dict[tuple[int, ...], PartialColumn] = {}
+    partials = {}
+    for op, column in blocks[0].partials.items():
+        parts = [block.partials[op] for block in blocks]
+        identity = tuple(map(id, parts))
+        if identity not in known:
+            known[identity] = type(column).concat(parts)
+        partials[op] = known[identity]
     names = ("key", "first", "last", "position", "key_position")
     return RowBlock(*(joined(name) for name in names), partials)
 
@@ -100,6 +117,17 @@ def _order_by_key(key, first, key_count):
             if steps > 16 * len(key):
                 return starts, order, False
     return starts, order, True
+
+
+@njit
+def _starts_of_keys(key: Int32Array, key_count: int) -> Int64Array:
+    """Where each key's rows begin among rows sorted by key, and the end."""
+    starts = np.zeros(key_count + 1, np.int64)
+    for k in key:
+        starts[k + 1] += 1
+    for k in range(key_count):
+        starts[k + 1] += starts[k]
+    return starts
 
 
 class RowStore:
@@ -149,7 +177,7 @@ class RowStore:
         if mask.all():
             return
         self._sorted = self._sorted.take(np.flatnonzero(mask))
-        self._key_starts = np.searchsorted(self._sorted.key, np.arange(key_count + 1)).astype(np.int64)
+        self._key_starts = _starts_of_keys(self._sorted.key, key_count)
 
     def wants_compaction(self) -> bool:
         return len(self) > max(COMPACT_FROM, 2 * self._compacted_rows)
@@ -163,12 +191,12 @@ class RowStore:
         self._compacted_rows = len(heads)
         if len(heads) == len(block):
             return
-        partials = {op: column.combine_ranges(heads, tails) for op, column in block.partials.items()}
+        partials = map_columns(block.partials, lambda column: column.combine_ranges(heads, tails))
         last = None if block.last is None else np.maximum.reduceat(block.last, heads)
         position = None if block.position is None else block.position[heads]
         key_position = None if block.key_position is None else block.key_position[heads]
         self._sorted = RowBlock(block.key[heads], block.first[heads], last, position, key_position, partials)
-        self._key_starts = np.searchsorted(self._sorted.key, np.arange(key_count + 1)).astype(np.int64)
+        self._key_starts = _starts_of_keys(self._sorted.key, key_count)
 
     def state(self) -> dict[str, Any]:
         blocks = [

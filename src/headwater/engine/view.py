@@ -23,7 +23,7 @@ def _ranges(first, key_starts, keys, starts, ends, lo, hi):
 
 
 class View:
-    """Rows sorted by (key, first), where each key begins, the order of keys, and the stragglers.
+    """Rows sorted by (key, first), where each key begins, the keys as results list them, and the stragglers.
 
     Invariant: a window of a key is the range of its rows whose ``first`` lies in [start, end).
     """
@@ -32,14 +32,14 @@ class View:
         self,
         block: RowBlock | None,
         key_starts: Int64Array,
-        key_ranks: Int64Array,
+        keys_in_order: Int64Array,
         stragglers: Stragglers,
         ops: Sequence[Op],
         template: Mapping[Op, PartialColumn],
     ) -> None:
         self.block = block
         self.key_starts = key_starts
-        self.key_ranks = key_ranks
+        self.keys_in_order = keys_in_order
         self.stragglers = stragglers
         # Held here: what closes is combined after the group has let go of stragglers nobody needs any more.
         self._late = stragglers.chunk if len(stragglers) else None
@@ -82,7 +82,7 @@ class View:
         joined = concat_blocks(parts)
         order = np.lexsort((joined.first, joined.key)).astype(np.int64)
         block = joined.take(order)
-        starts = np.searchsorted(block.key, np.arange(len(self.key_ranks) + 1)).astype(np.int64)
+        starts = np.searchsorted(block.key, np.arange(len(self.keys_in_order) + 1)).astype(np.int64)
         return block, starts, order
 
 

@@ -1,0 +1,98 @@
+"""Which kept events count in which window: pairs (window, event), and what is worked out from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.engine.arrays import Int64Array
+from headwater.engine.chunk import Chunk, source_ranks
+from headwater.engine.kept import LONG_AGO, Formed, Kept
+from headwater.query import CONTEXT_SCOPES, Query
+from headwater.times import FOREVER, NEVER
+from headwater.windows import Band, Punctuated, Sliding
+
+#: The column in which events carry the number of their own key, where windows hold events of several keys.
+OWN_KEY = "\0key"
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(slots=True)
+class Pairs:
+    """Event ``event[i]`` counts in window ``window[i]``; by window, in order within a window and key."""
+
+    window: Int64Array
+    event: Int64Array
+
+    def counts(self, size: int) -> Int64Array:
+        """How many events each of the windows has."""
+        return np.bincount(self.window, minlength=size)
+
+    def first_copies(self, chunk: Chunk, name: str | None) -> Pairs:
+        """Only those in which the event is the first of its id in the window; null is an id like others. No name: all."""
+        if name is None:
+            return self
+        window, event = self.window, self.event
+        values = chunk.columns[name]
+        data = values.data.astype(str) if values.data.dtype == object else values.data
+        ids = np.unique(data, return_inverse=True)[1].astype(np.int64)
+        if values.valid is not None:
+            ids = np.where(values.valid, ids, len(ids))
+        ranks = source_ranks(chunk.source_names)[chunk.source_ids]
+        order = np.lexsort((chunk.offsets[event], ranks[event], chunk.times[event], ids[event], window))
+        first = np.ones(len(order), np.bool_)
+        first[1:] = (np.diff(window[order]) != 0) | (np.diff(ids[event][order]) != 0)
+        chosen = np.sort(order[first])
+        return Pairs(window[chosen], event[chosen])
+
+
+def members(query: Query, kept: Kept, formed: Formed, ranges: Int64Array) -> Pairs:
+    """The members of windows. ``ranges``: rows (window, lo, hi) of the events that lie in them."""
+    lengths = ranges[:, 2] - ranges[:, 1]
+    window = np.repeat(ranges[:, 0], lengths)
+    event = np.arange(len(window)) - np.repeat(np.cumsum(lengths) - lengths - ranges[:, 1], lengths)
+    if query.scope in CONTEXT_SCOPES:
+        # Windows of one node that became one may overlap: an event is in their union once.
+        code = np.unique(window * len(kept) + event)
+        window, event = code // max(len(kept), 1), code % max(len(kept), 1)
+    if isinstance(query.window, Sliding | Band) and (kept.marks > kept.chunk.times).any():
+        # The window must not have ended for the event's own source, allowed lateness included.
+        member = formed.windows[window, 2] > np.maximum(kept.marks[event], LONG_AGO) - int(query.lateness)
+        window, event = window[member], event[member]
+    if isinstance(query.window, Punctuated) and not query.window.include_markers:
+        member = ~kept.markers[0][event]
+        window, event = window[member], event[member]
+    return Pairs(window, event)
+
+
+def numbered(codes: Int64Array, limit: int) -> tuple[Int64Array, Int64Array]:
+    """The distinct codes (below ``limit``), sorted, and the place of each code among them.
+
+    >>> numbered(np.array([7, 3, 7]), 10)
+    (array([3, 7]), array([1, 0, 1]))
+    """
+    if limit > 4 * len(codes) + (1 << 16):
+        found, place = np.unique(codes, return_inverse=True)
+        return found, place.astype(np.int64)
+    present = np.bincount(codes, minlength=limit) > 0
+    return np.flatnonzero(present), (np.cumsum(present) - 1)[codes]
+
+
+def time_spans(times: Int64Array, ranges: Int64Array, size: int) -> tuple[Int64Array, Int64Array]:
+    """The first and the last time of each window's events."""
+    first, last = np.full(size, FOREVER), np.full(size, NEVER)
+    filled = ranges[ranges[:, 1] < ranges[:, 2]]
+    np.minimum.at(first, filled[:, 0], times[filled[:, 1]])
+    np.maximum.at(last, filled[:, 0], times[filled[:, 2] - 1])
+    return first, last
+
+
+def contents(chunk: Chunk, pairs: Pairs, size: int) -> Int64Array:
+    """A number per window that changes with its members: the sum of a hash of their places of birth."""
+    source = chunk.source_ids.astype(np.uint64)
+    birth = (chunk.offsets.astype(np.uint64) + (source << np.uint64(40)) + np.uint64(1)) * _MIX
+    birth = (birth ^ (birth >> np.uint64(29))) * _MIX
+    total = np.zeros(size, np.uint64)
+    np.add.at(total, pairs.window, birth[pairs.event])
+    return total.view(np.int64)
