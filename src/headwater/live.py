@@ -39,7 +39,7 @@ __all__ = ["Engine", "run"]
 BATCH_EVENTS = 1 << 20
 #: Within a long push, results are made as soon as they would fill about this many cells: while all is still in the cache, and
 #: before arrays grow so large that the system hands out fresh memory for each.
-CELLS_HELD = 1 << 21
+CELLS_HELD = 1 << 22
 #: Columns of a result besides the aggregates.
 BASE_COLUMNS = 8
 

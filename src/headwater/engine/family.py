@@ -75,7 +75,7 @@ def family_of(entry: Registered, mode: str) -> tuple[Any, ...]:
     if needs_replay(query):
         return ("replay", entry.number)
     where = None if query.where is None else query.where.key()
-    name = ("shared", group_keys(query), where, _begin(entry))
+    name: tuple[Any, ...] = ("shared", group_keys(query), where, _begin(entry))
     if mode in ("desw", "scotty"):
         name = (*name, query.window.measure, tuple(aggregation for _, aggregation in query.aggregates))
     return name

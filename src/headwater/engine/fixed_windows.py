@@ -206,9 +206,10 @@ class FixedWindows:
             first = min(held.get(key, ()) if known is None else {known, *held.get(key, ())})
             self._first_starts[number, key] = first
             # Those that had ended before were shown then, from the first window known then on.
-            shown = range(0) if known is None else range(known, fresh, slide)
-            for start in range(first, min(last, stop - 1) + 1, slide):
-                if start not in shown and start not in held.get(key, ()):
+            earlier = range(first, first if known is None else known, slide)
+            later = range(first if known is None else max(known, fresh), min(last, stop - 1) + 1, slide)
+            for start in (*earlier, *later):
+                if start not in held.get(key, ()):
                     yield number, start, start + size, key
 
     def needed(self, view: View, watermark: int) -> tuple[BoolArray, BoolArray]:

@@ -71,7 +71,9 @@ class FixedFormer:
                 _occupied(*arguments, windows)
         needed = until if until == FOREVER else self._start_from(until - lateness - size + 1)
         final = windows[:, 2] <= until - lateness
-        return Formed(windows, windows[:, 2] - 1, np.ones(len(windows), np.bool_), final, np.full(kept.key_count, needed))
+        return Formed(
+            windows, windows[:, 2] - 1, np.ones(len(windows), np.bool_), final, np.full(kept.key_count, needed)
+        )
 
     @property
     def fills(self) -> bool:
@@ -147,9 +149,7 @@ class CountFormer:
         fresh = np.maximum(-(-(passed + held) // step) - self._done, 0)
         key = np.repeat(np.arange(kept.key_count), fresh)
         number = np.arange(len(key)) - np.repeat(np.cumsum(fresh) - fresh - self._done, fresh)
-        lo, hi = (
-            starts[key] + np.clip(number * step + more - passed[key], 0, held[key]) for more in (0, size)
-        )
+        lo, hi = (starts[key] + np.clip(number * step + more - passed[key], 0, held[key]) for more in (0, size))
         windows = np.stack((key, number * step, number * step + size, lo, hi), axis=1)
         # Events at the same time as the next window's first one stay too: position tells them apart, not time.
         following = starts[:-1] + np.maximum(closed * step - passed, 0)

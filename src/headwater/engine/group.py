@@ -33,7 +33,7 @@ from headwater.engine.registered import Registered, one_of_each
 from headwater.engine.reorder import ReorderBuffer, Stretch, concat_stretches
 from headwater.engine.separation import separations
 from headwater.engine.session_windows import COUNT, SessionWindows
-from headwater.engine.slicer import CountState, KeyCuts, Rows, cut_by_arrival, cut_in_order, position_cuts
+from headwater.engine.slicer import CountState, KeyCuts, Rows, cut_by_arrival, cut_in_order, cut_sorted, position_cuts
 from headwater.engine.store import RowStore, block_of
 from headwater.engine.view import View
 from headwater.expressions import Expr
@@ -238,9 +238,18 @@ class QueryGroup:
             return False
         slices = self._edges.slices_between(scan.low, scan.high, chunk.times)
         lifted = lift_slices(self.ops, chunk, keys, slices)
-        if lifted is None:
+        if lifted is not None:
+            self._add(*lifted, len(chunk), len(slices[0]))
+            return True
+        rows = cut_sorted(chunk.times, keys, slices)
+        if rows is None:
+            # New keys: number them, and look again.
+            self.keys.encode(key_arrays, len(chunk))
+            keys = self.keys.direct(key_arrays)
+            rows = None if keys is None else cut_sorted(chunk.times, keys, slices)
+        if rows is None:
             return False
-        self._add(*lifted, len(chunk), len(slices[0]))
+        self._lift(rows, chunk, len(slices[0]))
         return True
 
     def _accept_by_arrival(

@@ -1,6 +1,6 @@
 """Keys as small dense numbers, so that kernels index arrays by key instead of hashing.
 
-A key is a tuple of column values (strings, integers, nulls). Each distinct one gets the next number when it is first seen.
+A key is a tuple of column values (strings, integers, nulls). Each distinct one gets the next number when it is first seen (integers of one batch in their own order).
 Integers that lie close together go through a table, others through a hash kernel; strings are hashed once per distinct value of
 a batch. Several columns are numbered one by one and their pairs of numbers numbered again.
 """
@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.engine.arrays import Int32Array, Int64Array
+from headwater.engine.arrays import Int32Array, Int64Array, frozen
 from headwater.engine.jit import njit
 
 TABLE_SPAN_MAX = 1 << 22
 FIRST_LOOK = 1 << 12
+OUTSIDE, NEW = 1, 2
 #: The key column that stands for a source's home; no user's column has this name.
 NODE_KEY = "\0node"
 
@@ -34,22 +35,33 @@ def _span(values):
 
 
 @njit
-def _encode_by_table(values, low, table, ids, found, next_id):
-    """Number values through a table indexed by value - low; new ones are appended to ``found``. -1: one is out of the table."""
-    count = 0
+def _encode_by_table(values: Int64Array, low: int, table: Int32Array, ids: Int32Array) -> int:
+    """Number values through a table indexed by value - low; 0, or why it gave up: OUTSIDE of the table, or a NEW value."""
     size = np.uint64(len(table))
     for i in range(len(values)):
         # Unsigned: values below the table turn out larger than it.
         cell = np.uint64(values[i] - low)
         if cell >= size:
-            return -1
+            return OUTSIDE
         number = table[cell]
         if number < 0:
-            number = next_id + count
-            table[cell] = number
-            found[count] = values[i]
-            count += 1
+            return NEW
         ids[i] = number
+    return 0
+
+
+@njit
+def _number_new(values: Int64Array, low: int, table: Int32Array, found: Int64Array, next_id: int) -> int:
+    """Give new values the next numbers, in their own order: then keys and their numbers run in step. Returns how many."""
+    for value in values:
+        if table[value - low] == -1:
+            table[value - low] = -2
+    count = 0
+    for cell in range(len(table)):
+        if table[cell] == -2:
+            table[cell] = next_id + count
+            found[count] = low + cell
+            count += 1
     return count
 
 
@@ -121,11 +133,15 @@ class IntegerNumbers:
         ids = np.empty(len(values), np.int32)
         if len(values) == 0:
             return ids
-        if len(self.table) and self._encode_by_table(values, ids):
-            return ids
-        if len(self._slots_id) == 0 and self._fit_table(*map(int, _span(values))):
-            self._encode_by_table(values, ids)
-            return ids
+        values = frozen(values, np.int64)
+        if len(self._slots_id) == 0:
+            if _encode_by_table(values, self.table_low, self.table, ids) == 0:
+                return ids
+            if self._fit_table(*map(int, _span(values))):
+                found = np.empty(min(len(values), len(self.table)), np.int64)
+                self._append(found[: _number_new(values, self.table_low, self.table, found, self._count)])
+                _encode_by_table(values, self.table_low, self.table, ids)
+                return ids
         done = 0
         while done < len(values):
             room = self._fit_slots()
@@ -143,16 +159,6 @@ class IntegerNumbers:
             return self.table[self.table >= 0].astype(np.int64)
         return np.argsort(self.values).astype(np.int64)
 
-    def _encode_by_table(self, values: Int64Array, ids: Int32Array) -> bool:
-        """Number all values through the table; False, with nothing done that matters, if one lies outside of it."""
-        found = np.empty(min(len(values), len(self.table)), np.int64)
-        count = _encode_by_table(values, self.table_low, self.table, ids, found, self._count)
-        if count < 0:
-            self.table[self.table >= self._count] = -1
-            return False
-        self._append(found[:count])
-        return True
-
     def _append(self, found: Int64Array) -> None:
         if self._count + len(found) > len(self._known):
             grown = np.empty(2 * (self._count + len(found)), np.int64)
@@ -167,6 +173,8 @@ class IntegerNumbers:
             low, high = min(low, int(self.values.min())), max(high, int(self.values.max()))
         if high - low >= TABLE_SPAN_MAX:
             return False
+        if len(self.table) and self.table_low <= low and high < self.table_low + len(self.table):
+            return True
         self.table = np.full(high - low + 1, -1, np.int32)
         self.table_low = low
         self.table[self.values - low] = np.arange(self._count)

@@ -230,8 +230,11 @@ class ReplayGroup:
         windows = formed.windows[rows]
         order = np.lexsort((windows[:, 2], windows[:, 1], windows[:, 0]))
         rows, windows = rows[order], windows[order]
-        content = contents(kept.chunk, pairs, len(formed.windows)) if self._may_emit_again else np.zeros(len(filled), np.int64)
-        changes = self._history.compare(Current(windows[:, 0].astype(np.int32), windows[:, 1], windows[:, 2], content[rows]))
+        content = np.zeros(len(filled), np.int64)
+        if self._may_emit_again:
+            content = contents(kept.chunk, pairs, len(filled))
+        current = Current(windows[:, 0].astype(np.int32), windows[:, 1], windows[:, 2], content[rows])
+        changes = self._history.compare(current)
         chosen = rows[changes.rows]
         if not self._matches_nodes:
             self._history.forget(formed.final[rows], int(formed.needed.min()) if len(formed.needed) else NEVER)
@@ -249,7 +252,9 @@ class ReplayGroup:
         """Whether a window that was emitted may be formed once more, and must be known again if nothing changed."""
         assert self._entry is not None
         query = self._entry.query
-        is_once = isinstance(query.window, CountWindow) or (isinstance(query.window, Sliding | Band) and query.lateness == 0)
+        is_once = isinstance(query.window, CountWindow) or (
+            isinstance(query.window, Sliding | Band) and query.lateness == 0
+        )
         return self._matches_nodes or not is_once
 
     def _split(self, kept: Kept, formed: Formed, pairs: Pairs) -> tuple[Formed, Int64Array, Pairs]:
@@ -388,6 +393,8 @@ def _leaves_out(entry: Registered) -> bool:
         return False
     if isinstance(window, CountWindow):
         return window.step > window.size
-    return isinstance(window, Between) or entry.stop != FOREVER or (
-        isinstance(window, Punctuated) and not window.include_markers
+    return (
+        isinstance(window, Between)
+        or entry.stop != FOREVER
+        or (isinstance(window, Punctuated) and not window.include_markers)
     )

@@ -15,11 +15,14 @@ import numpy as np
 
 from headwater.engine.arrays import BoolArray, Int32Array, Int64Array, frozen
 from headwater.engine.jit import njit
+from headwater.engine.keys import DirectKeys
 from headwater.times import FOREVER
 
 # A table of (slice, key) cells is used while it stays within this many cells per event, else events are sorted.
 CELLS_PER_EVENT = 8
 CELLS_FREE = 1 << 20
+#: From this many keys on, rows do not stay in the cache, and their order matters.
+KEYS_MANY = 1 << 13
 NO_EVENTS = np.empty(0, np.bool_)
 NO_INTEGERS = np.empty(0, np.int64)
 
@@ -75,6 +78,92 @@ def _assign_sorted(
                 count += 1
             rows[i] = row
     return count
+
+
+@njit
+def _assign_direct(
+    keys: Int64Array,
+    low: int,
+    numbers: Int32Array,
+    bounds: Int64Array,
+    key_count: int,
+    rows: Int32Array,
+    row_slice: Int64Array,
+    row_key: Int32Array,
+) -> int:
+    """As above for integer keys that are numbered on the way: key v has the number numbers[v - low]; -1: one is new."""
+    count = 0
+    size = np.uint64(len(numbers))
+    cells = np.empty(key_count, np.int32)
+    for s in range(len(bounds) - 1):
+        cells[:] = -1
+        for i in range(np.uint64(bounds[s]), np.uint64(bounds[s + 1])):
+            place = np.uint64(keys[i] - low)
+            if place >= size or numbers[place] < 0:
+                return -1
+            key = np.uint64(numbers[place])
+            row = cells[key]
+            if row < 0:
+                row = count
+                cells[key] = row
+                row_slice[row] = s
+                row_key[row] = key
+                count += 1
+            rows[i] = row
+    return count
+
+
+@njit
+def _assign_in_key_order(
+    keys: Int64Array,
+    low: int,
+    numbers: Int32Array,
+    bounds: Int64Array,
+    key_count: int,
+    rows: Int32Array,
+    row_slice: Int64Array,
+    row_key: Int32Array,
+) -> int:
+    """The same with rows numbered by (slice, key): more to do here, but with many keys later passes go through memory in order."""
+    count = 0
+    size = np.uint64(len(numbers))
+    cells = np.empty(key_count, np.int32)
+    for s in range(len(bounds) - 1):
+        cells[:] = -1
+        for i in range(np.uint64(bounds[s]), np.uint64(bounds[s + 1])):
+            place = np.uint64(keys[i] - low)
+            if place >= size or numbers[place] < 0:
+                return -1
+            rows[i] = numbers[place]
+            cells[np.uint64(numbers[place])] = 0
+        for key in range(key_count):
+            if cells[key] == 0:
+                cells[key] = count
+                row_slice[count] = s
+                row_key[count] = key
+                count += 1
+        for i in range(np.uint64(bounds[s]), np.uint64(bounds[s + 1])):
+            rows[i] = cells[np.uint64(rows[i])]
+    return count
+
+
+def cut_sorted(times: Int64Array, keys: DirectKeys, slices: tuple[Int64Array, Int64Array]) -> Rows | None:
+    """Rows of events in order of time with integer keys; None if a key is new, or keys are too many for a table.
+
+    >>> keys = DirectKeys(np.array([5, 6, 5]), 5, np.array([0, 1], np.int32), 2)
+    >>> cut_sorted(np.array([1, 2, 12]), keys, (np.array([0, 10]), np.array([10, 20]))).of_event
+    array([0, 1, 2], dtype=int32)
+    """
+    starts, _ = slices
+    if len(starts) * keys.count > CELLS_PER_EVENT * len(times) + CELLS_FREE:
+        return None
+    bounds = np.append(np.searchsorted(times, starts), len(times))
+    bounds[0] = 0
+    limit = min(len(times), len(starts) * keys.count)
+    rows, row_slice, row_key = np.empty(len(times), np.int32), np.empty(limit, np.int64), np.empty(limit, np.int32)
+    assign = _assign_direct if keys.count < KEYS_MANY else _assign_in_key_order
+    count = assign(frozen(keys.values, np.int64), keys.low, keys.table, bounds, keys.count, rows, row_slice, row_key)
+    return None if count < 0 else Rows(rows, row_key[:count].copy(), starts[row_slice[:count]])
 
 
 @njit

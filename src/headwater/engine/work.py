@@ -1,0 +1,67 @@
+"""How much work a group does: the slices it cuts and the calculations it executes, as the papers count them.
+
+A slice counts once, when the stream first enters it, however many batches it comes in. A boundary that all keys share (an edge of
+windows, a position) makes one slice; a boundary that a key has to itself (a marker, a pause) makes one slice of this key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from headwater.engine.arrays import Int32Array, Int64Array
+from headwater.engine.slicer import Rows
+from headwater.times import NEVER
+
+
+@dataclass(slots=True)
+class Work:
+    """Calculations are executions of an operator on an event.
+
+    >>> work = Work()
+    >>> work.enter(np.array([0, 10])), work.enter(np.array([10, 20]))
+    (2, 1)
+    """
+
+    slice_count: int = 0
+    calculation_count: int = 0
+    _entered: int = NEVER  # the start of the latest slice that was counted
+    _latest: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))  # the last event of each key, for pauses
+
+    def enter(self, starts: Int64Array) -> int:
+        """How many of these slices (sorted) the stream enters now."""
+        new = len(starts) - int(np.searchsorted(starts, self._entered, side="right"))
+        if new:
+            self._entered = int(starts[-1])
+        return new
+
+    def pauses(self, rows: Rows, gap: int, key_count: int) -> int:
+        """How many of the rows follow a pause of their key."""
+        assert rows.last is not None
+        missing = np.full(key_count - len(self._latest), NEVER)
+        self._latest = np.concatenate((self._latest, missing))
+        order = np.lexsort((rows.first, rows.key))
+        key, first, last = rows.key[order], rows.first[order], rows.last[order]
+        before = self._latest[key]
+        same = np.flatnonzero(_repeats(key))
+        before[same] = np.maximum(before[same], last[same - 1])
+        np.maximum.at(self._latest, key, last)
+        return int((first > np.maximum(before, NEVER + gap) - gap + 2 * gap).sum())
+
+    def add(self, slice_count: int, calculation_count: int) -> None:
+        self.slice_count += slice_count
+        self.calculation_count += calculation_count
+
+    def state(self) -> list[Any]:
+        return [self.slice_count, self.calculation_count, self._entered, self._latest]
+
+    @classmethod
+    def restored(cls, state: list[Any]) -> Work:
+        return cls(*state)
+
+
+def _repeats(key: Int32Array) -> Int32Array:
+    """Whether each key is that of the row before."""
+    return np.diff(key, prepend=-1) == 0
