@@ -18,11 +18,16 @@ from headwater.engine.jit import njit
 
 @dataclass(slots=True)
 class Values:
-    """One column: ``data`` is int64, float64 or object; ``valid`` is None when nothing is null; ``type`` is the Arrow type."""
+    """One column: ``data`` is int64, float64 or object; ``valid`` is None when nothing is null; ``type`` is the Arrow type.
+
+    ``spread`` is a hint: exponents (low, high) of floats that were in the column before, so that exact sums of one batch are laid
+    out like those of the last and can be joined as they are.
+    """
 
     data: np.ndarray
     valid: BoolArray | None
     type: pa.DataType
+    spread: tuple[int, int] | None = None
 
     def take(self, indices: Int64Array | slice) -> Values:
         return Values(self.data[indices], None if self.valid is None else self.valid[indices], self.type)

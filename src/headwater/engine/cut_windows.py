@@ -16,53 +16,74 @@ from headwater.engine.registered import Registered
 from headwater.engine.reorder import ReorderBuffer, Stretch
 from headwater.engine.slicer import Rows
 from headwater.engine.view import View
-from headwater.windows import Between, CountWindow, Punctuated
+from headwater.windows import Between, CountWindow, Punctuated, Session
 
 
-class CutQuery:
-    """A punctuated, between or limited session query without allowed lateness: a cutter and the windows it has ended."""
+class Walk:
+    """A cutter that walks over a group's events for all queries of one window, and the windows that it has just ended."""
 
     def __init__(self, entry: Registered, conditions: list[int]) -> None:
         window = entry.query.window
-        assert not isinstance(window, CountWindow)
-        self.entry = entry
+        assert isinstance(window, Punctuated | Between | Session)
+        self.window = window
         self.conditions = conditions  # which of the group's conditions are this window's markers
-        self.cutter = Cutter(window, entry.begin)  # type: ignore[arg-type]
-        self.counts = np.zeros(4, np.int64)
-        self._ended: list[Int64Array] = []
+        self.cutter = Cutter(window, entry.begin)
+        self.ended = np.empty((0, 4), np.int64)
+        self._walked = [self.ended]
 
-    def walk(self, stretch: Stretch, key_count: int) -> Int64Array:
+    def serves(self, other: Walk) -> bool:
+        """Whether both come to the same windows."""
+        alike = type(self.window) is type(other.window) and self.window.max_duration == other.window.max_duration
+        return alike and (self.conditions, self.cutter.begin) == (other.conditions, other.cutter.begin)
+
+    def on(self, stretch: Stretch, key_count: int) -> Int64Array:
         """Walk over released events; returns the cuts (key, time) that their rows need."""
-        markers = [stretch.markers[i] for i in self.conditions]
-        walked = self.cutter.walk(stretch.chunk.times, stretch.keys, key_count, markers)
-        self._ended.append(walked.windows)
+        walked = self.cutter.walk(stretch.chunk.times, stretch.keys, key_count, self._markers(stretch))
+        self._walked.append(walked.windows)
         return walked.cuts
 
-    def account(self, rows: Rows, weights: Int64Array) -> None:
-        """Count the events of new rows that lie in none of the windows, ended or open."""
-        if not isinstance(self.entry.query.window, Between):
-            return
-        inside = _inside(self.cutter, self._ended[-1], rows.key, rows.first)
-        self.counts[OUTSIDE] += int(weights[~inside].sum())
+    def _markers(self, stretch: Stretch) -> list[BoolArray]:
+        return [stretch.markers[i] for i in self.conditions]
+
+    def outside(self, rows: Rows, weights: Int64Array) -> int:
+        """How many events of the rows just walked over lie in none of the windows, ended or open."""
+        if not isinstance(self.window, Between):
+            return 0
+        return int(weights[~_inside(self.cutter, self._walked[-1], rows.key, rows.first)].sum())
 
     def waiting_outside(self, stretch: Stretch, key_count: int) -> int:
         """How many of the events that still wait lie in no window, as things stand."""
-        if not isinstance(self.entry.query.window, Between):
+        if not isinstance(self.window, Between):
             return 0
         cutter = copy.deepcopy(self.cutter)
-        markers = [stretch.markers[i] for i in self.conditions]
-        windows = cutter.walk(stretch.chunk.times, stretch.keys, key_count, markers).windows
+        windows = cutter.walk(stretch.chunk.times, stretch.keys, key_count, self._markers(stretch)).windows
         return int((~_inside(cutter, windows, stretch.keys, stretch.chunk.times)).sum())
 
-    def close(self, view: View, buffer: ReorderBuffer, until: int) -> list[Closed]:
+    def close(self, key_count: int, buffer: ReorderBuffer, until: int) -> None:
+        """All earlier events were walked over: ``ended`` are the windows that are over since the last time."""
         markers_now = np.empty(0, np.int64)
-        if isinstance(self.entry.query.window, Punctuated) and until >= self.entry.begin:
+        if isinstance(self.window, Punctuated) and until >= self.cutter.begin:
             markers_now = buffer.keys_marked_at(until, self.conditions[0])
-        self.cutter.grow(len(view.keys_in_order))
-        self._ended.append(self.cutter.close(until, markers_now))
-        windows = np.concatenate(self._ended)
-        self._ended = []
-        windows = windows[windows[:, 1] < self.entry.stop]
+        self.cutter.grow(key_count)
+        self.ended = np.concatenate((*self._walked, self.cutter.close(until, markers_now)))
+        self._walked = []
+
+    def needed(self, view: View) -> BoolArray:
+        """Rows of windows that are open."""
+        assert view.block is not None
+        return view.block.first >= self.cutter.needed_from()[view.block.key]
+
+
+class CutQuery:
+    """A punctuated, between or limited session query without allowed lateness: the windows of its walk are its results."""
+
+    def __init__(self, entry: Registered, walk: Walk) -> None:
+        self.entry = entry
+        self.walk = walk
+        self.counts = np.zeros(4, np.int64)
+
+    def close(self, view: View) -> list[Closed]:
+        windows = self.walk.ended[self.walk.ended[:, 1] < self.entry.stop]
         if len(windows) == 0:
             return []
         key, start, end, range_end = windows.T
@@ -70,19 +91,15 @@ class CutQuery:
         query = np.full(len(windows), self.entry.number, np.int32)
         return [Closed(query, start, end, key.astype(np.int32), lo, hi, view.partials)]
 
-    def needed(self, view: View) -> BoolArray:
-        assert view.block is not None
-        return view.block.first >= self.cutter.needed_from()[view.block.key]
-
     def account_stragglers(self, times: Int64Array) -> Int64Array:
         """Every straggler is late for a window of this kind, and none is allowed."""
         return drop_from(self.entry.begin, times, self.counts)
 
     def state(self) -> list[Any]:
-        return [self.cutter.state(), self.counts]
+        return [self.walk.cutter.state(), self.counts]
 
     def restore(self, state: list[Any]) -> None:
-        self.cutter.restore(state[0])
+        self.walk.cutter.restore(state[0])
         self.counts = state[1].copy()
 
 
@@ -102,7 +119,7 @@ def _inside(cutter: Cutter, windows: Int64Array, keys: Int32Array, times: Int64A
 
 
 @njit
-def _mark_inside(windows, keys, times, inside):
+def _mark_inside(windows: Int64Array, keys: Int32Array, times: Int64Array, inside: BoolArray) -> None:
     """Rows whose time lies in a window (key, start, end, range end); windows are sorted and do not nest."""
     for i in range(len(keys)):
         low = 0
@@ -186,7 +203,8 @@ class CountQuery:
             assert block.key_position is not None
             done = np.zeros(len(view.keys_in_order), np.int64)
             done[: len(self.done)] = self.done
-            return block.key_position >= self.entry.origin + done[block.key] * self.window.step
+            needed: BoolArray = block.key_position >= self.entry.origin + done[block.key] * self.window.step
+            return needed
         assert block.position is not None
         return block.position >= self.entry.origin + self.done[0] * self.window.step
 
@@ -210,7 +228,15 @@ class CountQuery:
 
 
 @njit
-def _position_ranges(position, key_starts, keys, starts, ends, lo, hi):
+def _position_ranges(
+    position: Int64Array,
+    key_starts: Int64Array,
+    keys: Int64Array,
+    starts: Int64Array,
+    ends: Int64Array,
+    lo: Int64Array,
+    hi: Int64Array,
+) -> None:
     for i in range(len(keys)):
         low, high = key_starts[keys[i]], key_starts[keys[i] + 1]
         lo[i] = low + np.searchsorted(position[low:high], starts[i])

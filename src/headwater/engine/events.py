@@ -17,10 +17,12 @@ from headwater.engine.jit import njit
 from headwater.engine.limbs import UInt64Array
 
 #: Events per block. Partial sums of a block must fit into 64 bits, so kernels rely on this size.
-BLOCK_BITS = 15
+BLOCK_BITS = 13
 BLOCK = 1 << BLOCK_BITS
 #: A block's rows get accumulators of their own if there are at least this many events for each row they span.
 EVENTS_PER_ROW = 8
+#: Rows with fewer events than this see new smallest and largest values too often to bet on there being none.
+EVENTS_PER_RECORD = 64
 #: Accumulators of a row of a block: sum, second sum, count and one unused: a power of two makes their place a shift.
 CELLS = 4
 
@@ -152,6 +154,15 @@ def add_ends(values: NDArray[Any], rows: Int32Array, ends: NDArray[Any]) -> None
     """Let each value be the smallest or largest of its row."""
     for i in range(len(values)):
         add_end(values[i], np.uint64(rows[i]), ends)
+
+
+@njit
+def add_end_blindly(value: np.int64 | np.float64, row: np.uint64, ends: NDArray[Any]) -> None:
+    """The same for rows of few events, where every other value is a new record: always stored, nothing to mispredict."""
+    at = row + row
+    smallest, largest = ends[at], ends[at + np.uint64(1)]
+    ends[at] = value if value < smallest else smallest
+    ends[at + np.uint64(1)] = value if value > largest else largest
 
 
 @njit

@@ -19,7 +19,7 @@ from headwater.engine.edges import (
     spec_table,
     windows_of_times,
 )
-from headwater.engine.late import OUTSIDE, Stragglers, classify_fixed, count_outside
+from headwater.engine.late import OUTSIDE, Stragglers, classify_fixed, count_outside, stand_fixed
 from headwater.engine.registered import Registered
 from headwater.engine.view import View
 from headwater.times import FOREVER, NEVER, TIME_MAX
@@ -60,6 +60,12 @@ class FixedWindows:
             outside = count_outside(self.specs[self._gappy], first, weights)
             for i, count in zip(self._gappy.tolist(), outside.tolist(), strict=True):
                 self.counts_of(int(self.numbers[i]))[OUTSIDE] += count
+
+    def covers(self, times: Int64Array) -> BoolArray:
+        """Which times lie in a window of the first query."""
+        never = np.full(len(times), NEVER)
+        inside: BoolArray = stand_fixed(self.specs[0], 0, times, never) != OUTSIDE
+        return inside
 
     def account_stragglers(self, times: Int64Array, watermarks: Int64Array) -> Int64Array:
         """Count what each new straggler is to each query; returns pairs (query number, straggler) of the dropped."""

@@ -20,6 +20,7 @@ from headwater.engine.events import (
     BLOCK,
     BLOCK_BITS,
     CELLS,
+    EVENTS_PER_RECORD,
     EVENTS_PER_ROW,
     INFINITY_BITS,
     MAGNITUDE,
@@ -27,6 +28,7 @@ from headwater.engine.events import (
     Target,
     add_counts,
     add_end,
+    add_end_blindly,
     add_ends,
     finite_magnitude_span,
     keep,
@@ -160,6 +162,8 @@ def _add_block(
     large, small = _constant(high - PART_BITS), _constant(low)
     if span == 1:
         _one_row(bits, values, U(first), large, small, sums, target.ends)
+    elif len(target.ends) and span * EVENTS_PER_RECORD > len(rows):
+        _sums_and_ends_blindly(values, rows, U(first), large, small, sums, target.ends)
     elif len(target.ends):
         _sums_and_ends(values, rows, U(first), large, small, sums, target.ends)
     else:
@@ -192,6 +196,27 @@ def _sums_and_ends(
         sums[at + U(1)] += np.float64(lower).view(np.int64)
         sums[at + U(2)] += 1
         add_end(value, U(rows[i]), ends)
+
+
+@njit
+def _sums_and_ends_blindly(
+    values: Float64Array,
+    rows: Int32Array,
+    first: U,
+    large: np.float64,
+    small: np.float64,
+    sums: Int64Array,
+    ends: Float64Array,
+) -> None:
+    for i in range(len(values)):
+        value = values[i]
+        upper = value + large
+        lower = (value - (upper - large)) + small
+        at = (U(rows[i]) - first) * U(CELLS)
+        sums[at] += np.float64(upper).view(np.int64)
+        sums[at + U(1)] += np.float64(lower).view(np.int64)
+        sums[at + U(2)] += 1
+        add_end_blindly(value, U(rows[i]), ends)
 
 
 @njit

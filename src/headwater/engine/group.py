@@ -18,9 +18,10 @@ from headwater.engine.aggregates import operators_of
 from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.assembler import Closed
 from headwater.engine.chunk import Chunk, blank
-from headwater.engine.cut_windows import CountQuery, CutQuery, count_table
+from headwater.engine.cut_windows import CountQuery, CutQuery, Walk, count_table
 from headwater.engine.dense import lift_slices
 from headwater.engine.edges import Edges, fixed_spec
+from headwater.engine.exact_sum import SumColumn
 from headwater.engine.fixed_windows import FixedWindows
 from headwater.engine.intake import TimeScan
 from headwater.engine.keys import KeyTable
@@ -33,9 +34,19 @@ from headwater.engine.registered import Registered, one_of_each
 from headwater.engine.reorder import ReorderBuffer, Stretch, concat_stretches
 from headwater.engine.separation import separations
 from headwater.engine.session_windows import COUNT, SessionWindows
-from headwater.engine.slicer import CountState, KeyCuts, Rows, cut_by_arrival, cut_in_order, cut_sorted, position_cuts
+from headwater.engine.slicer import (
+    CountState,
+    KeyCuts,
+    Rows,
+    cut_by_arrival,
+    cut_in_order,
+    cut_sorted,
+    position_cut_count,
+    position_cuts,
+)
 from headwater.engine.store import RowStore, block_of
 from headwater.engine.view import View
+from headwater.engine.work import Work
 from headwater.expressions import Expr
 from headwater.times import FOREVER, NEVER
 from headwater.windows import Band, CountWindow, Session, Sliding
@@ -71,6 +82,7 @@ class QueryGroup:
         self.fixed = FixedWindows()
         self.sessions: list[SessionWindows] = []
         self.cut_queries: list[CutQuery] = []
+        self.walks: list[Walk] = []  # one for all cut queries of the same window
         self.count_queries: list[CountQuery] = []
         self.conditions: list[Expr] = []
         self.in_order = False  # once events wait for their order they always do: none must get lost on the way
@@ -82,9 +94,9 @@ class QueryGroup:
         self.totals = Totals()
         self.position = 0
         self.by_key = CountState(np.empty((0, 3), np.int64), np.empty(0, np.int64))
-        self.slice_count = 0
-        self.calculation_count = 0
+        self.work = Work()
         self._baselines: dict[int, Totals] = {}
+        self._spreads: dict[str, tuple[int, int]] = {}
         self._template: dict[Op, PartialColumn] = {}
         self._types: Mapping[str, pa.DataType] = {}
         self._edges = Edges([])
@@ -93,8 +105,12 @@ class QueryGroup:
     # --- queries ---
 
     def queries(self) -> list[Registered]:
-        others = [q.entry for q in (*self.sessions, *self.cut_queries, *self.count_queries)]
+        others = [query.entry for query in self._others()]
         return sorted([*self.fixed.queries, *others], key=lambda entry: entry.number)
+
+    def _others(self) -> list[SessionWindows | CutQuery | CountQuery]:
+        """All but the fixed windows, which are computed in bulk."""
+        return [*self.sessions, *self.cut_queries, *self.count_queries]
 
     def register(self, entries: Iterable[Registered]) -> None:
         for entry in entries:
@@ -108,11 +124,19 @@ class QueryGroup:
                 self.sessions.append(SessionWindows(entry))
             else:
                 self.in_order = True
-                self.cut_queries.append(CutQuery(entry, [self._condition(expr) for expr in window.conditions()]))
+                self.cut_queries.append(CutQuery(entry, self._walk_of(entry)))
             self._baselines[entry.number] = Totals(
                 self.totals.seen, self.totals.filtered, self.totals.clean, self.totals.early
             )
         self._dirty = True
+
+    def _walk_of(self, entry: Registered) -> Walk:
+        fresh = Walk(entry, [self._condition(expr) for expr in entry.query.window.conditions()])
+        for walk in self.walks:
+            if walk.serves(fresh):
+                return walk
+        self.walks.append(fresh)
+        return fresh
 
     def _condition(self, expr: Expr) -> int:
         for i, known in enumerate(self.conditions):
@@ -125,18 +149,19 @@ class QueryGroup:
         self.fixed.queries = [entry for entry in self.fixed.queries if entry.number != number]
         self.sessions = [q for q in self.sessions if q.entry.number != number]
         self.cut_queries = [q for q in self.cut_queries if q.entry.number != number]
+        self.walks = list({id(q.walk): q.walk for q in self.cut_queries}.values())
         self.count_queries = [q for q in self.count_queries if q.entry.number != number]
         self._drop_conditions()
         self._dirty = True
 
     def _drop_conditions(self) -> None:
         """Conditions that no query has any more are not evaluated any more."""
-        used = sorted({i for query in self.cut_queries for i in query.conditions})
+        used = sorted({i for walk in self.walks for i in walk.conditions})
         self.conditions = [self.conditions[i] for i in used]
         for part in self.buffer.parts:
             part.markers = [part.markers[i] for i in used]
-        for query in self.cut_queries:
-            query.conditions = [used.index(i) for i in query.conditions]
+        for walk in self.walks:
+            walk.conditions = [used.index(i) for i in walk.conditions]
 
     def changed(self) -> None:
         """A query's stretch of life was changed from outside."""
@@ -239,7 +264,7 @@ class QueryGroup:
         slices = self._edges.slices_between(scan.low, scan.high, chunk.times)
         lifted = lift_slices(self.ops, chunk, keys, slices)
         if lifted is not None:
-            self._add(*lifted, len(chunk), len(slices[0]))
+            self._add(*lifted, self._entered(slices[0]))
             return True
         rows = cut_sorted(chunk.times, keys, slices)
         if rows is None:
@@ -249,7 +274,7 @@ class QueryGroup:
             rows = None if keys is None else cut_sorted(chunk.times, keys, slices)
         if rows is None:
             return False
-        self._lift(rows, chunk, len(slices[0]))
+        self._lift(rows, chunk, self._entered(slices[0]))
         return True
 
     def _accept_by_arrival(
@@ -260,7 +285,7 @@ class QueryGroup:
         rows = cut_by_arrival(
             chunk.times, keys, len(self.keys), slices, None if late is None else ~late, self._gap, scan.in_order
         )
-        self._lift(rows, chunk, len(slices[0]))
+        self._lift(rows, chunk, self._entered(slices[0]))
         if late is None:
             return []
         which = np.flatnonzero(late)
@@ -304,22 +329,30 @@ class QueryGroup:
 
     def _lift(self, rows: Rows, chunk: Chunk, slice_count: int) -> None:
         if len(rows):
-            self._add(rows, lift(self.ops, chunk, rows.of_event, len(rows)), len(chunk), slice_count)
+            self._add(rows, lift(self.ops, chunk, rows.of_event, len(rows)), slice_count)
 
-    def _add(self, rows: Rows, partials: dict[Op, PartialColumn], event_count: int, slice_count: int) -> None:
+    def _add(self, rows: Rows, partials: dict[Op, PartialColumn], slice_count: int) -> None:
         counts = partials[COUNT]
         assert isinstance(counts, CountColumn)
         weights = counts.counts
+        event_count = int(weights.sum())
         if not self.in_order:
-            self.totals.clean += int(weights.sum())
-        self.slice_count += slice_count
-        self.calculation_count += event_count * len(self.ops)
+            self.totals.clean += event_count
+        if self._gap is not None:
+            slice_count += self.work.pauses(rows, self._gap, len(self.keys))
+        self.work.add(slice_count, event_count * len(self.ops))
         self.fixed.account(rows.first, weights)
         for session in self.sessions:
             session.account(rows.first, weights)
+        outside = {id(walk): walk.outside(rows, weights) for walk in self.walks}
         for query in self.cut_queries:
-            query.account(rows, weights)
+            query.counts[OUTSIDE] += outside[id(query.walk)]
         self.store.append(block_of(rows, partials))
+
+    def _entered(self, starts: Int64Array) -> int:
+        """How many slices events enter now; what lies between the windows of a query that is alone is none."""
+        alone = len(self.fixed.queries) == 1 and not self.sessions
+        return self.work.enter(starts[self.fixed.covers(starts)] if alone else starts)
 
     def _add_stragglers(self, chunk: Chunk, keys: Int32Array, watermarks: Int64Array) -> list[Dropped]:
         dropped = []
@@ -330,10 +363,12 @@ class QueryGroup:
         for session in self.sessions:
             which = session.account_stragglers(chunk.times, watermarks)
             dropped.append(Dropped(session.entry.number, chunk.take(which), watermarks[which]))
-        for query in (*self.cut_queries, *self.count_queries):
+        strict: list[CutQuery | CountQuery] = [*self.cut_queries, *self.count_queries]
+        for query in strict:
             which = query.account_stragglers(chunk.times)
             dropped.append(Dropped(query.entry.number, chunk.take(which), watermarks[which]))
         self.stragglers.add(chunk, keys, watermarks)
+        self.work.add(0, len(chunk) * len(self.ops))
         return [one for one in dropped if len(one.chunk)]
 
     # --- windows ---
@@ -351,8 +386,10 @@ class QueryGroup:
         pieces = self.fixed.close(view, after, until)
         for session in self.sessions:
             pieces.extend(session.close(view, after, until))
+        for walk in self.walks:
+            walk.close(len(self.keys), self.buffer, until)
         for cut in self.cut_queries:
-            pieces.extend(cut.close(view, self.buffer, until))
+            pieces.extend(cut.close(view))
         for counted in self.count_queries:
             totals = self.by_key.base if counted.by_key else np.array([self.position])
             pieces.extend(counted.close(view, totals))
@@ -376,7 +413,7 @@ class QueryGroup:
         starts, _ = self._edges.slices_between(int(times[0]), int(times[-1]), times)
         by_time = np.searchsorted(times, starts[1:])
         cuts = np.union1d(by_time, position_cuts(self._over_all, self.position, len(times)))
-        key_cuts = [query.walk(stretch, key_count) for query in self.cut_queries]
+        key_cuts = [walk.on(stretch, key_count) for walk in self.walks]
         joined = np.concatenate(key_cuts) if key_cuts else None
         own = None if joined is None else KeyCuts.of(joined[:, 0], joined[:, 1], key_count)
         counting = self.by_key if len(self.by_key.counts) else None
@@ -384,7 +421,18 @@ class QueryGroup:
         assert rows.position is not None
         rows.position += self.position
         self.position += len(times)
-        self._lift(rows, stretch.chunk, len(rows))
+        self._lift(rows, stretch.chunk, self._entered_in_order(starts, cuts, joined, rows))
+
+    def _entered_in_order(
+        self, starts: Int64Array, cuts: Int64Array, own_cuts: Int64Array | None, rows: Rows
+    ) -> int:
+        """How many slices: one for each cut, and the one in which the first event lies unless it has been entered before."""
+        count = len(cuts) + (0 if own_cuts is None else len(own_cuts))
+        if rows.key_position is not None:
+            count += position_cut_count(self.by_key.counts, rows.key_position)
+        is_entered = len(cuts) > 0 and cuts[0] == 0 or self.work.enter(starts[:1]) == 0
+        self.work.enter(starts)  # those behind the first begin at cuts: counted already
+        return count + (not is_entered)
 
     def _view(self) -> View:
         found = self.store.sorted(len(self.keys))
@@ -397,7 +445,9 @@ class QueryGroup:
             more = session.needed(view, until)
             rows, stragglers = rows | more[0], stragglers | more[1]
         if view.block is not None:
-            for query in (*self.cut_queries, *self.count_queries):
+            for walk in self.walks:
+                rows = rows | walk.needed(view)
+            for query in self.count_queries:
                 rows = rows | query.needed(view)
             self.store.keep(rows, len(self.keys))
         self.stragglers.keep(stragglers)
@@ -410,11 +460,19 @@ class QueryGroup:
         if found is not None:
             block, key_starts = found
             separate = separations(
-                block, key_starts, self._edges, self._gap, self.cut_queries, self._over_all, self.by_key.counts
+                block, key_starts, self._edges, self._gap, self.walks, self._over_all, self.by_key.counts
             )
             self.store.compact(separate, len(self.keys))
 
     # --- accounts ---
+
+    @property
+    def slice_count(self) -> int:
+        return self.work.slice_count
+
+    @property
+    def calculation_count(self) -> int:
+        return self.work.calculation_count
 
     def row_count(self) -> int:
         return len(self.store)
@@ -439,7 +497,7 @@ class QueryGroup:
     def _extra_counts(self, number: int) -> Int64Array:
         if number in self.fixed.counts:
             return self.fixed.counts[number]
-        for query in (*self.sessions, *self.cut_queries, *self.count_queries):
+        for query in self._others():
             if query.entry.number == number:
                 counts = query.counts.copy()
                 counts[OUTSIDE] += self._waiting_outside(query)
@@ -458,7 +516,7 @@ class QueryGroup:
             return query.outside(totals)
         if waiting is None or isinstance(query, SessionWindows):
             return 0
-        return query.waiting_outside(waiting, len(self.keys))
+        return query.walk.waiting_outside(waiting, len(self.keys))
 
     # --- snapshots ---
 
@@ -475,9 +533,9 @@ class QueryGroup:
             "position": self.position,
             "by_key": self.by_key.base,
             "fixed": self.fixed.state(),
-            "others": [q.state() for q in (*self.sessions, *self.cut_queries, *self.count_queries)],
+            "others": [query.state() for query in self._others()],
             "in_order": self.in_order,
-            "work": [self.slice_count, self.calculation_count],
+            "work": self.work.state(),
         }
 
     def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None:
@@ -493,11 +551,9 @@ class QueryGroup:
         self.totals = Totals(*state["totals"])
         self._baselines = {number: Totals(*numbers) for number, numbers in state["baselines"]}
         self.fixed.restore(state["fixed"])
-        for query, kept in zip(
-            (*self.sessions, *self.cut_queries, *self.count_queries), state["others"], strict=True
-        ):
+        for query, kept in zip(self._others(), state["others"], strict=True):
             query.restore(kept)
-        self.slice_count, self.calculation_count = state["work"]
+        self.work = Work.restored(state["work"])
 
 
 _NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))

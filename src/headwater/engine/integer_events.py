@@ -14,11 +14,13 @@ from headwater.engine.events import (
     BLOCK,
     BLOCK_BITS,
     CELLS,
+    EVENTS_PER_RECORD,
     EVENTS_PER_ROW,
     Scratch,
     Target,
     add_counts,
     add_end,
+    add_end_blindly,
     add_ends,
     keep,
     row_span,
@@ -63,6 +65,8 @@ def _add_block(values: Int64Array, rows: Int32Array, sums: Int64Array, target: T
     sums[: CELLS * span] = 0
     if span == 1:
         _one_row(values, U(first), sums, target.ends)
+    elif len(target.ends) and span * EVENTS_PER_RECORD > len(rows):
+        _sums_and_ends_blindly(values, rows, U(first), sums, target.ends)
     elif len(target.ends):
         _sums_and_ends(values, rows, U(first), sums, target.ends)
     else:
@@ -80,6 +84,15 @@ def _sums_and_ends(values: Int64Array, rows: Int32Array, first: U, sums: Int64Ar
         sums[at] += values[i]
         sums[at + U(1)] += 1
         add_end(values[i], U(rows[i]), ends)
+
+
+@njit
+def _sums_and_ends_blindly(values: Int64Array, rows: Int32Array, first: U, sums: Int64Array, ends: Int64Array) -> None:
+    for i in range(len(values)):
+        at = (U(rows[i]) - first) * U(CELLS)
+        sums[at] += values[i]
+        sums[at + U(1)] += 1
+        add_end_blindly(values[i], U(rows[i]), ends)
 
 
 @njit

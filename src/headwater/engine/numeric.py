@@ -191,6 +191,11 @@ def _lift_floats(kinds: set[str], values: Values, rows: Int32Array, row_count: i
     scratch = scratch_for(len(rows), row_count)
     low, high = NO_LOW, NO_HIGH
     unit = squares_unit = start = 0
+    if values.spread is not None:
+        low, high = values.spread
+        limbs, unit = _wider(target.limbs, unit, low, high, empty=True)
+        squares, squares_unit = _wider(target.squares, squares_unit, 2 * low, 2 * high, empty=True)
+        target = target._replace(limbs=limbs, squares=squares)
     while True:
         start, need, block_low, block_high = add_float_events(
             data.view(np.int64), data, rows, valid, start, unit, squares_unit, scratch, target

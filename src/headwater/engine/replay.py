@@ -57,6 +57,7 @@ class ReplayGroup:
         self._history = WindowHistory()
         self._stretches: list[Stretch] = []
         self._marks: list[Int64Array] = []
+        self._formed_at = NEVER  # the watermark at which windows were formed last: steps that close nothing are left out
         self._reaches_back = False
         self._counts = np.zeros(4, np.int64)
         self._seen = 0
@@ -165,9 +166,10 @@ class ReplayGroup:
         return self.row_count()
 
     def close(self, until: int) -> list[Closed]:
-        after, self.watermark = self.watermark, until
-        if not self._stretches or self._former is None or self._is_quiet(self._former, after, until):
+        self.watermark = until
+        if not self._stretches or self._former is None or self._is_quiet(self._former, self._formed_at, until):
             return []
+        after, self._formed_at = self._formed_at, until
         self._reaches_back = False
         kept = self._sorted()
         formed, ranges = self._form(kept, self._former, after, until)
@@ -351,6 +353,7 @@ class ReplayGroup:
             "history": self._history.state(),
             "stretches": [[s.chunk, s.keys, s.markers] for s in self._stretches],
             "marks": self._marks,
+            "formed_at": self._formed_at,
             "reaches_back": self._reaches_back,
             "counts": self._counts,
             "settled_outside": self._settled_outside,
@@ -367,7 +370,7 @@ class ReplayGroup:
         self._history.restore(state["history"])
         self._stretches = [Stretch(*parts) for parts in state["stretches"]]
         self._marks, self._counts = state["marks"], state["counts"]
-        self._reaches_back = state["reaches_back"]
+        self._formed_at, self._reaches_back = state["formed_at"], state["reaches_back"]
         self._settled_outside = state["settled_outside"]
         self._seen, self._filtered, self.slice_count, self.calculation_count = state["numbers"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from headwater.engine.arrays import BoolArray, Int64Array
-from headwater.engine.cut_windows import CutQuery
+from headwater.engine.cut_windows import Walk
 from headwater.engine.edges import Edges
 from headwater.engine.jit import njit
 from headwater.engine.sessions import join_rows
@@ -29,7 +29,7 @@ def separations(
     key_starts: Int64Array,
     edges: Edges,
     gap: int | None,
-    cut_queries: Sequence[CutQuery],
+    walks: Sequence[Walk],
     over_all: Int64Array,
     by_key: Int64Array,
 ) -> BoolArray:
@@ -45,8 +45,8 @@ def separations(
     if gap is not None:
         assert block.last is not None
         separate[join_rows(block.first, block.last, key_starts, gap, NEVER).lo] = True
-    for query in cut_queries:
-        opened = query.cutter.needed_from()[block.key[1:]]
+    for walk in walks:
+        opened = walk.cutter.needed_from()[block.key[1:]]
         separate[1:] |= (block.first[:-1] < opened) & (opened <= block.first[1:])
     if len(over_all):
         assert block.position is not None

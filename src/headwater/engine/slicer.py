@@ -464,6 +464,15 @@ def _next_cuts(counts, base):
     return out
 
 
+def position_cut_count(counts: Int64Array, positions: Int64Array) -> int:
+    """How many of these positions are ones at which a count window begins or ends.
+
+    >>> position_cut_count(np.array([[3, 3, 0]]), np.array([0, 2, 3]))
+    2
+    """
+    return int((_next_cuts(counts, positions) == positions).sum())
+
+
 def cut_in_order(
     times: Int64Array,
     keys: Int32Array,

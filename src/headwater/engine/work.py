@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.engine.arrays import Int32Array, Int64Array
+from headwater.engine.arrays import Int64Array
 from headwater.engine.slicer import Rows
 from headwater.times import NEVER
 
@@ -38,17 +38,16 @@ class Work:
         return new
 
     def pauses(self, rows: Rows, gap: int, key_count: int) -> int:
-        """How many of the rows follow a pause of their key."""
+        """How many of the rows follow a pause of their key, or are its first."""
         assert rows.last is not None
-        missing = np.full(key_count - len(self._latest), NEVER)
-        self._latest = np.concatenate((self._latest, missing))
+        self._latest = np.concatenate((self._latest, np.full(key_count - len(self._latest), NEVER)))
         order = np.lexsort((rows.first, rows.key))
         key, first, last = rows.key[order], rows.first[order], rows.last[order]
         before = self._latest[key]
-        same = np.flatnonzero(_repeats(key))
-        before[same] = np.maximum(before[same], last[same - 1])
+        again = np.flatnonzero(key[1:] == key[:-1]) + 1
+        before[again] = np.maximum(before[again], last[again - 1])
         np.maximum.at(self._latest, key, last)
-        return int((first > np.maximum(before, NEVER + gap) - gap + 2 * gap).sum())
+        return int((first - gap > before).sum())
 
     def add(self, slice_count: int, calculation_count: int) -> None:
         self.slice_count += slice_count
@@ -60,8 +59,3 @@ class Work:
     @classmethod
     def restored(cls, state: list[Any]) -> Work:
         return cls(*state)
-
-
-def _repeats(key: Int32Array) -> Int32Array:
-    """Whether each key is that of the row before."""
-    return np.diff(key, prepend=-1) == 0
