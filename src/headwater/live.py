@@ -16,7 +16,7 @@ import pyarrow as pa
 from headwater.engine.arrays import Int64Array
 from headwater.engine.chunk import Chunk
 from headwater.engine.family import Family, family_of
-from headwater.engine.intake import TimeScan, columns_of, conform, read_times, read_values, scan_times, without
+from headwater.engine.intake import TimeScan, Times, columns_of, conform, read_times, read_values, scan_times, without
 from headwater.engine.keys import NODE_KEY
 from headwater.engine.output import Layout, empty_table, layout_table
 from headwater.engine.registered import Registered, one_of_each
@@ -30,7 +30,7 @@ from headwater.results import Results
 from headwater.schemas import check_schemas
 from headwater.side_output import SideOutput
 from headwater.tables import arrow_table, record_batches
-from headwater.times import NEVER, duration, in_ticks
+from headwater.times import FOREVER, NEVER, duration, in_ticks
 from headwater.windows import Custom
 
 __all__ = ["Engine", "run"]
@@ -179,8 +179,39 @@ class Engine:
                 self._emit()
         self._emit()
 
-    def _push_batch(self, batch: pa.RecordBatch, origin: Source, source: str, offsets: Int64Array | int) -> None:
-        """``offsets``: that of the first event, or one per event."""
+    def push_all(self, data: Any) -> None:
+        """Take in all events there will ever be, as one source: what no later event can change comes out on the way.
+
+        The same rows as one `push` and `flush`, without holding all partials until the end.
+        """
+        batches = list(record_batches(data, BATCH_EVENTS))
+        times = [self._times_of(batch) for batch in batches]
+        lows = [FOREVER if scan is None else scan.low for _, _, scan in times]
+        origin = self._watermarks.source("")
+        for number, (batch, known) in enumerate(zip(batches, times, strict=True)):
+            self._push_batch(batch, origin, "", origin.next_offset, known)
+            if all(scan is not None for _, _, scan in times):
+                self._watermarks.raise_source("", min(lows[number + 1 :], default=NEVER))
+            if self._expected_cells() > CELLS_HELD:
+                self._emit()
+        self.flush()
+
+    def _times_of(self, batch: pa.RecordBatch) -> Times:
+        """The times of a batch, what is wrong with them, and their scan if nothing is."""
+        if self._time in batch.schema.names:
+            return read_times(batch.column(self._time), self._unit)
+        missing = f"time column {self._time!r} is missing"
+        return np.zeros(len(batch), np.int64), dict.fromkeys(range(len(batch)), missing), None
+
+    def _push_batch(
+        self,
+        batch: pa.RecordBatch,
+        origin: Source,
+        source: str,
+        offsets: Int64Array | int,
+        known: Times | None = None,
+    ) -> None:
+        """``offsets``: that of the first event, or one per event; ``known``: its times, if they were read before."""
         if len(batch) and (offsets if isinstance(offsets, int) else offsets[0]) < origin.next_offset:
             offsets = _each(offsets, len(batch))
             fresh = offsets >= origin.next_offset
@@ -191,10 +222,7 @@ class Engine:
         origin.next_offset = offsets + len(batch) if isinstance(offsets, int) else int(offsets[-1]) + 1
         self._check(batch.schema)
         arrays, bad = self._read(batch)
-        if self._time in arrays:
-            times, bad_times, scan = read_times(arrays[self._time], self._unit)
-        else:
-            times, bad_times, scan = _no_time(batch, self._time)
+        times, bad_times, scan = self._times_of(batch) if known is None else known
         bad |= bad_times
         if bad:
             offsets = _each(offsets, len(batch))
@@ -371,6 +399,11 @@ class Engine:
             "overflows": self._overflows,
         }
 
+    @property
+    def shows_empty_windows(self) -> bool:
+        """Whether some query wants windows without events: for those it matters how far the watermark came before the end."""
+        return any(entry.query.emit_empty for entry in self._by_name.values())
+
     # --- snapshots ---
 
     def snapshot(self) -> bytes:
@@ -449,6 +482,9 @@ def run(
     """
     engine = Engine(queries, time=time, unit=unit, disorder=disorder, strict=strict, mode=mode)
     engine.check(data)
+    if flush and disorder is None and not engine.shows_empty_windows:
+        engine.push_all(data)
+        return engine.results()
     engine.push(data)
     if flush:
         engine.flush()
@@ -457,11 +493,6 @@ def run(
 
 def _each(offsets: Int64Array | int, length: int) -> Int64Array:
     return np.arange(offsets, offsets + length, dtype=np.int64) if isinstance(offsets, int) else offsets
-
-
-def _no_time(batch: pa.RecordBatch, time: str) -> tuple[Int64Array, dict[int, str], None]:
-    missing = f"time column {time!r} is missing"
-    return np.zeros(len(batch), np.int64), dict.fromkeys(range(len(batch)), missing), None
 
 
 def _ipc(table: pa.Table) -> bytes:

@@ -9,7 +9,7 @@ from headwater.bench.queries import many, named, one_query
 from headwater.bench.workload import SECOND, Workload
 
 EVENTS = Workload(400_000)
-TABLE = EVENTS.table("time", "key", "value", "reading")
+TABLE = EVENTS.table("time", "key", "value")
 SPECS = many(60)
 
 

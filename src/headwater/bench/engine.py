@@ -117,7 +117,7 @@ def summed(*columns: NDArray[Any]) -> int:
 
 def many_queries(bench: EngineBench) -> None:
     """A thousand and ten thousand different queries against what one query and their rows may cost."""
-    table = bench.table("value", "reading")
+    table = bench.table("value")
     for count, slide_min, factor, rows_per_second in ((1_000, 1, 1.25, 20e6), (10_000, 10, 2.0, 10e6)):
         timed = bench.time(f"queries_{count}", table, named(many(count, slide_min)))
         allowed = factor * bench.one.seconds + timed.rows / rows_per_second
@@ -246,7 +246,7 @@ def peers_hundred(bench: EngineBench) -> None:
     Everyone gets the same quarter of the events, once: on all of them the peers would need more time than all else.
     """
     events = Workload(bench.events.events // HUNDRED_PART)
-    table = events.table("time", "key", "value", "reading")
+    table = events.table("time", "key", "value")
     ours = bench.time("queries_100", table, named(many(100)))
     for peer in peers.PEERS:
         for case, name, bound in (("many", "", at_least(20)), ("sliced", "_sliced", None)):

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from headwater.bench.queries import COLUMNS, FUNCTIONS, WindowSpec, many
+from headwater.bench.queries import COMBINATIONS, FUNCTIONS, WindowSpec, many
 from headwater.bench.timing import Timed, best_of
 from headwater.bench.workload import SECOND, workload
 
@@ -74,7 +74,7 @@ class DuckDB:
 
     def sliced(self, specs: Sequence[WindowSpec]) -> int:
         """See ``Peer``."""
-        partials = ", ".join(f"{f}({c}) AS {f}_{c}" for f in FUNCTIONS if f != "avg" for c in COLUMNS)
+        partials = ", ".join(f"{f}({c}) AS {f}_{c}" for f, c in COMBINATIONS if f != "avg")
         slices = f"SELECT time // {SECOND} * {SECOND} AS time, key, {partials} FROM events GROUP BY ALL"
         self._connection.execute(f"CREATE OR REPLACE TABLE slices AS {slices}")
         return sum(self._rows(self._from_slices(spec)) for spec in specs)
@@ -93,7 +93,7 @@ class DuckDB:
     def _from_slices(self, spec: WindowSpec) -> str:
         count, total = f"count_{spec.column}", f"sum_{spec.column}"
         combined = {"count": f"sum({count})", "avg": f"sum({total}) / sum({count})"}
-        return self._join(spec, combined.get(spec.function, f"{spec.function}({spec.alias})"), "slices")
+        return self._join(spec, combined.get(spec.function, f"{spec.function}({spec.partial})"), "slices")
 
     def _join(self, spec: WindowSpec, aggregate: str, rows: str) -> str:
         starts = f"range({spec.offset - spec.size // spec.slide * spec.slide}, (SELECT max(time) + 1 FROM {rows}), {spec.slide})"
@@ -131,7 +131,7 @@ class Polars:
 
     def sliced(self, specs: Sequence[WindowSpec]) -> int:
         """See ``Peer``."""
-        partials = [self._aggregate(f, c).alias(f"{f}_{c}") for f in FUNCTIONS if f != "avg" for c in COLUMNS]
+        partials = [self._aggregate(f, c).alias(f"{f}_{c}") for f, c in COMBINATIONS if f != "avg"]
         start = self._pl.col("time") // SECOND * SECOND
         slices = self._events.group_by(start.alias("time"), "key").agg(partials).collect(engine="streaming").lazy()
         return sum(self._rows(self._exploded(spec, slices, self._combined(spec))) for spec in specs)
@@ -163,7 +163,7 @@ class Polars:
         column = self._pl.col
         if spec.function == "avg":
             return column(f"sum_{spec.column}").sum() / column(f"count_{spec.column}").sum()
-        return self._aggregate("sum" if spec.function == "count" else spec.function, spec.alias)
+        return self._aggregate("sum" if spec.function == "count" else spec.function, spec.partial)
 
     def _aggregate(self, function: str, column: str) -> Any:
         return getattr(self._pl.col(column), "mean" if function == "avg" else function)()
@@ -173,7 +173,7 @@ class Polars:
 
 
 def _main(peer: str, case: str, events: str, threads: str, queries: str, repeats: str) -> None:
-    table = workload(int(events)).table("time", "key", "value", "reading")
+    table = workload(int(events)).table("time", "key", "value")
     specs = many(int(queries))
     engine: Peer = (DuckDB if peer == "duckdb" else Polars)(table, int(threads))
     work = {"one": engine.one, "many": lambda: engine.many(specs), "sliced": lambda: engine.sliced(specs)}[case]

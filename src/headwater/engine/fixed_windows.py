@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
 
@@ -50,6 +51,18 @@ class FixedWindows:
         gappy = [i for i, entry in enumerate(self.queries) if _has_outside(entry)]
         self._gappy = np.array(gappy, np.int64)
         self._filled = [i for i, entry in enumerate(self.queries) if entry.query.emit_empty]
+
+    def add(self, entry: Registered, waiting: int) -> None:
+        """A query comes; so many events that were seen before are still to be accounted for: it must not count them."""
+        self.queries.append(entry)
+        if waiting:
+            self.counts_of(entry.number)[OUTSIDE] -= waiting
+
+    def find(self, number: int) -> Registered | None:
+        """The query of this number. They stand in the order of their numbers."""
+        place = bisect_left(self.queries, number, key=lambda entry: entry.number)
+        is_there = place < len(self.queries) and self.queries[place].number == number
+        return self.queries[place] if is_there else None
 
     def counts_of(self, number: int) -> Int64Array:
         return self.counts.setdefault(number, np.zeros(4, np.int64))
@@ -244,6 +257,12 @@ class FixedWindows:
         self.revisions = {(q, start, key): number for q, start, key, number in state["revisions"]}
         self._first_starts = {(q, key): start for q, key, start in state["first_starts"]}
         self.counts = {number: row.copy() for number, row in state["counts"]}
+
+
+def outside_of(entry: Registered, times: Int64Array) -> int:
+    """How many of the times lie in no window of a query."""
+    specs = spec_table([fixed_spec(entry.query.window, entry.begin, entry.stop)])  # type: ignore[arg-type]
+    return int(count_outside(specs, times, np.ones(len(times), np.int64))[0])
 
 
 def _has_outside(entry: Registered) -> bool:

@@ -22,7 +22,7 @@ from headwater.engine.cut_windows import CountQuery, CutQuery, Walk, count_table
 from headwater.engine.dense import lift_slices
 from headwater.engine.edges import Edges, fixed_spec
 from headwater.engine.exact_sum import SumColumn
-from headwater.engine.fixed_windows import FixedWindows
+from headwater.engine.fixed_windows import FixedWindows, outside_of
 from headwater.engine.intake import TimeScan
 from headwater.engine.keys import KeyTable
 from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE, Stragglers
@@ -116,12 +116,12 @@ class QueryGroup:
         for entry in entries:
             window = entry.query.window
             if isinstance(window, Sliding | Band):
-                self.fixed.queries.append(entry)
+                self.fixed.add(entry, len(self.buffer))
             elif isinstance(window, CountWindow):
                 self.in_order = True
                 self.count_queries.append(CountQuery(entry))
             elif isinstance(window, Session):
-                self.sessions.append(SessionWindows(entry))
+                self.sessions.append(SessionWindows(entry, len(self.buffer)))
             else:
                 self.in_order = True
                 self.cut_queries.append(CutQuery(entry, self._walk_of(entry)))
@@ -399,7 +399,7 @@ class QueryGroup:
 
     def expected_rows(self, until: int) -> int:
         """About how many result rows an advance of the watermark to ``until`` gives."""
-        return len(self.store) + len(self.keys) * self.fixed.expected_windows(self.watermark, until)
+        return max(len(self.store), len(self.keys) * self.fixed.expected_windows(self.watermark, until))
 
     def _quiet(self, after: int, until: int) -> bool:
         """Whether nothing can close: only fixed windows, none of which ends now, and nobody came late."""
@@ -495,8 +495,12 @@ class QueryGroup:
         }
 
     def _extra_counts(self, number: int) -> Int64Array:
-        if number in self.fixed.counts:
-            return self.fixed.counts[number]
+        fixed = self.fixed.find(number)
+        if fixed is not None:
+            counts = self.fixed.counts.get(number, np.zeros(4, np.int64)).copy()
+            for part in self.buffer.parts:
+                counts[OUTSIDE] += outside_of(fixed, part.chunk.times)
+            return counts
         for query in self._others():
             if query.entry.number == number:
                 counts = query.counts.copy()
@@ -514,8 +518,10 @@ class QueryGroup:
             totals = np.bincount(keys, minlength=len(self.keys))
             totals[: len(self.by_key.base)] += self.by_key.base
             return query.outside(totals)
-        if waiting is None or isinstance(query, SessionWindows):
+        if waiting is None:
             return 0
+        if isinstance(query, SessionWindows):
+            return int((waiting.chunk.times < query.entry.begin).sum())
         return query.walk.waiting_outside(waiting, len(self.keys))
 
     # --- snapshots ---

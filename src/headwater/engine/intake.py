@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +46,11 @@ def scan_times(times: Int64Array) -> TimeScan:
     return TimeScan(int(times.min()), int(times.max()), False)
 
 
-def read_times(array: pa.Array, unit: str) -> tuple[Int64Array, dict[int, str], TimeScan | None]:
+#: Times as ticks, reasons why some cannot be used, and the scan of them if all can.
+Times: TypeAlias = tuple[Int64Array, dict[int, str], TimeScan | None]
+
+
+def read_times(array: pa.Array, unit: str) -> Times:
     """The times of a batch as ticks, for each unusable one its row and the reason, and, if all are fine, their scan.
 
     >>> read_times(pa.array([5, None, 2**63 - 1]), "us")[1]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +31,7 @@ CAN_OVERFLOW = frozenset({"sum", "product", "range"})
 REPLACES = pa.list_(pa.struct([("window_start", pa.int64()), ("window_end", pa.int64()), ("revision", pa.int64())]))
 
 
-@dataclass(slots=True)
+@dataclass
 class Layout:
     """The columns of a result table: keys and aggregates are the union over all queries."""
 
@@ -51,6 +52,22 @@ class Layout:
             layout.has_times |= isinstance(query.window, CountWindow)
             layout.has_node |= query.scope == "node"
         return layout
+
+    @cached_property
+    def columns(self) -> dict[str, pa.DataType]:
+        """All columns in their order."""
+        columns = {"query": pa.int32(), "window_start": pa.int64(), "window_end": pa.int64()}
+        columns |= self.keys | self.aggregates
+        columns |= {"event_count": pa.int64(), "revision": pa.int64(), "replaces": REPLACES}
+        if self.has_node:
+            columns["node"] = pa.string()
+        if self.has_times:
+            columns |= {"first_time": pa.int64(), "last_time": pa.int64()}
+        return columns
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return pa.schema(list(self.columns.items()))
 
     def _add(self, query: str, alias: str, type_: pa.DataType) -> None:
         have = self.aggregates.setdefault(alias, type_)
@@ -188,7 +205,10 @@ def piece_columns(piece: Closed, plan: OutputPlan, keys: KeyTable, layout: Layou
     columns["revision"] = _ZEROS.first(size) if piece.revision is None else pa.array(piece.revision)
     columns["replaces"] = _replaces(piece, size)
     if piece.first_time is not None:
-        columns["first_time"], columns["last_time"] = pa.array(piece.first_time), pa.array(piece.last_time)
+        # A window that is gone has no first and no last event.
+        none = pa.nulls(size - len(piece.first_time), pa.int64())
+        columns["first_time"] = pa.concat_arrays([pa.array(piece.first_time), none])
+        columns["last_time"] = pa.concat_arrays([pa.array(piece.last_time), none])
     return columns, combined.overflow_count
 
 
@@ -282,41 +302,34 @@ class Piece:
 
 def layout_table(pieces: Sequence[Piece], layout: Layout, names: pa.Array) -> pa.Table:
     """All pieces as one table, sorted by (window end, window start, registration, key)."""
-    schema = _schema(layout)
-    tables = []
-    for columns in (piece.columns for piece in pieces):
-        size = len(columns["query"])
-        arrays = [
-            _typed(columns[name], field_.type) if name in columns else pa.nulls(size, field_.type)
-            for name, field_ in zip(schema.names, schema, strict=True)
-        ]
-        tables.append(pa.Table.from_arrays(arrays, schema=schema))
-    table = pa.concat_tables(tables)
+    tables = [pa.Table.from_arrays(_arranged(piece.columns, layout), schema=layout.schema) for piece in pieces]
+    table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
     if len(pieces) > 1 or not pieces[0].is_sorted:
         ranks = np.concatenate([piece.key_ranks[piece.key] for piece in pieces])
         sort_by = [ranks] + [table.column(name).to_numpy() for name in ("query", "window_start", "window_end")]
         table = table.take(pa.array(np.lexsort(sort_by))).combine_chunks()
-    codes = table.column("query").combine_chunks()
+    columns = table.columns
+    codes = columns[0].combine_chunks()
     codes = codes.chunk(0) if isinstance(codes, pa.ChunkedArray) else codes
-    return table.set_column(0, "query", pa.DictionaryArray.from_arrays(codes, names))
+    columns[0] = pa.DictionaryArray.from_arrays(codes, names)
+    return pa.Table.from_arrays(columns, names=layout.schema.names)
 
 
-def _typed(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    return array if array.type == type_ else array.cast(type_)
-
-
-def _schema(layout: Layout) -> pa.Schema:
-    fields = [("query", pa.int32()), ("window_start", pa.int64()), ("window_end", pa.int64())]
-    fields += list(layout.keys.items()) + list(layout.aggregates.items())
-    fields += [("event_count", pa.int64()), ("revision", pa.int64()), ("replaces", REPLACES)]
-    if layout.has_node:
-        fields.append(("node", pa.string()))
-    if layout.has_times:
-        fields += [("first_time", pa.int64()), ("last_time", pa.int64())]
-    return pa.schema(fields)
+def _arranged(columns: Mapping[str, pa.Array], layout: Layout) -> list[pa.Array]:
+    """A piece's columns in the order of the layout, null where it has none."""
+    size = len(columns["query"])
+    arrays = []
+    for name, type_ in layout.columns.items():
+        array = columns.get(name)
+        if array is None:
+            arrays.append(pa.nulls(size, type_))
+        else:
+            # Aggregates come in the type the layout took from them.
+            arrays.append(array if name in layout.aggregates or array.type == type_ else array.cast(type_))
+    return arrays
 
 
 def empty_table(layout: Layout, names: pa.Array) -> pa.Table:
     """A result without rows."""
-    table = _schema(layout).empty_table()
+    table = layout.schema.empty_table()
     return table.set_column(0, "query", pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), names))

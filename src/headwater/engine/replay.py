@@ -188,9 +188,18 @@ class ReplayGroup:
         if self._matches_nodes:
             formed, ranges = unite(formed, self._entry.query.scope, self._owners(), until)
             formed.needed = np.full(kept.key_count, NEVER)
+            formed.closed &= self._lives(formed)
             return formed, ranges
+        formed = formed.take(self._lives(formed))
         rows = np.arange(len(formed.windows))
         return formed, np.column_stack((rows, formed.windows[:, 3:]))
+
+    def _lives(self, formed: Formed) -> BoolArray:
+        """Which windows began before the query stops; positions do not tell, so count windows are looked at elsewhere."""
+        assert self._entry is not None
+        if isinstance(self._entry.query.window, CountWindow):
+            return np.ones(len(formed.windows), np.bool_)
+        return formed.windows[:, 1] < self._entry.stop
 
     def _owners(self) -> Int64Array:
         """For each key of a node's windows the key, without the node, under which results leave."""
@@ -316,7 +325,7 @@ class ReplayGroup:
             formed = former.form_all(kept)
         else:
             formed = copy.deepcopy(former).form(kept, NEVER, NEVER)
-        ranges = formed.windows[:, 3:]
+        ranges = formed.windows[self._lives(formed), 3:]
         edges = np.zeros(len(kept) + 1, np.int64)
         np.add.at(edges, ranges[:, 0], 1)
         np.add.at(edges, ranges[:, 1], -1)

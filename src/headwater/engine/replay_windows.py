@@ -66,7 +66,7 @@ class CutFormer(_Stateless):
         np.minimum.at(needed, rows[~final, 0], rows[~final, 1])
         formed = Formed(np.concatenate((rows[:, :3], ranges), axis=1), reach, closed, final, needed)
         settled = closed & (rows[:, 3] + gap <= max(after, LONG_AGO) - back)
-        return formed.take(~settled & (rows[:, 1] < entry.stop))
+        return formed.take(~settled)
 
     def _walk(self, kept: Kept, window: Session | Punctuated | Between) -> tuple[Int64Array, Cutter]:
         """Rows (key, start, end, range end) of all windows, the open ones with the end they would have."""
@@ -111,9 +111,8 @@ class CustomFormer:
         ends = windows[:, 2]
         closed = (ends < FOREVER) & (ends <= until - window.closes_after)
         final = closed & (ends <= (limit if until == FOREVER else limit - window.closes_after))
-        settled = closed & (ends <= max(after, LONG_AGO) - lateness - window.closes_after)
         formed = Formed(windows, np.where(ends < FOREVER, ends - 1, ends), closed, final, needed)
-        return formed.take(~settled & (windows[:, 1] < self.entry.stop))
+        return formed.take(windows[:, 1] < self.entry.stop)
 
     def _starts(self, kept: Kept, key: int, low: int, high: int) -> list[int]:
         """Where the windows of a key begin: at the open one or the first event, then at each cut."""

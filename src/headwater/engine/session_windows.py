@@ -27,7 +27,8 @@ class SessionWindows:
     An event can still reach a session until ``end + gap + lateness`` lies below the watermark; until then it is kept.
     """
 
-    def __init__(self, entry: Registered) -> None:
+    def __init__(self, entry: Registered, waiting: int = 0) -> None:
+        """``waiting``: events that were seen before and are still to be accounted for: the query must not count them."""
         window = entry.query.window
         assert isinstance(window, Session)
         self.entry = entry
@@ -35,6 +36,7 @@ class SessionWindows:
         self.lateness = entry.query.lateness
         self.history = WindowHistory()
         self.counts = np.zeros(4, np.int64)
+        self.counts[OUTSIDE] -= waiting
         self._kept: tuple[BoolArray, BoolArray] | None = None
 
     def account_stragglers(self, times: Int64Array, watermarks: Int64Array) -> Int64Array:
