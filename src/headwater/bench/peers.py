@@ -137,7 +137,8 @@ class Polars:
         return sum(self._rows(self._exploded(spec, slices, self._combined(spec))) for spec in specs)
 
     def _group_by(self, spec: WindowSpec) -> Any:
-        aggregate = self._aggregate(spec.function, spec.column)
+        # Under a name of its own: counting the key column must not give a second column "key".
+        aggregate = self._aggregate(spec.function, spec.column).alias(spec.partial)
         time = self._pl.col("time")
         if spec.is_tumbling:
             start = (time - spec.offset) // spec.slide * spec.slide + spec.offset
