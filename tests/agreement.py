@@ -3,7 +3,9 @@
 from headwater.cases import HOSTS, explain_difference
 from headwater.cases.differences import text_table
 from headwater.cases.hosts import Host
-from headwater.history import Removed
+from headwater.history import Added, Removed
+from headwater.reference import ResultRow
+from headwater.windows import CountWindow
 from strategies import SCHEMA, Scenario
 
 
@@ -12,6 +14,13 @@ def _counts(counts: dict[str, int], is_draining: bool) -> dict[str, int]:
     if not is_draining:
         return counts
     return counts | {"member": counts["member"] + counts["late"] + counts["outside"], "late": 0, "outside": 0}
+
+
+def _times(rows: list[ResultRow], scenario: Scenario) -> list[tuple[int | None, int | None]]:
+    """First and last times of the rows that show them: those of count windows."""
+    added = [step.query for step in scenario.history if isinstance(step, Added)]
+    counted = {q.name for q in (*scenario.settings.queries, *added) if isinstance(q.window, CountWindow)}
+    return [(row.first_time, row.last_time) for row in rows if row.query in counted]
 
 
 def assert_agreement(scenario: Scenario, host: Host = HOSTS["engine"]) -> None:
@@ -23,6 +32,7 @@ def assert_agreement(scenario: Scenario, host: Host = HOSTS["engine"]) -> None:
         text = explain_difference(wanted.get(index, []), found.get(index, []))
         assert not text, f"after step {index}, {scenario.history[index]}:\n{text}"
         assert [row[:4] for row in wanted[index]] == [row[:4] for row in found[index]], "the order of the rows"
+        assert _times(wanted[index], scenario) == _times(found[index], scenario), "the times of count windows"
     draining = {step.name for step in scenario.history if isinstance(step, Removed)}
     counts = [
         (name, _counts(expected.counters[name], name in draining), _counts(actual.counters[name], name in draining))

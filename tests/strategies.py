@@ -7,6 +7,7 @@ new feature that is drawn here joins every property at once.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -107,9 +108,21 @@ WINDOWS: dict[str, st.SearchStrategy[Window]] = {
 }
 
 
-def windows(kinds: Sequence[str] = tuple(WINDOWS)) -> st.SearchStrategy[Window]:
+#: The longest durations there may be, and windows made of them.
+LONG = st.sampled_from([2**61, 2**61 - 1, 2**60, 2**40 + 1])
+LONG_WINDOWS: dict[str, st.SearchStrategy[Window]] = {
+    "tumbling": st.builds(win.tumbling, LONG, st.integers(-7, 7)),
+    "sliding": st.builds(lambda size, parts: win.sliding(size, size // parts + 1), LONG, st.integers(1, 3)),
+    "band": st.builds(win.band, st.sampled_from([-TIME_MAX, -5, TIME_MAX - 5]), LONG),
+    "session": st.builds(win.session, LONG, st.none() | LONG),
+    "punctuated": st.builds(win.punctuated, markers, st.booleans(), LONG),
+    "between": st.builds(win.between, markers, markers, LONG),
+}
+
+
+def windows(kinds: Sequence[str] = tuple(WINDOWS), durations: str = "short") -> st.SearchStrategy[Window]:
     """A window of one of these kinds."""
-    return st.sampled_from(list(kinds)).flatmap(WINDOWS.__getitem__)
+    return st.sampled_from(list(kinds)).flatmap((WINDOWS if durations == "short" else LONG_WINDOWS).__getitem__)
 
 
 def _of(make: Callable[[str], Aggregation], columns: Sequence[str]) -> st.SearchStrategy[Aggregation]:
@@ -163,21 +176,34 @@ def queries(
     kinds: Sequence[str] = tuple(WINDOWS),
     aggregates: dict[str, st.SearchStrategy[Aggregation]] = EXACT,
     scopes: Sequence[str] = ("global", "global", "node", "ordinal", "matched", "overlap"),
+    keys: st.SearchStrategy[tuple[str, ...]] = st.sampled_from([(), ("k",), ("g", "k")]),
+    where: st.SearchStrategy[Expr | None] = st.none() | conditions,
+    durations: str = "short",
 ) -> Query:
-    """A query with every option, in ticks."""
-    window = draw(windows(kinds))
+    """A query with every option, in ticks; ``durations`` are short or, for kinds of windows that have any, long."""
+    window = draw(windows(kinds, durations))
     allowed = [scope for scope in scopes if window.is_context or scope not in CONTEXT_SCOPES]
     chosen = draw(st.lists(aggregations(aggregates), min_size=1, max_size=3))
     return query(
         name,
         window,
-        keys=draw(st.sampled_from([(), ("k",), ("g", "k")])),
-        where=draw(st.none() | conditions),
+        keys=draw(keys),
+        where=draw(where),
         distinct=draw(st.sampled_from([None, None, None, "id"])),
-        lateness=draw(st.sampled_from([0, 0, 5, 30])),
+        lateness=draw(st.sampled_from([0, 0, 5, 30] if durations == "short" else [0, 5, 2**61])),
         emit_empty=not window.is_context and draw(st.booleans()),
         scope=draw(st.sampled_from(allowed)),
         **{f"v{number}": aggregation for number, aggregation in enumerate(chosen)},
+    )
+
+
+def alike(
+    kinds: Sequence[str] = tuple(WINDOWS), scopes: Sequence[str] = ("global", "node")
+) -> st.SearchStrategy[st.SearchStrategy[Query]]:
+    """Queries that share keys and condition, and so share slices: a strategy for them, itself drawn."""
+    shared = st.tuples(st.sampled_from([(), ("k",), ("g", "k")]), st.none() | conditions)
+    return shared.map(
+        lambda chosen: queries(kinds=kinds, scopes=scopes, keys=st.just(chosen[0]), where=st.just(chosen[1]))
     )
 
 
@@ -215,6 +241,7 @@ class _Script:
     draw: st.DrawFn
     query_strategy: st.SearchStrategy[Query]
     bad_times: bool
+    bases: st.SearchStrategy[int]
     steps: list[Step] = field(default_factory=list)
     offsets: dict[str, int] = field(default_factory=dict)
     idle: set[str] = field(default_factory=set)
@@ -234,7 +261,7 @@ class _Script:
             self.steps.append(Returned(source))
 
     def arrive(self) -> None:
-        source, base = self.source(), self.draw(st.integers(-10, 60))
+        source, base = self.source(), self.draw(self.bases)
         node = self.home(source)
         self.speak(source)
         for row in self.draw(st.lists(rows(base, self.bad_times), min_size=1, max_size=6)):
@@ -249,7 +276,7 @@ class _Script:
         source = self.draw(st.none() | st.sampled_from(["a", "b", "é"]))
         if source is not None:
             self.speak(source)
-        self.steps.append(Advanced(source, self.draw(st.integers(-10, 80))))
+        self.steps.append(Advanced(source, self.draw(self.bases) + self.draw(st.integers(0, 20))))
 
     def decide(self) -> None:
         source = self.source()
@@ -285,12 +312,16 @@ def scenarios(
     steps_max: int = 12,
     changes_queries: bool = True,
     bad_times: bool = True,
+    bases: st.SearchStrategy[int] = st.integers(-10, 60),
 ) -> Scenario:
-    """Queries and a history: batches, watermarks, decisions about sources, added and removed queries, perhaps the end."""
+    """Queries and a history: batches, watermarks, decisions about sources, added and removed queries, perhaps the end.
+
+    Events and watermarks lie soon after one of the ``bases``.
+    """
     drawn = query_strategy if query_strategy is not None else queries()
     asked = draw(st.lists(drawn, min_size=1, max_size=query_count_max))
     asked = [_renamed(each, f"q{number}") for number, each in enumerate(asked)]
-    script = _Script(draw, drawn, bad_times, names=[each.name for each in asked])
+    script = _Script(draw, drawn, bad_times, bases, names=[each.name for each in asked])
     kinds = [script.arrive, script.arrive, script.arrive, script.advance, script.advance, script.decide]
     if changes_queries:
         kinds.append(script.change_queries)
@@ -299,3 +330,50 @@ def scenarios(
     if draw(st.booleans()):
         script.steps.append(Flushed())
     return Scenario(Settings(tuple(asked), disorder=draw(st.sampled_from([None, None, 0, 5, 20]))), script.steps)
+
+
+#: Times at both ends of the domain, and in the middle.
+FAR_APART = st.sampled_from([-TIME_MAX, -10, TIME_MAX - 20])
+
+
+@st.composite
+def bulk_scenarios(draw: st.DrawFn, query_strategy: st.SearchStrategy[Query] | None = None) -> Scenario:
+    """Batches of hundreds of events, mostly in order: what a handful of events never reaches."""
+    drawn = query_strategy if query_strategy is not None else queries(scopes=("global", "node"))
+    asked = draw(st.lists(drawn, min_size=1, max_size=3))
+    dice = random.Random(draw(st.integers(0, 2**32)))
+    has_nulls, disorder, key_count = draw(st.booleans()), draw(st.sampled_from([0, 0, 3])), draw(st.sampled_from([1, 3, 40]))
+    steps: list[Step] = []
+    time = 0
+    for number in range(draw(st.integers(1, 3))):
+        for _ in range(draw(st.sampled_from([20, 100, 300]))):
+            row = _bulk_row(dice, time - dice.randint(0, disorder), key_count, has_nulls)
+            offset = sum(isinstance(step, Arrived) for step in steps)
+            steps.append(Arrived("a", offset, row))
+            time += dice.choice([0, 0, 0, 1, 1, 15 if dice.random() < 0.05 else 0])
+        steps += [Emit(), Advanced("a", time - draw(st.integers(0, 20)))]
+        if draw(st.booleans()):
+            steps.append(Arrived("b", number, _bulk_row(dice, time, key_count, has_nulls)))
+            steps.append(Emit())
+    if draw(st.booleans()):
+        steps.append(Flushed())
+    settings = Settings(
+        tuple(_renamed(each, f"q{number}") for number, each in enumerate(asked)), disorder=draw(st.sampled_from([None, 2]))
+    )
+    return Scenario(settings, steps)
+
+
+def _bulk_row(dice: random.Random, time: int, key_count: int, has_nulls: bool) -> dict[str, Any]:
+    row = {
+        "k": f"k{dice.randrange(key_count)}",
+        "g": dice.randrange(key_count),
+        "i": dice.randint(-(10**6), 10**6),
+        "x": dice.gauss(0, 1),
+        "d": Decimal(dice.randint(-(10**4), 10**4)).scaleb(-2),
+        "s": dice.choice(["", "a", "b", "ab"]),
+        "id": dice.randrange(50),
+        "mark": dice.choice(["start", "stop", *["none"] * 20]),
+    }
+    if has_nulls:
+        row = {name: None if dice.random() < 0.05 else value for name, value in row.items()}
+    return {"time": time} | row

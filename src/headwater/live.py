@@ -39,7 +39,9 @@ __all__ = ["Engine", "run"]
 BATCH_EVENTS = 1 << 20
 #: Within a long push, results are made as soon as they would fill about this many cells: while all is still in the cache, and
 #: before arrays grow so large that the system hands out fresh memory for each.
-CELLS_HELD = 1 << 22
+CELLS_HELD = 1 << 23
+#: Or when this many rows of partials wait to be combined.
+ROWS_HELD = 1 << 17
 #: Columns of a result besides the aggregates.
 BASE_COLUMNS = 8
 
@@ -175,7 +177,7 @@ class Engine:
             self._push_batch(batch, origin, source, first if isinstance(first, int) else first[: len(batch)])
             if offset is not None:
                 offset = offset + len(batch) if isinstance(offset, int) else offset[len(batch) :]
-            if self._expected_cells() > CELLS_HELD:
+            if self._holds_much():
                 self._emit()
         self._emit()
 
@@ -192,7 +194,7 @@ class Engine:
             self._push_batch(batch, origin, "", origin.next_offset, known)
             if all(scan is not None for _, _, scan in times):
                 self._watermarks.raise_source("", min(lows[number + 1 :], default=NEVER))
-            if self._expected_cells() > CELLS_HELD:
+            if self._holds_much():
                 self._emit()
         self.flush()
 
@@ -360,9 +362,12 @@ class Engine:
         self._overflows += count
         logging.getLogger("headwater").warning("%d sums or products beyond the type of their column became null", count)
 
-    def _expected_cells(self) -> int:
-        rows = sum(family.expected_rows(self._watermarks.group) for family in self._families.values())
-        return rows * (BASE_COLUMNS + len(self._layout.aggregates))
+    def _holds_much(self) -> bool:
+        """Whether it is time, within a long push, to make results of what has closed."""
+        families = [family for family in self._families.values() if family.watermark < self._watermarks.group]
+        rows = sum(family.expected_rows(self._watermarks.group) for family in families)
+        cells = rows * (BASE_COLUMNS + len(self._layout.aggregates))
+        return cells > CELLS_HELD or sum(family.row_count for family in families) > ROWS_HELD
 
     def results(self) -> Results:
         """The rows that came out since the last call."""

@@ -107,10 +107,9 @@ class EngineHost:
         schema = schema or arrow_schema(history, settings.time)
         emitted = []
         for index, step, arrivals in _batches(history):
+            engine = self.changed(engine, index)
             if arrivals:
-                first = arrivals[0]
-                table = pa.Table.from_pylist([arrival.row for arrival in arrivals], schema=schema)
-                engine.push(table, source=first.source, offset=first.offset, node=first.node)
+                self.push(engine, arrivals, schema)
                 continue
             if isinstance(step, Added):
                 queries[step.query.name] = step.query
@@ -119,6 +118,16 @@ class EngineHost:
             if rows:
                 emitted.append((index, rows))
         return Played(emitted, _dropped(engine.side_output()), engine.counters())
+
+    def changed(self, engine: Any, index: int) -> Any:
+        """The engine that takes the next step, whose index is given: a test may put another in its place."""
+        return engine
+
+    def push(self, engine: Any, arrivals: Sequence[Arrived], schema: pa.Schema) -> None:
+        """Let the engine take in events of one source: a test may cut them into other batches."""
+        first = arrivals[0]
+        table = pa.Table.from_pylist([arrival.row for arrival in arrivals], schema=schema)
+        engine.push(table, source=first.source, offset=first.offset, node=first.node)
 
     def finish(self, aggregation: Aggregation, parts: Sequence[Sequence[Any]]) -> Any:
         """Lift each part into a partial of its own, let it travel as bytes, combine, lower."""

@@ -15,6 +15,7 @@ from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.jit import njit
 from headwater.engine.op import Op
 from headwater.engine.operators import PartialColumn
+from headwater.engine.twins import Twins, find_twins
 
 # A map from (key, slice) to rows is used while it has at most this many cells per row.
 CELLS_PER_ROW = 4
@@ -42,6 +43,7 @@ class Closed:
     last_time: Int64Array | None = None
     gone: int | None = None
     is_sorted: bool = False  # by (end, start, query, key)
+    twins: Twins | None = None  # if many rows are made of the same partials
 
     def __len__(self) -> int:
         return len(self.query)
@@ -201,7 +203,14 @@ def window_ranges(
         arranged = windows[order]
         closed = Closed(query[order][window], arranged[window, 1], arranged[window, 2], key, lo, hi, partials)
     closed.is_sorted = True
+    if len(numbers) > 1 and 2 * _distinct_count(windows[order, 1:3]) <= len(windows):
+        closed.twins = find_twins(closed.query, closed.start, closed.end)
     return closed
+
+
+def _distinct_count(bounds: Int64Array) -> int:
+    """How many different rows there are; equal ones are neighbours."""
+    return 1 + int((bounds[1:] != bounds[:-1]).any(axis=1).sum()) if len(bounds) else 0
 
 
 def _sparse(

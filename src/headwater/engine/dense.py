@@ -12,7 +12,6 @@ import numpy as np
 
 from headwater.engine.arrays import Int32Array, Int64Array, frozen
 from headwater.engine.chunk import Chunk
-from headwater.engine.events import used_bits
 from headwater.engine.exact_sum import SumColumn
 from headwater.engine.extremes import MinMaxColumn
 from headwater.engine.jit import njit
@@ -29,10 +28,8 @@ STRETCH_BITS = 14
 COUNT_BIT = 48
 #: So a value may have this many bits.
 VALUE_BITS = COUNT_BIT - 1 - STRETCH_BITS
-#: A slice should have this many events per key, or clearing and reading accumulators is most of the work.
-EVENTS_PER_KEY = 4
-#: A wider table of keys costs more to copy than the pass over a batch saves.
-TABLE_SPAN_MAX = 1 << 14
+#: A slice should have this many events per accumulator, or clearing and reading them is most of the work.
+EVENTS_PER_CELL = 4
 NEW_KEY, LARGE_VALUE = -1, -2
 
 
@@ -43,8 +40,6 @@ def _sum_slices(
     table: Int32Array,
     values: Int64Array,
     bounds: Int64Array,
-    sums: Int64Array,
-    ends: Int64Array,
     row_slice: Int64Array,
     row_key: Int32Array,
     counts: Int64Array,
@@ -53,79 +48,62 @@ def _sum_slices(
 ) -> int:
     """Sum, count, smallest and largest value per slice and key; returns how many rows, or why it gave up.
 
-    ``sums`` and ``ends`` have one key more than there are: ``table`` sends unknown keys there.
+    Accumulators stand at key - low, a cell of ``table``; only when a stretch is done is the number of a key looked up there.
     """
-    unknown = len(sums) - 1
+    sums, ends, row_of = np.empty(len(table), np.int64), np.empty(2 * len(table), np.int64), np.empty(len(table), np.int64)
     row = 0
     for s in range(len(bounds) - 1):
-        first_row = row
-        for k in range(unknown + 1):
-            ends[2 * k] = np.int64(2**63 - 1)
-            ends[2 * k + 1] = -np.int64(2**63 - 1) - 1
+        row_of[:] = -1
+        for cell in range(len(table)):
+            ends[2 * cell] = np.int64(2**63 - 1)
+            ends[2 * cell + 1] = -np.int64(2**63 - 1) - 1
         for begin in range(bounds[s], bounds[s + 1], 1 << STRETCH_BITS):
             end = min(begin + (1 << STRETCH_BITS), bounds[s + 1])
-            if used_bits(values[begin:end]) >> VALUE_BITS:
-                return LARGE_VALUE
             sums[:] = 0
-            if not _sum_stretch(keys[begin:end], low, table, values[begin:end], sums, ends) or sums[unknown]:
+            used = _sum_stretch(keys[begin:end], low, values[begin:end], sums, ends)
+            if used < 0:
                 return NEW_KEY
-            row = _flush(s, sums, first_row, row, row_slice, row_key, counts, limbs)
-        for r in range(first_row, row):
-            row_ends[2 * r] = ends[2 * row_key[r]]
-            row_ends[2 * r + 1] = ends[2 * row_key[r] + 1]
+            if used >> VALUE_BITS:
+                return LARGE_VALUE
+            for cell in range(len(table)):
+                if sums[cell] == 0:
+                    continue
+                if table[cell] < 0:
+                    return NEW_KEY
+                if row_of[cell] < 0:
+                    row_slice[row] = s
+                    row_key[row] = table[cell]
+                    row_of[cell] = row
+                    row += 1
+                count = (sums[cell] + (np.int64(1) << (COUNT_BIT - 1))) >> COUNT_BIT
+                total = sums[cell] - (count << COUNT_BIT)
+                counts[row_of[cell]] += count
+                add_signed(limbs, U(row_of[cell]), U(0), U(total), U(total >> 63))
+        for cell in range(len(table)):
+            if row_of[cell] >= 0:
+                row_ends[2 * row_of[cell]] = ends[2 * cell]
+                row_ends[2 * row_of[cell] + 1] = ends[2 * cell + 1]
     return row
 
 
 @njit
-def _sum_stretch(
-    keys: Int64Array, low: int, table: Int32Array, values: Int64Array, sums: Int64Array, ends: Int64Array
-) -> bool:
-    """The hot loop; False if a key lies outside of the table."""
-    size = U(len(table))
+def _sum_stretch(keys: Int64Array, low: int, values: Int64Array, sums: Int64Array, ends: Int64Array) -> np.int64:
+    """The hot loop; returns a number with every bit set that a value's magnitude needs, -1 if a key has no cell."""
+    size = U(len(sums))
+    used = np.int64(0)
     for i in range(len(keys)):
         cell = U(keys[i] - low)
         if cell >= size:
-            return False
-        k = U(table[cell])
+            return np.int64(-1)
         value = values[i]
-        sums[k] += value + (np.int64(1) << COUNT_BIT)
+        used |= value ^ (value >> 63)
+        sums[cell] += value + (np.int64(1) << COUNT_BIT)
         # Branches, not min and max: a new record is rare, so they are predicted well and nothing is stored.
-        if value < ends[k + k]:
-            ends[k + k] = value
-        if value > ends[k + k + U(1)]:
-            ends[k + k + U(1)] = value
-    return True
-
-
-@njit
-def _flush(
-    s: int,
-    sums: Int64Array,
-    first_row: int,
-    row: int,
-    row_slice: Int64Array,
-    row_key: Int32Array,
-    counts: Int64Array,
-    limbs: UInt64Array,
-) -> int:
-    """Add the accumulators of a stretch to the rows of its slice, new ones behind those there are; returns the next row."""
-    for k in range(len(sums) - 1):
-        if sums[k] == 0:
-            continue
-        count = (sums[k] + (np.int64(1) << (COUNT_BIT - 1))) >> COUNT_BIT
-        total = sums[k] - (count << COUNT_BIT)
-        at = row
-        for r in range(first_row, row):
-            if row_key[r] == k:
-                at = r
-                break
-        if at == row:
-            row_slice[row] = s
-            row_key[row] = k
-            row += 1
-        counts[at] += count
-        add_signed(limbs, U(at), U(0), U(total), U(total >> 63))
-    return row
+        if value < ends[cell + cell]:
+            ends[cell + cell] = value
+        if value > ends[cell + cell + U(1)]:
+            ends[cell + cell + U(1)] = value
+    return used
 
 
 def lift_slices(
@@ -138,18 +116,17 @@ def lift_slices(
     values = chunk.columns[next(iter(columns))]
     if values.data.dtype != np.int64 or values.valid is not None:
         return None
-    starts, key_count = slices[0], keys.count
-    if not 0 < key_count <= len(keys.table) <= TABLE_SPAN_MAX or EVENTS_PER_KEY * key_count * len(starts) > len(chunk):
+    starts, cell_count = slices[0], len(keys.table)
+    if EVENTS_PER_CELL * cell_count * len(starts) > len(chunk):
         return None
     bounds = np.append(np.searchsorted(chunk.times, starts), len(chunk))
     bounds[0] = 0
-    size = len(starts) * key_count
+    size = len(starts) * keys.count
     row_slice, row_key, counts = np.empty(size, np.int64), np.empty(size, np.int32), np.zeros(size, np.int64)
     limbs, ends = np.zeros((size, 2), np.uint64), np.empty(2 * size, np.int64)
-    table = np.where(keys.table < 0, np.int32(key_count), keys.table)
     count = _sum_slices(
-        frozen(keys.values, np.int64), keys.low, table, frozen(values.data, np.int64), bounds,
-        np.empty(key_count + 1, np.int64), np.empty(2 * key_count + 2, np.int64), row_slice, row_key, counts, limbs, ends,
+        frozen(keys.values, np.int64), keys.low, keys.table, frozen(values.data, np.int64), bounds,
+        row_slice, row_key, counts, limbs, ends,
     )  # fmt: skip
     if count < 0:
         return None

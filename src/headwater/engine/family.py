@@ -128,7 +128,7 @@ class Family:
         return self.group.calculation_count
 
     def expected_rows(self, until: int) -> int:
-        return self.group.expected_rows(until) if until > self.watermark else 0
+        return self.group.expected_rows(until)
 
     @property
     def row_count(self) -> int:

@@ -16,13 +16,14 @@ from headwater.aggregations import Aggregation
 from headwater.engine.aggregates import lower_many, operators_of, overflows, result_type
 from headwater.engine.arrays import Int32Array, Int64Array
 from headwater.engine.assembler import Closed
+from headwater.engine.jit import njit
 from headwater.engine.keys import NODE_KEY, KeyTable
 from headwater.engine.numeric import CountColumn
 from headwater.engine.op import Op
 from headwater.engine.operators import PartialColumn
-from headwater.engine.jit import njit
 from headwater.engine.registered import Registered
 from headwater.engine.session_windows import COUNT
+from headwater.engine.twins import Twins
 from headwater.errors import QueryError
 from headwater.windows import CountWindow
 
@@ -167,6 +168,8 @@ class _Combined:
     def __init__(self, piece: Closed) -> None:
         self._piece = piece
         self._whole: dict[Op, PartialColumn] = {}
+        self._leaders: dict[Op, PartialColumn] = {}
+        self.twins = piece.twins
         self.overflow_count = 0
 
     def of(self, ops: Sequence[Op], rows: Int64Array | None) -> dict[Op, PartialColumn]:
@@ -179,6 +182,21 @@ class _Combined:
                 self._whole[op] = piece.partials[op].combine_ranges(piece.lo, piece.hi)
         return {op: self._whole[op] for op in ops}
 
+    def of_leaders(self, ops: Sequence[Op], twins: Twins) -> dict[Op, PartialColumn]:
+        """One of all rows that are made of the same partials."""
+        lo, hi = self._piece.lo[twins.leaders], self._piece.hi[twins.leaders]
+        for op in ops:
+            if op not in self._leaders:
+                self._leaders[op] = self._piece.partials[op].combine_ranges(lo, hi)
+        return {op: self._leaders[op] for op in ops}
+
+    def counts(self) -> Int64Array:
+        """How many events each row has."""
+        twins = self.twins
+        column = (self.of([COUNT], None) if twins is None else self.of_leaders([COUNT], twins))[COUNT]
+        assert isinstance(column, CountColumn)
+        return column.counts if twins is None else column.counts[twins.of_row]
+
 
 def piece_columns(piece: Closed, plan: OutputPlan, keys: KeyTable, layout: Layout) -> tuple[dict[str, pa.Array], int]:
     """The columns of one piece, in the layout's names, and how many sums were beyond their type.
@@ -187,8 +205,6 @@ def piece_columns(piece: Closed, plan: OutputPlan, keys: KeyTable, layout: Layou
     """
     size = len(piece)
     combined = _Combined(piece)
-    counts = combined.of([COUNT], None)[COUNT]
-    assert isinstance(counts, CountColumn)
     columns: dict[str, pa.Array] = {
         "query": pa.array(piece.query),
         "window_start": pa.array(piece.start),
@@ -198,10 +214,10 @@ def piece_columns(piece: Closed, plan: OutputPlan, keys: KeyTable, layout: Layou
     for name, values in zip(keys.names, keys.columns(), strict=True):
         columns["node" if name == NODE_KEY else name] = values.take(key_ids)
     if piece.gone is None:
-        columns.update(zip(plan.total, _lowered(list(plan.total.values()), combined, None, plan), strict=True))
+        columns.update(zip(plan.total, _lowered_for_all(list(plan.total.values()), combined, plan), strict=True))
     for alias, choices in (plan.partial if piece.gone is None else plan.all).items():
         columns[alias] = _alias_column(piece, choices, combined, layout.aggregates[alias], plan)
-    columns["event_count"] = pa.array(counts.counts)
+    columns["event_count"] = pa.array(combined.counts())
     columns["revision"] = _ZEROS.first(size) if piece.revision is None else pa.array(piece.revision)
     columns["replaces"] = _replaces(piece, size)
     if piece.first_time is not None:
@@ -219,6 +235,10 @@ def _alias_column(
     chosen = choices.of_query[piece.query]
     if piece.gone is not None:
         chosen[piece.gone :] = -1
+    shared = _lowered_once(choices.choices, combined, plan)
+    if shared is not None and combined.twins is not None:
+        index = chosen * len(combined.twins.leaders) + combined.twins.of_row
+        return pa.concat_arrays(shared).take(pa.array(index, mask=chosen < 0))
     bounds, order = _by_choice(chosen, len(choices.choices))
     parts, places = [], []
     for choice, aggregation in enumerate(choices.choices):
@@ -248,6 +268,25 @@ def _by_choice(chosen: Int32Array, count: int) -> tuple[Int64Array, Int64Array]:
             order[place[choice]] = row
             place[choice] += 1
     return bounds, order
+
+
+def _lowered_for_all(aggregations: Sequence[Aggregation], combined: _Combined, plan: OutputPlan) -> list[pa.Array]:
+    """Aggregates of all rows, those of twins worked out once."""
+    shared = _lowered_once(aggregations, combined, plan)
+    if shared is None or combined.twins is None:
+        return _lowered(aggregations, combined, None, plan)
+    of_row = pa.array(combined.twins.of_row)
+    return [array.take(of_row) for array in shared]
+
+
+def _lowered_once(aggregations: Sequence[Aggregation], combined: _Combined, plan: OutputPlan) -> list[pa.Array] | None:
+    """Aggregates of the rows that lead; None if that is no less work, or if sums beyond their type must be counted row by row."""
+    twins = combined.twins
+    if twins is None or len(aggregations) * len(twins.leaders) > 2 * len(twins.of_row):
+        return None
+    arrays = lower_many(aggregations, combined.of_leaders(plan.ops(aggregations), twins), plan.types)
+    beyond = (a.function in CAN_OVERFLOW and array.null_count for a, array in zip(aggregations, arrays, strict=True))
+    return None if any(beyond) else arrays
 
 
 def _lowered(
