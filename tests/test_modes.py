@@ -28,6 +28,23 @@ def test_so_do_buckets_where_windows_overlap(scenario: Scenario) -> None:
     assert_agreement(scenario, EngineHost("debucket"))
 
 
+class Restarted(EngineHost):
+    """A host that goes on from a snapshot at every step."""
+
+    def changed(self, engine: Any, index: int) -> Any:
+        return hw.Engine.restore(engine.snapshot())
+
+
+#: Users' code is restored by its import path, which code that is written in a test does not have.
+PLAIN = {name: strategy for name, strategy in EXACT.items() if name != "user"}
+
+
+@pytest.mark.parametrize("mode", BASELINES)
+@given(scenario=scenarios(queries(aggregates=PLAIN), steps_max=8))
+def test_every_mode_goes_on_from_a_snapshot_as_if_never_stopped(mode: str, scenario: Scenario) -> None:
+    assert_agreement(scenario, Restarted(mode))
+
+
 @st.composite
 def alike(draw: st.DrawFn) -> Scenario:
     """Queries of very few windows and keys: many results are made of the same partials."""
@@ -85,7 +102,7 @@ def test_calculations_are_executions_of_an_operator_on_an_event() -> None:
     assert work(QUANTILES, "desw")["calculations"] == 20 * 1000 * 2
     assert work(QUANTILES, "debucket")["calculations"] == 20 * 1000 * 2
     assert work(TUMBLING, "desw")["calculations"] == work(TUMBLING, "desis")["calculations"] == 1000 * 3
-    # Sliding by 50, every event is in two windows of 100, but for the first and the last ones.
+    # Sliding by 50, every event is in two windows of 100.
     assert work([keyed("q", hw.sliding(100, 50), v=hw.max("x"))], "debucket")["calculations"] == 2 * 1000 * 2
 
 

@@ -85,10 +85,8 @@ def names(field: str, value: object) -> Problems:
     """Names of columns."""
     right = "name columns: ['door', 'room']"
     if not isinstance(value, tuple):
-        yield Problem(field, value, right)
-        return
-    for name in value:
-        yield from text(field, name, right)
+        return (Problem(field, value, right),)
+    return [problem for name in value for problem in text(field, name, right)]
 
 
 def condition(field: str, value: object) -> Problems:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from headwater.engine.arrays import Int64Array
 from headwater.engine.chunk import Chunk
 from headwater.engine.family import Family, family_of
-from headwater.engine.intake import TimeScan, Times, columns_of, conform, read_times, read_values, scan_times, without
+from headwater.engine.intake import Times, TimeScan, columns_of, conform, read_times, read_values, scan_times, without
 from headwater.engine.keys import NODE_KEY
 from headwater.engine.output import Layout, empty_table, layout_table
 from headwater.engine.registered import Registered, one_of_each
@@ -161,9 +161,7 @@ class Engine:
 
     # --- events ---
 
-    def push(
-        self, data: Any, source: str = "", offset: int | Int64Array | None = None, node: str = ""
-    ) -> None:
+    def push(self, data: Any, source: str = "", offset: int | Int64Array | None = None, node: str = "") -> None:
         """Take in events of one source: an Arrow, pandas or Polars table, in any order.
 
         ``offset`` is that of the first event (default: one after the last), or one per event; events that were accepted
@@ -229,7 +227,7 @@ class Engine:
         if bad:
             offsets = _each(offsets, len(batch))
             self._set_aside(batch, bad, source, offsets)
-            kept = np.flatnonzero(without(bad, len(batch)))
+            kept = without(bad, len(batch))
             times, offsets, batch = times[kept], offsets[kept], batch.take(pa.array(kept))
             arrays = {name: array.take(pa.array(kept)) for name, array in arrays.items()}
             scan = scan_times(times) if len(times) else None
@@ -372,7 +370,9 @@ class Engine:
     def results(self) -> Results:
         """The rows that came out since the last call."""
         tables, self._tables = self._tables, []
-        table = pa.concat_tables(tables, promote_options="permissive") if tables else empty_table(self._layout, self._names)
+        table = (
+            pa.concat_tables(tables, promote_options="permissive") if tables else empty_table(self._layout, self._names)
+        )
         return Results(table, {name: entry.query for name, entry in self._by_name.items()})
 
     def side_output(self) -> pa.Table:
@@ -426,7 +426,8 @@ class Engine:
                 "malformed": [self._malformed, self._repeated, self._overflows],
                 "malformed_before": [list(pair) for pair in self._malformed_before.items()],
                 "families": [
-                    [[entry.number for entry in family.group.queries()], family.state()] for family in self._families.values()
+                    [[entry.number for entry in family.group.queries()], family.state()]
+                    for family in self._families.values()
                 ],
                 "tables": [_ipc(table) for table in self._tables],
                 "side": [_ipc(table) for table in self._side.tables],
@@ -505,5 +506,3 @@ def _ipc(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue().to_pybytes())
-
-

@@ -20,8 +20,7 @@ def record_batches(data: Any, size: int) -> Iterator[pa.RecordBatch]:
         for start in range(0, max(len(data), 1), size):
             yield data.slice(start, size)
         return
-    for batch in arrow_table(data).to_batches(max_chunksize=size):
-        yield batch
+    yield from arrow_table(data).to_batches(max_chunksize=size)
 
 
 def arrow_table(data: Any) -> pa.Table:

@@ -100,9 +100,7 @@ class EngineHost:
         """Push neighbouring arrivals of one source as a batch, then take every other step and its results."""
         from headwater.live import Engine
 
-        engine: Any = Engine(
-            list(settings.queries), time=settings.time, disorder=settings.disorder, mode=self._mode
-        )
+        engine: Any = Engine(list(settings.queries), time=settings.time, disorder=settings.disorder, mode=self._mode)
         queries = {query.name: query for query in settings.queries}
         schema = schema or arrow_schema(history, settings.time)
         emitted = []

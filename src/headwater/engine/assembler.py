@@ -95,7 +95,7 @@ def distinct_sorted(values: Int64Array, step: int) -> Int64Array:
 
 
 @njit
-def _row_positions(first, key_starts, occupied, out):
+def _row_positions(first: Int64Array, key_starts: Int64Array, occupied: Int64Array, out: Int64Array) -> None:
     """out[k, s]: the first row of key k at or after occupied time s; one more column for the end of the key."""
     for k in range(len(key_starts) - 1):
         row = key_starts[k]
@@ -138,7 +138,7 @@ def _dense_ranges(
 
 
 @njit
-def _bisect(values, value, low, high):
+def _bisect(values: Int64Array, value: int, low: int, high: int) -> int:
     while low < high:
         middle = (low + high) // 2
         if values[middle] < value:
@@ -149,7 +149,20 @@ def _bisect(values, value, low, high):
 
 
 @njit
-def _sparse_ranges(windows, bounds, rank, first, key_starts, keys, cursor, fill, out_window, out_key, out_lo, out_hi):
+def _sparse_ranges(
+    windows: Int64Array,
+    bounds: Int64Array,
+    rank: Int64Array,
+    first: Int64Array,
+    key_starts: Int64Array,
+    keys: Int64Array,
+    cursor: Int64Array,
+    fill: bool,
+    out_window: Int64Array,
+    out_key: Int32Array,
+    out_lo: Int64Array,
+    out_hi: Int64Array,
+) -> None:
     """Few rows per key: for each query and key visit only the windows that hold rows. First counts, then fills.
 
     ``bounds`` delimit each query's windows, sorted by time; ``rank`` is a window's place among the results.
@@ -195,9 +208,10 @@ def window_ranges(
         positions = np.empty((len(keys), len(occupied) + 1), np.int64)
         _row_positions(first, key_starts, occupied, positions)
         size = len(windows) * len(keys)
-        made = [np.empty(size, dtype) for dtype in (np.int32, np.int64, np.int64, np.int32, np.int64, np.int64)]
-        count = _dense_ranges(windows, order, numbers, positions, keys, *made)
-        closed = Closed(*(column[:count] for column in made), partials)
+        made, key = np.empty(size, np.int32), np.empty(size, np.int32)
+        start, end, lo, hi = (np.empty(size, np.int64) for _ in range(4))
+        n = _dense_ranges(windows, order, numbers, positions, keys, made, start, end, key, lo, hi)
+        closed = Closed(made[:n], start[:n], end[:n], key[:n], lo[:n], hi[:n], partials)
     else:
         window, key, lo, hi = _sparse(windows, order, first, key_starts, keys)
         arranged = windows[order]
@@ -221,9 +235,7 @@ def _sparse(
     bounds = np.flatnonzero(np.diff(windows[:, 0], prepend=-1, append=-1))
     counts = np.zeros(len(windows), np.int64)
     nothing, no_keys = np.empty(0, np.int64), np.empty(0, np.int32)
-    _sparse_ranges(
-        windows, bounds, rank, first, key_starts, keys, counts, False, nothing, no_keys, nothing, nothing
-    )
+    _sparse_ranges(windows, bounds, rank, first, key_starts, keys, counts, False, nothing, no_keys, nothing, nothing)
     cursor = np.concatenate(([0], np.cumsum(counts)))
     size = int(cursor[-1])
     window, key = np.empty(size, np.int64), np.empty(size, np.int32)

@@ -206,7 +206,7 @@ class CountQuery:
             needed: BoolArray = block.key_position >= self.entry.origin + done[block.key] * self.window.step
             return needed
         assert block.position is not None
-        return block.position >= self.entry.origin + self.done[0] * self.window.step
+        return np.asarray(block.position >= self.entry.origin + self.done[0] * self.window.step)
 
     def account_stragglers(self, times: Int64Array) -> Int64Array:
         return drop_from(self.entry.begin, times, self.counts)
@@ -246,5 +246,3 @@ def _position_ranges(
 def count_table(queries: list[CountQuery]) -> Int64Array:
     """Rows (size, step, origin) for the slicer."""
     return np.array([(q.window.size, q.window.step, q.entry.origin) for q in queries], np.int64).reshape(-1, 3)
-
-

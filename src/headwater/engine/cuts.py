@@ -17,6 +17,7 @@ from headwater.engine.jit import njit
 from headwater.times import FOREVER, NEVER
 from headwater.windows import Between, Punctuated, Session
 
+#: The limit of windows that have none.
 UNLIMITED = 2**62
 
 
@@ -29,7 +30,7 @@ class CutWindows:
 
 
 @njit
-def _marked_times(times, keys, markers, seen):
+def _marked_times(times: Int64Array, keys: Int32Array, markers: BoolArray, seen: Int64Array) -> BoolArray:
     """For each event whether its key has a marker at its time; a key's equal times follow one another: one look back does it."""
     out = np.empty(len(times), np.bool_)
     for i in range(len(times) - 1, -1, -1):
@@ -40,7 +41,7 @@ def _marked_times(times, keys, markers, seen):
 
 
 @njit
-def _put_window(windows, place, key, start, end, range_end):
+def _put_window(windows: Int64Array, place: int, key: int, start: int, end: int, range_end: int) -> None:
     windows[place, 0] = key
     windows[place, 1] = start
     windows[place, 2] = end
@@ -48,19 +49,33 @@ def _put_window(windows, place, key, start, end, range_end):
 
 
 @njit
-def _put_cut(cuts, place, key, time):
+def _put_cut(cuts: Int64Array, place: int, key: int, time: int) -> None:
     cuts[place, 0] = key
     cuts[place, 1] = time
 
 
 @njit
-def _punctuate(times, keys, marked, limit, opened, windows, cuts):
+def _latest_end(start: int, limit: int) -> int:
+    """Where a window that opened at ``start`` ends at the latest. Never a difference of times: those may leave int64."""
+    return FOREVER if limit == UNLIMITED else start + limit
+
+
+@njit
+def _punctuate(
+    times: Int64Array,
+    keys: Int32Array,
+    marked: BoolArray,
+    limit: int,
+    opened: Int64Array,
+    windows: Int64Array,
+    cuts: Int64Array,
+) -> tuple[int, int]:
     window_count = 0
     cut_count = 0
     for i in range(len(times)):
         k, time = keys[i], times[i]
         start = opened[k]
-        if start != NEVER and time - start >= limit:
+        if start != NEVER and time >= _latest_end(start, limit):
             _put_window(windows, window_count, k, start, start + limit, start + limit)
             window_count += 1
             start = NEVER
@@ -76,23 +91,37 @@ def _punctuate(times, keys, marked, limit, opened, windows, cuts):
 
 
 @njit
-def _pair(times, keys, starts, ends, limit, opened, windows, cuts):
+def _pair(
+    times: Int64Array,
+    keys: Int32Array,
+    starts: BoolArray,
+    ends: BoolArray,
+    limit: int,
+    opened: Int64Array,
+    latest: Int64Array,
+    windows: Int64Array,
+    cuts: Int64Array,
+) -> tuple[int, int]:
     window_count = 0
     cut_count = 0
     for i in range(len(times)):
         k, time = keys[i], times[i]
         start = opened[k]
-        if start != NEVER and time - start >= limit:
+        if start != NEVER and time >= _latest_end(start, limit):
             _put_window(windows, window_count, k, start, start + limit, start + limit)
             window_count += 1
             _put_cut(cuts, cut_count, k, start + limit)
             cut_count += 1
             start = NEVER
         if start != NEVER and ends[i]:
-            _put_window(windows, window_count, k, start, time, time + 1)
-            window_count += 1
-            _put_cut(cuts, cut_count, k, time + 1)
-            cut_count += 1
+            # Markers at one time may open and end a window of this one instant again and again: it is the same window.
+            if start != time or latest[k] != time:
+                _put_window(windows, window_count, k, start, time, time + 1)
+                window_count += 1
+                _put_cut(cuts, cut_count, k, time + 1)
+                cut_count += 1
+            if start == time:
+                latest[k] = time
             start = NEVER
         if start == NEVER and starts[i]:
             _put_cut(cuts, cut_count, k, time)
@@ -103,14 +132,23 @@ def _pair(times, keys, starts, ends, limit, opened, windows, cuts):
 
 
 @njit
-def _chain(times, keys, gap, limit, opened, latest, windows, cuts):
+def _chain(
+    times: Int64Array,
+    keys: Int32Array,
+    gap: int,
+    limit: int,
+    opened: Int64Array,
+    latest: Int64Array,
+    windows: Int64Array,
+    cuts: Int64Array,
+) -> tuple[int, int]:
     window_count = 0
     cut_count = 0
     for i in range(len(times)):
         k, time = keys[i], times[i]
         start = opened[k]
-        if start != NEVER and (time - latest[k] > gap or time - start >= limit):
-            _put_window(windows, window_count, k, start, min(latest[k] + gap, start + limit), latest[k] + 1)
+        if start != NEVER and (time > latest[k] + gap or time >= _latest_end(start, limit)):
+            _put_window(windows, window_count, k, start, min(latest[k] + gap, _latest_end(start, limit)), latest[k] + 1)
             window_count += 1
             start = NEVER
         if start == NEVER:
@@ -139,7 +177,10 @@ def _first_events(keys: Int32Array, wanted: BoolArray) -> Int64Array:
 
 @dataclass(slots=True)
 class Cutter:
-    """The walk of one query. ``opened[k]`` is the start of key k's open window or NEVER; ``latest[k]`` its last event's time."""
+    """The walk of one query. ``opened[k]`` is the start of key k's open window or NEVER.
+
+    ``latest[k]`` is, for sessions, the time of its last event; for pairs of markers that of its last window of one instant.
+    """
 
     window: Punctuated | Between | Session
     begin: int = NEVER
@@ -173,7 +214,7 @@ class Cutter:
             marked = _marked_times(times, keys, markers[0], np.full(key_count, NEVER))
             counts = _punctuate(times, keys, marked, self.limit, self.opened, windows, cuts)
         elif isinstance(self.window, Between):
-            counts = _pair(times, keys, markers[0], markers[1], self.limit, self.opened, windows, cuts)
+            counts = _pair(times, keys, markers[0], markers[1], self.limit, self.opened, self.latest, windows, cuts)
         else:
             counts = _chain(times, keys, self.window.gap, self.limit, self.opened, self.latest, windows, cuts)
         return CutWindows(windows[: counts[0]].copy(), cuts[: counts[1]].copy())
@@ -194,8 +235,12 @@ class Cutter:
         parts = [np.empty((0, 4), np.int64)]
         is_open = self.opened != NEVER
         if isinstance(self.window, Session):
-            ended = is_open & ((self.latest < watermark - self.window.gap) | (self.opened <= watermark - self.limit))
-            ends = np.minimum(self.latest[ended] + self.window.gap, self.opened[ended] + self.limit)
+            ended = is_open & (self.latest < watermark - self.window.gap)
+            ends = self.latest + self.window.gap
+            if self.limit < UNLIMITED:
+                ended |= is_open & (self.opened <= watermark - self.limit)
+                ends = np.minimum(ends, self.opened + self.limit)
+            ends = ends[ended]
             parts.append(self._ended(ended, ends, self.latest[ended] + 1))
         elif self.limit < UNLIMITED:
             ended = is_open & (self.opened <= watermark - self.limit)

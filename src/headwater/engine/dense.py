@@ -50,7 +50,11 @@ def _sum_slices(
 
     Accumulators stand at key - low, a cell of ``table``; only when a stretch is done is the number of a key looked up there.
     """
-    sums, ends, row_of = np.empty(len(table), np.int64), np.empty(2 * len(table), np.int64), np.empty(len(table), np.int64)
+    sums, ends, row_of = (
+        np.empty(len(table), np.int64),
+        np.empty(2 * len(table), np.int64),
+        np.empty(len(table), np.int64),
+    )
     row = 0
     for s in range(len(bounds) - 1):
         row_of[:] = -1

@@ -10,9 +10,10 @@ All times lie within +-2**62 and all durations below 2**61, so no sum here can l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.engine.arrays import Int64Array
 from headwater.engine.jit import njit
@@ -46,7 +47,7 @@ def spec_table(specs: Sequence[tuple[int, int, int, int, int]]) -> Int64Array:
 
 
 @njit
-def _start_from(spec, time):
+def _start_from(spec: Int64Array, time: int) -> Any:
     """The first start of a window of this query at or after ``time``."""
     slide = spec[SLIDE]
     time = max(time, spec[BEGIN])
@@ -54,7 +55,7 @@ def _start_from(spec, time):
 
 
 @njit
-def _next_edge(specs, time):
+def _next_edge(specs: Int64Array, time: int) -> int:
     """The first edge after ``time`` over all queries; LATEST if there is none."""
     best = LATEST
     for i in range(len(specs)):
@@ -69,7 +70,7 @@ def _next_edge(specs, time):
 
 
 @njit
-def _previous_edge(specs, time):
+def _previous_edge(specs: Int64Array, time: int) -> int:
     """The last edge at or before ``time`` over all queries; EARLIEST if there is none."""
     best = EARLIEST
     for i in range(len(specs)):
@@ -87,7 +88,7 @@ def _previous_edge(specs, time):
 
 
 @njit
-def _edge_count(specs, low, high):
+def _edge_count(specs: Int64Array, low: int, high: int) -> float:
     """About how many edges, equal ones counted each, lie in (low, high]."""
     total = 0.0
     for i in range(len(specs)):
@@ -99,7 +100,7 @@ def _edge_count(specs, low, high):
 
 
 @njit
-def _list_edges(specs, low, high, out):
+def _list_edges(specs: Int64Array, low: int, high: int, out: Int64Array) -> int:
     """Write the edges in (low, high] to ``out``, not sorted, equal ones repeated; returns how many."""
     count = 0
     for i in range(len(specs)):
@@ -121,7 +122,7 @@ def _list_edges(specs, low, high, out):
 
 
 @njit
-def _mark_edges(specs, low, high, step, cells):
+def _mark_edges(specs: Int64Array, low: int, high: int, step: int, cells: NDArray[np.uint8]) -> None:
     """Set the cell of each edge in (low, high]; all edges are multiples of ``step`` apart from the phase of ``low``."""
     for i in range(len(specs)):
         spec = specs[i]
@@ -138,7 +139,7 @@ def _mark_edges(specs, low, high, step, cells):
 
 
 @njit
-def _slices_of_times(specs, times, starts, ends):
+def _slices_of_times(specs: Int64Array, times: Int64Array, starts: Int64Array, ends: Int64Array) -> int:
     """The slice of each distinct time (sorted), for events that are sparse among edges; returns how many."""
     count = 0
     for i in range(len(times)):
@@ -212,7 +213,7 @@ class Edges:
 
 
 @njit
-def _next_end(specs, time):
+def _next_end(specs: Int64Array, time: int) -> int:
     best = LATEST
     for i in range(len(specs)):
         spec = specs[i]
@@ -228,7 +229,7 @@ def next_end(specs: Int64Array, time: int) -> int:
 
 
 @njit
-def _oldest_start(specs, lateness, watermark):
+def _oldest_start(specs: Int64Array, lateness: Int64Array, watermark: int) -> int:
     best = LATEST
     for i in range(len(specs)):
         spec = specs[i]
@@ -239,7 +240,7 @@ def _oldest_start(specs, lateness, watermark):
 
 
 @njit
-def _bisect(values, value, low):
+def _bisect(values: Int64Array, value: int, low: int) -> int:
     """The first index at or after ``low`` whose value is at least ``value``."""
     high = len(values)
     while low < high:
@@ -300,7 +301,9 @@ def closing_windows(specs: Int64Array, after: int, until: int, occupied: Int64Ar
 
 
 @njit
-def _windows_of_times(spec, lateness, times, watermarks, until, out):
+def _windows_of_times(
+    spec: Int64Array, lateness: int, times: Int64Array, watermarks: Int64Array, until: int, out: Int64Array
+) -> int:
     """Pairs (event, start) of the windows of one query that have each event as a member although its source had passed it."""
     count = 0
     size, slide, stop = spec[SIZE], spec[SLIDE], spec[STOP]

@@ -24,7 +24,7 @@ from headwater.engine.late import OUTSIDE, Stragglers, classify_fixed, count_out
 from headwater.engine.registered import Registered
 from headwater.engine.view import View
 from headwater.times import FOREVER, NEVER, TIME_MAX
-from headwater.windows import Band, Sliding
+from headwater.windows import Sliding
 
 
 class FixedWindows:
@@ -109,12 +109,20 @@ class FixedWindows:
         if view.block is not None:
             occupied = distinct_sorted(view.block.first, self.edges.step)
             # Windows begin before what is there and end after it: those of the span and one or two per query.
-            expected = self.expected_windows(max(after, int(occupied[0])), min(until, int(occupied[-1]))) + 2 * len(self.specs)
+            expected = self.expected_windows(max(after, int(occupied[0])), min(until, int(occupied[-1]))) + 2 * len(
+                self.specs
+            )
             windows = closing_windows(self.specs, after, until, occupied, expected)
             if len(windows):
                 pieces.append(
                     window_ranges(
-                        windows, self.numbers, view.block.first, view.key_starts, view.keys_in_order, occupied, view.partials
+                        windows,
+                        self.numbers,
+                        view.block.first,
+                        view.key_starts,
+                        view.keys_in_order,
+                        occupied,
+                        view.partials,
                     )
                 )
         if len(view.stragglers):
@@ -157,9 +165,7 @@ class FixedWindows:
         rows = np.stack((number, head_start, head_start + size, head_key), axis=1)
         return rows, event[np.repeat(changed, counts)], counts[changed]
 
-    def _combined(
-        self, view: View, touched: Int64Array, members: Int64Array, counts: Int64Array, after: int
-    ) -> Closed:
+    def _combined(self, view: View, touched: Int64Array, members: Int64Array, counts: Int64Array, after: int) -> Closed:
         """The touched windows: their rows of the store followed by their stragglers."""
         lo, hi = view.ranges(touched[:, 3], touched[:, 1], touched[:, 2])
         number, start, end, key = touched.T

@@ -21,7 +21,6 @@ from headwater.engine.chunk import Chunk, blank
 from headwater.engine.cut_windows import CountQuery, CutQuery, Walk, count_table
 from headwater.engine.dense import lift_slices
 from headwater.engine.edges import Edges, fixed_spec
-from headwater.engine.exact_sum import SumColumn
 from headwater.engine.fixed_windows import FixedWindows, outside_of
 from headwater.engine.intake import TimeScan
 from headwater.engine.keys import KeyTable
@@ -423,9 +422,7 @@ class QueryGroup:
         self.position += len(times)
         self._lift(rows, stretch.chunk, self._entered_in_order(starts, cuts, joined, rows))
 
-    def _entered_in_order(
-        self, starts: Int64Array, cuts: Int64Array, own_cuts: Int64Array | None, rows: Rows
-    ) -> int:
+    def _entered_in_order(self, starts: Int64Array, cuts: Int64Array, own_cuts: Int64Array | None, rows: Rows) -> int:
         """How many slices: one for each cut, and the one in which the first event lies unless it has been entered before."""
         count = len(cuts) + (0 if own_cuts is None else len(own_cuts))
         if rows.key_position is not None:

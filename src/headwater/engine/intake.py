@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.engine.arrays import BoolArray, Int64Array, frozen
+from headwater.engine.arrays import Int64Array, frozen
 from headwater.engine.chunk import Values, steps_back
 from headwater.times import TIME_MAX
 
@@ -120,7 +120,12 @@ def read_values(array: pa.Array) -> Values:
 
 
 def is_time_like(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(type_) or pa.types.is_date(type_) or pa.types.is_duration(type_) or pa.types.is_time(type_))
+    return bool(
+        pa.types.is_timestamp(type_)
+        or pa.types.is_date(type_)
+        or pa.types.is_duration(type_)
+        or pa.types.is_time(type_)
+    )
 
 
 def conform(array: pa.Array, wanted: pa.DataType, name: str) -> tuple[pa.Array, dict[int, str]]:
@@ -156,10 +161,8 @@ def columns_of(batch: pa.RecordBatch) -> Mapping[str, pa.Array]:
     return {name: batch.column(i) for i, name in enumerate(batch.schema.names)}
 
 
-def without(rows: Mapping[int, str], length: int) -> BoolArray | None:
-    """The mask of rows that are fine, or None if all are."""
-    if not rows:
-        return None
+def without(rows: Mapping[int, str], length: int) -> Int64Array:
+    """The rows of a batch that are not among ``rows``."""
     mask = np.ones(length, np.bool_)
     mask[list(rows)] = False
-    return mask
+    return np.flatnonzero(mask)

@@ -1,6 +1,7 @@
 """Keys as small dense numbers, so that kernels index arrays by key instead of hashing.
 
-A key is a tuple of column values (strings, integers, nulls). Each distinct one gets the next number when it is first seen (integers of one batch in their own order).
+A key is a tuple of column values (strings, integers, nulls). Each distinct one gets the next number when it is first seen;
+new integers of one batch are numbered in their own order.
 Integers that lie close together go through a table, others through a hash kernel; strings are hashed once per distinct value of
 a batch. Several columns are numbered one by one and their pairs of numbers numbered again.
 """
@@ -8,7 +9,8 @@ a batch. Several columns are numbered one by one and their pairs of numbers numb
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +27,7 @@ NODE_KEY = "\0node"
 
 
 @njit
-def _span(values):
+def _span(values: Int64Array) -> tuple[int, int]:
     low = values[0]
     high = values[0]
     for i in range(1, len(values)):
@@ -66,13 +68,21 @@ def _number_new(values: Int64Array, low: int, table: Int32Array, found: Int64Arr
 
 
 @njit
-def _slot(value, mask):
+def _slot(value: int, mask: np.uint64) -> np.uint64:
     # Fibonacci hashing: the multiplication spreads neighbours, the high bits are the good ones.
     return ((np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)) & mask
 
 
 @njit
-def _encode_by_hash(values, slots_value, slots_id, ids, found, next_id, room):
+def _encode_by_hash(
+    values: Int64Array,
+    slots_value: Int64Array,
+    slots_id: Int32Array,
+    ids: Int32Array,
+    found: Int64Array,
+    next_id: int,
+    room: int,
+) -> tuple[int, int]:
     """Number values through an open-addressing table; stops, and returns how far it came, when ``room`` new ones are in."""
     mask = np.uint64(len(slots_id) - 1)
     count = 0
@@ -92,7 +102,7 @@ def _encode_by_hash(values, slots_value, slots_id, ids, found, next_id, room):
 
 
 @njit
-def _insert(values, first_id, slots_value, slots_id):
+def _insert(values: Int64Array, first_id: int, slots_value: Int64Array, slots_id: Int32Array) -> None:
     mask = np.uint64(len(slots_id) - 1)
     for i in range(len(values)):
         slot = _slot(values[i], mask)
@@ -103,13 +113,13 @@ def _insert(values, first_id, slots_value, slots_id):
 
 
 class IntegerNumbers:
-    """Distinct int64 values, numbered in the order in which they were first seen.
+    """Distinct int64 values, numbered as they come; those of one batch mostly in their own order.
 
     >>> numbers = IntegerNumbers()
     >>> numbers.encode(np.array([7, 5, 7]))
-    array([0, 1, 0], dtype=int32)
-    >>> numbers.values
-    array([7, 5])
+    array([1, 0, 1], dtype=int32)
+    >>> numbers.encode(np.array([3, 5])), numbers.values
+    (array([2, 0], dtype=int32), array([5, 7, 3]))
     """
 
     def __init__(self, values: Int64Array | None = None) -> None:
@@ -120,7 +130,10 @@ class IntegerNumbers:
         self._slots_id = np.empty(0, np.int32)
         self._slots_value = np.empty(0, np.int64)
         if values is not None and len(values):
-            self.encode(values)
+            # Not encode(): new values of one batch would be numbered in another order than the one they stand in.
+            self._append(values)
+            if not self._fit_table(int(values.min()), int(values.max())):
+                self._fit_slots()
 
     @property
     def values(self) -> Int64Array:
@@ -253,9 +266,10 @@ class ColumnNumbers:
         known = self._strings
         mapping = np.array([known.setdefault(entry, len(known)) for entry in entries], np.int32)
         if array.null_count == 0:
-            return mapping[np.asarray(array.indices)]
+            return np.asarray(mapping[np.asarray(array.indices)], np.int32)
         codes = np.asarray(array.indices.fill_null(len(entries)))
-        return np.append(mapping, np.int32(known.setdefault(None, len(known))))[codes]
+        with_null = np.append(mapping, np.int32(known.setdefault(None, len(known))))
+        return np.asarray(with_null[codes], np.int32)
 
     def state(self) -> list[Any]:
         return [self.type, self._integers.values, list(self._strings), self._null_id]
@@ -280,7 +294,8 @@ class ColumnNumbers:
         return pa.array(np.insert(values, self._null_id, 0), mask=mask).cast(self.type)
 
 
-class DirectKeys(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DirectKeys:
     """Integer keys that need no numbering of their own: value v has the number ``table[v - low]``, -1 if it is new."""
 
     values: Int64Array

@@ -64,7 +64,7 @@ class Stragglers:
 
 
 @njit
-def _stand(spec, lateness, time, watermark):
+def _stand(spec: Int64Array, lateness: int, time: int, watermark: int) -> int:
     """What an event is to a query, by its best case: the window that has it and ends last."""
     size, slide = spec[SIZE], spec[SLIDE]
     latest = min(time, spec[STOP] - 1)
@@ -77,7 +77,7 @@ def _stand(spec, lateness, time, watermark):
 
 
 @njit
-def stand_fixed(spec, lateness, times, watermarks):
+def stand_fixed(spec: Int64Array, lateness: int, times: Int64Array, watermarks: Int64Array) -> Int64Array:
     """MEMBER, LATE, DROPPED or OUTSIDE for each event."""
     out = np.empty(len(times), np.int64)
     for i in range(len(times)):
@@ -86,7 +86,14 @@ def stand_fixed(spec, lateness, times, watermarks):
 
 
 @njit
-def _classify_fixed(specs, lateness, times, watermarks, counts, dropped):
+def _classify_fixed(
+    specs: Int64Array,
+    lateness: Int64Array,
+    times: Int64Array,
+    watermarks: Int64Array,
+    counts: Int64Array,
+    dropped: Int64Array,
+) -> int:
     dropped_count = 0
     for q in range(len(specs)):
         for i in range(len(times)):
@@ -110,7 +117,7 @@ def classify_fixed(
 
 
 @njit
-def _outside(specs, times, weights, out):
+def _outside(specs: Int64Array, times: Int64Array, weights: Int64Array, out: Int64Array) -> None:
     for q in range(len(specs)):
         spec = specs[q]
         size, slide = spec[SIZE], spec[SLIDE]

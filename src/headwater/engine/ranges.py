@@ -6,7 +6,6 @@ row many times; prefix sums touch it once. The sums themselves are in `limbs` (s
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np

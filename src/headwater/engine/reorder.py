@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ class ReorderBuffer:
                 waiting.append(rest if 2 * len(rest) > len(part) else rest.take(np.arange(len(rest))))
         self.parts = waiting
         ready.sort(key=lambda part: int(part.chunk.times[0]))
-        for earlier, later in zip(ready, ready[1:], strict=False):
+        for earlier, later in pairwise(ready):
             if earlier.chunk.times[-1] >= later.chunk.times[0]:
                 return [concat_stretches(ready).in_order()]
         return ready

@@ -57,7 +57,9 @@ class ReplayGroup:
         self._history = WindowHistory()
         self._stretches: list[Stretch] = []
         self._marks: list[Int64Array] = []
-        self._formed_at = NEVER  # the watermark at which windows were formed last: steps that close nothing are left out
+        self._formed_at = (
+            NEVER  # the watermark at which windows were formed last: steps that close nothing are left out
+        )
         self._reaches_back = False
         self._counts = np.zeros(4, np.int64)
         self._seen = 0

@@ -52,8 +52,9 @@ class CutFormer(_Stateless):
         assert isinstance(window, Session | Punctuated | Between)
         rows, cutter = self._walk(kept, window)
         gap = window.gap if isinstance(window, Session) else 0
-        limit = window.max_duration or UNLIMITED
-        forced = rows[:, 2] - rows[:, 1] >= limit
+        forced = np.zeros(len(rows), np.bool_)
+        if window.max_duration is not None:
+            forced = rows[:, 2] >= rows[:, 1] + window.max_duration
         reach = np.where(forced, rows[:, 2] - 1, rows[:, 2] - isinstance(window, Punctuated))
         reach[rows[:, 2] == FOREVER] = FOREVER
         closed = (reach < until) & (rows[:, 2] < FOREVER)

@@ -45,7 +45,19 @@ class Changes:
 
 
 @njit
-def _match(a_key, a_start, a_end, a_content, b_key, b_start, b_end, b_content, a_same, b_same, a_twin):
+def _match(
+    a_key: Int32Array,
+    a_start: Int64Array,
+    a_end: Int64Array,
+    a_content: Int64Array,
+    b_key: Int32Array,
+    b_start: Int64Array,
+    b_end: Int64Array,
+    b_content: Int64Array,
+    a_same: BoolArray,
+    b_same: BoolArray,
+    a_twin: Int64Array,
+) -> None:
     """Walk two sorted lists side by side and mark what stands in both."""
     i = 0
     j = 0
@@ -87,9 +99,7 @@ class WindowHistory:
         old = self._windows
         same, old_same = np.zeros(len(now), np.bool_), np.zeros(len(old), np.bool_)
         twin = np.full(len(now), -1, np.int64)
-        _match(
-            now.key, now.start, now.end, now.content, old.key, old.start, old.end, old.content, same, old_same, twin
-        )
+        _match(now.key, now.start, now.end, now.content, old.key, old.start, old.end, old.content, same, old_same, twin)
         rows = np.flatnonzero(~same)
         revision = np.zeros(len(now), np.int64)
         revision[same] = self._revision[twin[same]]

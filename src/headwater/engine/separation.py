@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from headwater.engine.arrays import BoolArray, Int64Array
+from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.cut_windows import Walk
 from headwater.engine.edges import Edges
 from headwater.engine.jit import njit
@@ -17,7 +17,7 @@ from headwater.times import NEVER
 
 
 @njit
-def _cut_between(counts, key, position, separate):
+def _cut_between(counts: Int64Array, key: Int32Array, position: Int64Array, separate: BoolArray) -> None:
     """Set ``separate`` where a count window begins or ends between a row and the one before it."""
     for i in range(1, len(position)):
         if key[i] == key[i - 1] and next_position_cut(counts, position[i - 1]) <= position[i]:

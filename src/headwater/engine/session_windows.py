@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.engine.arrays import BoolArray, Int64Array
+from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.assembler import Closed
 from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE
 from headwater.engine.numeric import CountColumn
@@ -79,7 +79,9 @@ class SessionWindows:
         settled = self.history.windows.end < until - self.gap - self.lateness
         self.history.forget(settled, until - 2 * self.gap - self.lateness)
         closed = current.take(changes.rows)
-        return emitted(self.entry.number, closed.key, closed.start, closed.end, closed.lo, closed.hi, block.partials, changes)
+        return emitted(
+            self.entry.number, closed.key, closed.start, closed.end, closed.lo, closed.hi, block.partials, changes
+        )
 
     def _nothing(self, view: View) -> list[Closed]:
         self._kept = np.empty(0, np.bool_), np.zeros(len(view.stragglers), np.bool_)
@@ -118,7 +120,7 @@ class SessionWindows:
 
 def emitted(
     number: int,
-    key: Int64Array,
+    key: Int32Array | Int64Array,
     start: Int64Array,
     end: Int64Array,
     lo: Int64Array,
@@ -134,7 +136,8 @@ def emitted(
     revision = changes.revision
     if gone:
         lost = np.array(gone, np.int64)
-        key, start, end = (np.concatenate((a, lost[:, i])) for i, a in enumerate((key, start, end)))
+        key = np.concatenate((key.astype(np.int64), lost[:, 0]))
+        start, end = np.concatenate((start, lost[:, 1])), np.concatenate((end, lost[:, 2]))
         zeros = np.zeros(len(gone), np.int64)
         lo, hi = np.concatenate((lo, zeros)), np.concatenate((hi, zeros))
         revision = np.concatenate((revision, lost[:, 3]))

@@ -32,7 +32,18 @@ class Sessions:
 
 
 @njit
-def _join(first, last, key_starts, gap, begin, key, start, end, lo, hi):
+def _join(
+    first: Int64Array,
+    last: Int64Array,
+    key_starts: Int64Array,
+    gap: int,
+    begin: int,
+    key: Int32Array,
+    start: Int64Array,
+    end: Int64Array,
+    lo: Int64Array,
+    hi: Int64Array,
+) -> int:
     count = 0
     for k in range(len(key_starts) - 1):
         reach = np.int64(0)

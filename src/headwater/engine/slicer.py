@@ -1,7 +1,7 @@
 """Cut a batch into slices: which row (slice and key) each event adds to.
 
 Window ends are known ahead, so no event is checked against any window: a batch is cut at the edges of all queries together
-and each event is sent to the row of its slice and key. Operators then run once over (row, value), however many queries share them.
+and each event is sent to the row of its slice and key. Operators then run once over (row, value), whoever shares them.
 
 Two cutters share this file because they answer the same question. *By arrival* takes events as they come, in any order: fixed
 edges and session gaps need no order. *In order* takes events whose order is final and cuts also at markers and positions.
@@ -124,7 +124,7 @@ def _assign_in_key_order(
     row_slice: Int64Array,
     row_key: Int32Array,
 ) -> int:
-    """The same with rows numbered by (slice, key): more to do here, but with many keys later passes go through memory in order."""
+    """The same with rows numbered by (slice, key): more work here, but with many keys later passes run through memory in order."""
     count = 0
     size = np.uint64(len(numbers))
     cells = np.empty(key_count, np.int32)
@@ -290,9 +290,7 @@ def cut_by_arrival(
         bounds[0] = 0
         count = _assign_sorted(keys, bounds, key_count, table, masked, mask_array, rows, row_slice, row_key)
     else:
-        count = _assign_any(
-            times, keys, starts, ends, key_count, table, masked, mask_array, rows, row_slice, row_key
-        )
+        count = _assign_any(times, keys, starts, ends, key_count, table, masked, mask_array, rows, row_slice, row_key)
     return Rows(rows, row_key[:count].copy(), starts[row_slice[:count]])
 
 
@@ -325,7 +323,7 @@ def _cut_by_sorting(
 
 
 @njit
-def next_position_cut(counts, position):
+def next_position_cut(counts: Int64Array, position: int | np.int64) -> np.int64:
     """The first position after ``position`` at which a count window of any query begins or ends.
 
     ``counts`` rows are (size, step, origin): windows hold [origin + k * step, origin + k * step + size).
@@ -410,7 +408,7 @@ def _cuts_due(cut_start: Int64Array, cut_times: Int64Array) -> Int64Array:
 
 
 @njit
-def _position_cuts(counts, base, length):
+def _position_cuts(counts: Int64Array, base: int, length: int) -> Int64Array:
     """Positions in [0, length) of a stretch beginning at ``base`` where a count window begins or ends."""
     out = []
     position = next_position_cut(counts, base - 1)
@@ -457,7 +455,7 @@ class CountState:
 
 
 @njit
-def _next_cuts(counts, base):
+def _next_cuts(counts: Int64Array, base: Int64Array) -> Int64Array:
     out = np.empty(len(base), np.int64)
     for k in range(len(base)):
         out[k] = next_position_cut(counts, base[k] - 1)

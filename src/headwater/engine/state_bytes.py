@@ -110,7 +110,8 @@ def _unpacked(node: Any, buffers: memoryview) -> Any:
         flat = np.frombuffer(buffers[slice(*node["array"])], np.dtype(node["dtype"]))
         return flat.reshape(node["shape"]).copy()
     columns = {name: _values(_unpacked(packed, buffers)) for name, packed in node["columns"].items()}
-    return Chunk(*_unpacked(node["chunk"], buffers), columns)
+    times, offsets, source_ids, source_names = _unpacked(node["chunk"], buffers)
+    return Chunk(times, offsets, source_ids, source_names, columns)
 
 
 def _values(parts: list[Any]) -> Values:

@@ -86,12 +86,12 @@ def concat_blocks(blocks: Sequence[RowBlock]) -> RowBlock:
         if identity not in known:
             known[identity] = type(column).concat(parts)
         partials[op] = known[identity]
-    names = ("key", "first", "last", "position", "key_position")
-    return RowBlock(*(joined(name) for name in names), partials)
+    key, first, last = joined("key"), joined("first"), joined("last")
+    return RowBlock(key, first, last, joined("position"), joined("key_position"), partials)
 
 
 @njit
-def _order_by_key(key, first, key_count):
+def _order_by_key(key: Int32Array, first: Int64Array, key_count: int) -> tuple[Int64Array, Int64Array, bool]:
     """The stable order by (key, first): counting sort by key, then insertion within a key, where rows mostly are in order."""
     starts = np.zeros(key_count + 1, np.int64)
     for i in range(len(key)):
@@ -205,6 +205,9 @@ class RowStore:
         return {"blocks": blocks, "compacted": self._compacted_rows}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self._pending = [RowBlock(*arrays, partials_from_bytes(data)) for *arrays, data in state["blocks"]]
+        self._pending = [
+            RowBlock(key, first, last, position, key_position, partials_from_bytes(data))
+            for key, first, last, position, key_position, data in state["blocks"]
+        ]
         self._sorted = None
         self._compacted_rows = state["compacted"]

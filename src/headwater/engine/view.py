@@ -15,7 +15,15 @@ from headwater.engine.store import RowBlock, concat_blocks
 
 
 @njit
-def _ranges(first, key_starts, keys, starts, ends, lo, hi):
+def _ranges(
+    first: Int64Array,
+    key_starts: Int64Array,
+    keys: Int64Array,
+    starts: Int64Array,
+    ends: Int64Array,
+    lo: Int64Array,
+    hi: Int64Array,
+) -> None:
     for i in range(len(keys)):
         low, high = key_starts[keys[i]], key_starts[keys[i] + 1]
         lo[i] = low + np.searchsorted(first[low:high], starts[i])
