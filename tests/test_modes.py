@@ -123,7 +123,9 @@ def test_what_lies_between_windows_is_no_slice(batch_size: int) -> None:
 
 
 def test_buffers_hold_no_more_than_open_windows() -> None:
-    engine = hw.Engine([keyed("q", hw.tumbling(100), v=hw.max("x")), keyed("c", hw.count_tumbling(50), n=hw.count())], mode="cebuffer")
+    engine = hw.Engine(
+        [keyed("q", hw.tumbling(100), v=hw.max("x")), keyed("c", hw.count_tumbling(50), n=hw.count())], mode="cebuffer"
+    )
     held = []
     for batch in EVENTS.to_batches(25):
         engine.push(batch)

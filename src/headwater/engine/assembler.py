@@ -6,7 +6,7 @@ laid out in one pass, already in the order in which results leave: window end, w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +15,9 @@ from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.jit import njit
 from headwater.engine.op import Op
 from headwater.engine.operators import PartialColumn
+from headwater.engine.registered import Registered
 from headwater.engine.twins import Twins, find_twins
+from headwater.times import FOREVER
 
 # A map from (key, slice) to rows is used while it has at most this many cells per row.
 CELLS_PER_ROW = 4
@@ -225,6 +227,23 @@ def window_ranges(
 def _distinct_count(bounds: Int64Array) -> int:
     """How many different rows there are; equal ones are neighbours."""
     return 1 + int((bounds[1:] != bounds[:-1]).any(axis=1).sum()) if len(bounds) else 0
+
+
+def for_each_query(piece: Closed, entries: Sequence[Registered], began: Int64Array) -> list[Closed]:
+    """The same windows as results of each of the queries; one that is running out has only those that began before its end."""
+    lasting = np.array([entry.number for entry in entries if entry.stop == FOREVER], np.int32)
+    pieces = []
+    if len(lasting) and len(piece):
+        rows = np.tile(np.arange(len(piece)), len(lasting))
+        pieces.append(piece.take(rows))
+        pieces[0].query[:] = np.repeat(lasting, len(piece))
+        if len(lasting) > 1:
+            pieces[0].twins = Twins(np.arange(len(piece)), rows)
+    for entry in entries:
+        if entry.stop != FOREVER:
+            pieces.append(piece.take(np.flatnonzero(began < entry.stop)))
+            pieces[-1].query[:] = entry.number
+    return pieces
 
 
 def _sparse(

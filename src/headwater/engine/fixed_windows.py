@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.engine.arrays import BoolArray, Int64Array
+from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.assembler import Closed, distinct_sorted, window_ranges
 from headwater.engine.edges import (
     EARLIEST,
@@ -251,6 +251,18 @@ class FixedWindows:
                 for name, number in self.revisions.items()
                 if name[0] in latest and name[1] + sum(latest[name[0]]) > watermark
             }
+
+    @property
+    def remembers_keys(self) -> bool:
+        """Whether some query must know every key that ever was: for its empty windows."""
+        return bool(self._filled)
+
+    def keys_in_use(self) -> list[int]:
+        return [key for _, _, key in self.revisions]
+
+    def renumber(self, numbers: Int32Array) -> None:
+        """Keys have new numbers."""
+        self.revisions = {(q, start, int(numbers[key])): number for (q, start, key), number in self.revisions.items()}
 
     def state(self) -> dict[str, Any]:
         return {

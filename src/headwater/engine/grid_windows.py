@@ -101,7 +101,9 @@ class FixedFormer:
         found = [np.empty((0, 5), np.int64)]
         for key, start in sorted(self._first.items()):
             low, high = int(kept.starts[key]), int(kept.starts[key + 1])
-            starts = np.arange(max(start, first), min(limit, stop - 1) + 1, slide)
+            # Not np.arange with a step: it counts in floats, too coarse for times at the ends of int64.
+            begin = max(start, first)
+            starts = begin + slide * np.arange(max((min(limit, stop - 1) - begin) // slide + 1, 0))
             lo, hi = (low + np.searchsorted(kept.chunk.times[low:high], starts + more) for more in (0, size))
             found.append(np.stack((np.full(len(starts), key), starts, starts + size, lo, hi), axis=1))
         return np.concatenate(found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +18,11 @@ from headwater.engine.aggregates import operators_of
 from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.assembler import Closed
 from headwater.engine.chunk import Chunk, blank
-from headwater.engine.cut_windows import CountQuery, CutQuery, Walk, count_table
+from headwater.engine.count_windows import CountQuery, CountWalk, count_table
+from headwater.engine.cut_windows import CutQuery, Walk
 from headwater.engine.dense import lift_slices
 from headwater.engine.edges import Edges, fixed_spec
+from headwater.engine.exact_sum import SumColumn
 from headwater.engine.fixed_windows import FixedWindows, outside_of
 from headwater.engine.intake import TimeScan
 from headwater.engine.keys import KeyTable
@@ -49,6 +51,9 @@ from headwater.engine.work import Work
 from headwater.expressions import Expr
 from headwater.times import FOREVER, NEVER
 from headwater.windows import Band, CountWindow, Session, Sliding
+
+#: So many keys are remembered, whether they are still in use or not.
+KEYS_KEPT = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,7 @@ class QueryGroup:
         self.cut_queries: list[CutQuery] = []
         self.walks: list[Walk] = []  # one for all cut queries of the same window
         self.count_queries: list[CountQuery] = []
+        self.count_walks: list[CountWalk] = []
         self.conditions: list[Expr] = []
         self.in_order = False  # once events wait for their order they always do: none must get lost on the way
         self.ops: list[Op] = []
@@ -118,24 +124,17 @@ class QueryGroup:
                 self.fixed.add(entry, len(self.buffer))
             elif isinstance(window, CountWindow):
                 self.in_order = True
-                self.count_queries.append(CountQuery(entry))
+                self.count_queries.append(CountQuery(entry, _shared(self.count_walks, CountWalk(entry))))
             elif isinstance(window, Session):
                 self.sessions.append(SessionWindows(entry, len(self.buffer)))
             else:
                 self.in_order = True
-                self.cut_queries.append(CutQuery(entry, self._walk_of(entry)))
+                walk = Walk(entry, [self._condition(expr) for expr in window.conditions()])
+                self.cut_queries.append(CutQuery(entry, _shared(self.walks, walk)))
             self._baselines[entry.number] = Totals(
                 self.totals.seen, self.totals.filtered, self.totals.clean, self.totals.early
             )
         self._dirty = True
-
-    def _walk_of(self, entry: Registered) -> Walk:
-        fresh = Walk(entry, [self._condition(expr) for expr in entry.query.window.conditions()])
-        for walk in self.walks:
-            if walk.serves(fresh):
-                return walk
-        self.walks.append(fresh)
-        return fresh
 
     def _condition(self, expr: Expr) -> int:
         for i, known in enumerate(self.conditions):
@@ -148,8 +147,9 @@ class QueryGroup:
         self.fixed.queries = [entry for entry in self.fixed.queries if entry.number != number]
         self.sessions = [q for q in self.sessions if q.entry.number != number]
         self.cut_queries = [q for q in self.cut_queries if q.entry.number != number]
-        self.walks = list({id(q.walk): q.walk for q in self.cut_queries}.values())
         self.count_queries = [q for q in self.count_queries if q.entry.number != number]
+        self.walks = _without(self.walks, number)
+        self.count_walks = _without(self.count_walks, number)
         self._drop_conditions()
         self._dirty = True
 
@@ -184,9 +184,9 @@ class QueryGroup:
         begins = {entry.begin for entry in entries} - {NEVER}
         extra = [fixed_spec(Band(begin, 2**60), NEVER, FOREVER) for begin in sorted(begins)]
         self._edges = Edges([*map(tuple, self.fixed.specs.tolist()), *extra]) if extra else self.fixed.edges
-        by_key = count_table([q for q in self.count_queries if q.by_key])
+        by_key = count_table([walk for walk in self.count_walks if walk.by_key])
         self.by_key = CountState(by_key, self.by_key.base)
-        self._over_all = count_table([q for q in self.count_queries if not q.by_key])
+        self._over_all = count_table([walk for walk in self.count_walks if not walk.by_key])
         self._gap = min((q.gap for q in self.sessions), default=None)
         self._dirty = False
 
@@ -327,8 +327,15 @@ class QueryGroup:
         return self._add_stragglers(chunk.take(which), keys[which], _at(watermarks, which))
 
     def _lift(self, rows: Rows, chunk: Chunk, slice_count: int) -> None:
-        if len(rows):
-            self._add(rows, lift(self.ops, chunk, rows.of_event, len(rows)), slice_count)
+        if len(rows) == 0:
+            return
+        for name, values in chunk.columns.items():
+            values.spread = self._spreads.get(name)
+        partials = lift(self.ops, chunk, rows.of_event, len(rows))
+        for op, column in partials.items():
+            if op.kind == "sum" and op.column is not None and isinstance(column, SumColumn):
+                self._spreads[op.column] = column.low, column.high
+        self._add(rows, partials, slice_count)
 
     def _add(self, rows: Rows, partials: dict[Op, PartialColumn], slice_count: int) -> None:
         counts = partials[COUNT]
@@ -374,6 +381,9 @@ class QueryGroup:
 
     def close(self, until: int) -> list[Closed]:
         """The group's watermark rises to ``until``: everything that this closes or revises."""
+        # Not after closing: what closed is still named by the numbers of its keys.
+        if len(self.keys) > max(KEYS_KEPT, 4 * (len(self.store) + len(self.stragglers))):
+            self._forget_keys()
         after, self.watermark = self.watermark, until
         for stretch in self.buffer.release(until) if self.in_order else ():
             self._cut(stretch)
@@ -386,10 +396,8 @@ class QueryGroup:
         for session in self.sessions:
             pieces.extend(session.close(view, after, until))
         for walk in self.walks:
-            walk.close(len(self.keys), self.buffer, until)
-        for cut in self.cut_queries:
-            pieces.extend(cut.close(view))
-        for counted in self.count_queries:
+            pieces.extend(walk.close(view, self.buffer, until))
+        for counted in self.count_walks:
             totals = self.by_key.base if counted.by_key else np.array([self.position])
             pieces.extend(counted.close(view, totals))
         self.stragglers.seen()
@@ -444,13 +452,28 @@ class QueryGroup:
         if view.block is not None:
             for walk in self.walks:
                 rows = rows | walk.needed(view)
-            for query in self.count_queries:
-                rows = rows | query.needed(view)
+            for counted in self.count_walks:
+                rows = rows | counted.needed(view)
             self.store.keep(rows, len(self.keys))
         self.stragglers.keep(stragglers)
         self.fixed.forget(until)
         if self.store.wants_compaction():
             self._compact()
+
+    def _forget_keys(self) -> None:
+        """Forget keys that nothing refers to any more: streams have new ones for ever. Counts and open markers need theirs."""
+        if self.in_order or self.fixed.remembers_keys:
+            return
+        used = [block.key for block in self.store.blocks()]
+        used += [self.stragglers.keys, np.array(self.fixed.keys_in_use(), np.int32)]
+        used += [np.array(session.history.keys_in_use(), np.int32) for session in self.sessions]
+        numbers = self.keys.keep(np.unique(np.concatenate(used)).astype(np.int64))
+        self.store.renumber(numbers)
+        self.stragglers.renumber(numbers)
+        self.fixed.renumber(numbers)
+        for session in self.sessions:
+            session.history.renumber(numbers)
+        self.work.renumber(numbers, len(self.keys))
 
     def _compact(self) -> None:
         found = self.store.sorted(len(self.keys))
@@ -510,11 +533,11 @@ class QueryGroup:
         waiting = concat_stretches(self.buffer.parts).in_order() if self.buffer.parts else None
         if isinstance(query, CountQuery):
             keys = np.empty(0, np.int32) if waiting is None else waiting.keys
-            if not query.by_key:
-                return query.outside(np.array([self.position + len(keys)]))
+            if not query.walk.by_key:
+                return query.walk.outside(np.array([self.position + len(keys)]))
             totals = np.bincount(keys, minlength=len(self.keys))
             totals[: len(self.by_key.base)] += self.by_key.base
-            return query.outside(totals)
+            return query.walk.outside(totals)
         if waiting is None:
             return 0
         if isinstance(query, SessionWindows):
@@ -557,6 +580,25 @@ class QueryGroup:
         for query, kept in zip(self._others(), state["others"], strict=True):
             query.restore(kept)
         self.work = Work.restored(state["work"])
+
+
+_AnyWalk = TypeVar("_AnyWalk", Walk, CountWalk)
+
+
+def _shared(walks: list[_AnyWalk], fresh: _AnyWalk) -> _AnyWalk:
+    """The walk that comes to the same windows as a fresh one; the fresh one itself if there is none yet."""
+    for walk in walks:
+        if walk.serves(fresh):
+            return walk
+    walks.append(fresh)
+    return fresh
+
+
+def _without(walks: list[_AnyWalk], number: int) -> list[_AnyWalk]:
+    """The walks that are left when a query goes."""
+    for walk in walks:
+        walk.entries = [entry for entry in walk.entries if entry.number != number]
+    return [walk for walk in walks if walk.entries]
 
 
 _NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))

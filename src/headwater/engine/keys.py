@@ -335,6 +335,20 @@ class KeyTable:
             return None
         return self._parts[0].direct(arrays[0])
 
+    def keep(self, numbers: Int64Array) -> Int32Array:
+        """Forget all keys but these; returns the new number of each old one, -1 for those forgotten.
+
+        >>> table = KeyTable(["room"])
+        >>> _ = table.encode([pa.array(["a", "b", "c"])], 3)
+        >>> table.keep(np.array([2])), table.columns()[0].to_pylist()
+        (array([-1, -1,  0], dtype=int32), ['c'])
+        """
+        renumbered = np.full(len(self), -1, np.int32)
+        kept = KeyTable(self.names)
+        renumbered[numbers] = kept.encode([column.take(pa.array(numbers)) for column in self.columns()], len(numbers))
+        self._parts, self._pairs, self._order, self._ranks = kept._parts, kept._pairs, kept._order, kept._ranks
+        return renumbered
+
     def state(self) -> list[Any]:
         return [[part.state() for part in self._parts], [pair.values for pair in self._pairs]]
 

@@ -56,6 +56,10 @@ class Stragglers:
         self._chunks = [kept] if len(kept) else []
         self.keys, self.watermarks, self.new = self.keys[mask], self.watermarks[mask], self.new[mask]
 
+    def renumber(self, numbers: Int32Array) -> None:
+        """Keys have new numbers."""
+        self.keys = numbers[self.keys]
+
     def state(self) -> list[Any]:
         return [self._chunks, self.keys, self.watermarks, self.new]
 

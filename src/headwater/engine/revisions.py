@@ -153,6 +153,16 @@ class WindowHistory:
         if self._past:
             self._past = {window: number for window, number in self._past.items() if window[2] >= before}
 
+    def keys_in_use(self) -> list[int]:
+        return [*np.unique(self._windows.key).tolist(), *(key for key, _, _ in self._past)]
+
+    def renumber(self, numbers: Int32Array) -> None:
+        """Keys have new numbers; windows stay sorted by key."""
+        renumbered = Current(numbers[self._windows.key], self._windows.start, self._windows.end, self._windows.content)
+        order = np.lexsort((renumbered.end, renumbered.start, renumbered.key))
+        self._windows, self._revision = renumbered.take(order), self._revision[order]
+        self._past = {(int(numbers[key]), start, end): n for (key, start, end), n in self._past.items()}
+
     @property
     def windows(self) -> Current:
         return self._windows

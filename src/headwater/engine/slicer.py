@@ -124,7 +124,7 @@ def _assign_in_key_order(
     row_slice: Int64Array,
     row_key: Int32Array,
 ) -> int:
-    """The same with rows numbered by (slice, key): more work here, but with many keys later passes run through memory in order."""
+    """The same with rows numbered by (slice, key): with many keys, later passes then run through memory in order."""
     count = 0
     size = np.uint64(len(numbers))
     cells = np.empty(key_count, np.int32)

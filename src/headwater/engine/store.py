@@ -179,6 +179,13 @@ class RowStore:
         self._sorted = self._sorted.take(np.flatnonzero(mask))
         self._key_starts = _starts_of_keys(self._sorted.key, key_count)
 
+    def renumber(self, numbers: Int32Array) -> None:
+        """Keys have new numbers."""
+        self._pending = self.blocks()
+        self._sorted = None
+        for block in self._pending:
+            block.key = numbers[block.key]
+
     def wants_compaction(self) -> bool:
         return len(self) > max(COMPACT_FROM, 2 * self._compacted_rows)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.engine.arrays import Int64Array
+from headwater.engine.arrays import Int32Array, Int64Array
 from headwater.engine.slicer import Rows
 from headwater.times import NEVER
 
@@ -48,6 +48,13 @@ class Work:
         before[again] = np.maximum(before[again], last[again - 1])
         np.maximum.at(self._latest, key, last)
         return int((first - gap > before).sum())
+
+    def renumber(self, numbers: Int32Array, key_count: int) -> None:
+        """Keys have new numbers; -1: a key is forgotten."""
+        latest = np.full(key_count, NEVER)
+        kept = np.flatnonzero(numbers[: len(self._latest)] >= 0)
+        latest[numbers[kept]] = self._latest[kept]
+        self._latest = latest
 
     def add(self, slice_count: int, calculation_count: int) -> None:
         self.slice_count += slice_count

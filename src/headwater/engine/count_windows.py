@@ -1,0 +1,144 @@
+"""Count windows of a group: positions in the final order, over all events or for each key; they share the rows of their group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headwater.engine.arrays import BoolArray, Int64Array
+from headwater.engine.assembler import Closed, for_each_query
+from headwater.engine.cut_windows import drop_from
+from headwater.engine.jit import njit
+from headwater.engine.registered import Registered
+from headwater.engine.view import View
+from headwater.windows import CountWindow
+
+
+class CountWalk:
+    """The windows of all queries that count alike. ``done`` is how many are out: one number, or one per key."""
+
+    def __init__(self, entry: Registered) -> None:
+        window = entry.query.window
+        assert isinstance(window, CountWindow)
+        self.window = window
+        self.origin = entry.origin
+        self.by_key = window.per == "key"
+        self.done = np.zeros(0 if self.by_key else 1, np.int64)
+        self.entries: list[Registered] = []
+
+    def serves(self, other: CountWalk) -> bool:
+        """Whether both come to the same windows."""
+        return (self.window, self.origin) == (other.window, other.origin)
+
+    def close(self, view: View, totals: Int64Array) -> list[Closed]:
+        """Full windows: all of the positions up to ``totals`` (in all, or per key) are final."""
+        if len(self.done) < len(totals):
+            self.done = np.concatenate((self.done, np.zeros(len(totals) - len(self.done), np.int64)))
+        size, step = self.window.size, self.window.step
+        full = np.maximum((totals - self.origin - size) // step + 1, 0)
+        fresh = np.maximum(full - self.done, 0)
+        owner = np.repeat(np.arange(len(totals)), fresh)
+        if len(owner) == 0 or view.block is None:
+            return []
+        place = np.arange(len(owner)) - np.repeat(np.cumsum(fresh) - fresh, fresh)
+        start = self.origin + (self.done[owner] + place) * step
+        self.done = np.maximum(self.done, full)
+        piece = self._by_key(view, owner, start) if self.by_key else self._over_all(view, start)
+        assert piece.first_time is not None
+        return for_each_query(piece, self.entries, piece.first_time)
+
+    def _by_key(self, view: View, key: Int64Array, start: Int64Array) -> Closed:
+        block = view.block
+        assert block is not None and block.key_position is not None and block.last is not None
+        lo, hi = np.empty_like(start), np.empty_like(start)
+        _position_ranges(block.key_position, view.key_starts, key, start, start + self.window.size, lo, hi)
+        query = np.zeros(len(start), np.int32)
+        # Rows of a key are in order, so the last row of a window ends last.
+        return Closed(
+            query, start, start + self.window.size, key.astype(np.int32), lo, hi, view.partials,
+            first_time=block.first[lo], last_time=block.last[hi - 1],
+        )  # fmt: skip
+
+    def _over_all(self, view: View, start: Int64Array) -> Closed:
+        block = view.block
+        assert block is not None and block.position is not None and block.last is not None
+        end = start + self.window.size
+        order = np.argsort(block.position, kind="stable")
+        position, last = block.position[order], np.maximum.accumulate(block.last[order])
+        first_time = block.first[order][np.searchsorted(position, start)]
+        last_time = last[np.searchsorted(position, end) - 1]
+        keys = view.keys_in_order
+        window, key = np.repeat(np.arange(len(start)), len(keys)), np.tile(keys, len(start))
+        lo, hi = np.empty(len(key), np.int64), np.empty(len(key), np.int64)
+        _position_ranges(block.position, view.key_starts, key, start[window], end[window], lo, hi)
+        there = np.flatnonzero(lo < hi)
+        window = window[there]
+        query = np.zeros(len(window), np.int32)
+        return Closed(
+            query, start[window], end[window], key[there].astype(np.int32), lo[there], hi[there], view.partials,
+            first_time=first_time[window], last_time=last_time[window],
+        )  # fmt: skip
+
+    def needed(self, view: View) -> BoolArray:
+        """Rows at or after the first position of the next window."""
+        block = view.block
+        assert block is not None
+        if self.by_key:
+            assert block.key_position is not None
+            done = np.zeros(len(view.keys_in_order), np.int64)
+            done[: len(self.done)] = self.done
+            needed: BoolArray = block.key_position >= self.origin + done[block.key] * self.window.step
+            return needed
+        assert block.position is not None
+        return np.asarray(block.position >= self.origin + self.done[0] * self.window.step)
+
+    def outside(self, totals: Int64Array) -> int:
+        """How many positions so far fall between windows (a step larger than the size)."""
+        size, step = self.window.size, self.window.step
+        if step <= size:
+            return 0
+        before = np.minimum(totals, self.origin)
+        totals = totals - before
+        return int((before + (totals // step) * (step - size) + np.maximum(totals % step - size, 0)).sum())
+
+
+class CountQuery:
+    """A count window query: its walk has the windows, it keeps account of the events."""
+
+    def __init__(self, entry: Registered, walk: CountWalk) -> None:
+        self.entry = entry
+        self.walk = walk
+        walk.entries.append(entry)
+        self.counts = np.zeros(4, np.int64)
+
+    def account_stragglers(self, times: Int64Array) -> Int64Array:
+        """Count windows take no late events."""
+        return drop_from(self.entry.begin, times, self.counts)
+
+    def state(self) -> list[Any]:
+        return [self.walk.done, self.counts]
+
+    def restore(self, state: list[Any]) -> None:
+        self.walk.done, self.counts = state[0].copy(), state[1].copy()
+
+
+@njit
+def _position_ranges(
+    position: Int64Array,
+    key_starts: Int64Array,
+    keys: Int64Array,
+    starts: Int64Array,
+    ends: Int64Array,
+    lo: Int64Array,
+    hi: Int64Array,
+) -> None:
+    for i in range(len(keys)):
+        low, high = key_starts[keys[i]], key_starts[keys[i] + 1]
+        lo[i] = low + np.searchsorted(position[low:high], starts[i])
+        hi[i] = low + np.searchsorted(position[low:high], ends[i])
+
+
+def count_table(walks: list[CountWalk]) -> Int64Array:
+    """Rows (size, step, origin) for the slicer."""
+    return np.array([(w.window.size, w.window.step, w.origin) for w in walks], np.int64).reshape(-1, 3)

@@ -1,0 +1,48 @@
+"""Streams have new keys for ever: those that nothing refers to any more are forgotten, and no row changes."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from agreement import assert_agreement
+from hypothesis import given
+from strategies import Scenario, queries, scenarios
+
+import headwater as hw
+from headwater.engine import group
+
+QUERIES = [
+    hw.query("slide", hw.sliding(500, 100), total=hw.sum("v"), keys=["k"], lateness=50),
+    hw.query("session", hw.session(60), total=hw.sum("v"), keys=["k"], lateness=30),
+]
+
+
+def visitors(count: int) -> pa.Table:
+    """Events of keys that come, stay a while and mostly never return, with some disorder."""
+    rng = np.random.default_rng(1)
+    returning = rng.random(count) < 0.1
+    key = np.where(returning, rng.integers(0, count // 40, count), np.arange(count) // 40)
+    times = np.arange(count) * 10 + rng.integers(-50, 50, count)
+    return pa.table({"time": times, "k": [f"k{number}" for number in key], "v": rng.standard_normal(count)})
+
+
+def rows_and_keys(events: pa.Table) -> tuple[list[dict], int]:
+    engine = hw.Engine(QUERIES, disorder=20)
+    for batch in events.to_batches(max_chunksize=200):
+        engine.push(batch)
+    known = max(len(family.group.keys) for family in engine._families.values())
+    engine.flush()
+    return engine.results().table.to_pylist(), known
+
+
+def test_forgetting_keys_changes_no_row(monkeypatch: pytest.MonkeyPatch):
+    events = visitors(8000)
+    rows, all_keys = rows_and_keys(events)
+    monkeypatch.setattr(group, "KEYS_KEPT", 8)
+    assert rows_and_keys(events) == (rows, pytest.approx(all_keys / 4, abs=all_keys / 4))
+
+
+@given(scenarios(queries(kinds=("tumbling", "sliding", "session"))))
+def test_forgetting_early_and_often_agrees_with_the_reference(scenario: Scenario):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(group, "KEYS_KEPT", 1)
+        assert_agreement(scenario)
