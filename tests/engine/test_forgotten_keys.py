@@ -35,10 +35,12 @@ def rows_and_keys(events: pa.Table) -> tuple[list[dict], int]:
 
 
 def test_forgetting_keys_changes_no_row(monkeypatch: pytest.MonkeyPatch):
-    events = visitors(8000)
+    events = visitors(20_000)
     rows, all_keys = rows_and_keys(events)
     monkeypatch.setattr(group, "KEYS_KEPT", 8)
-    assert rows_and_keys(events) == (rows, pytest.approx(all_keys / 4, abs=all_keys / 4))
+    rows_then, known = rows_and_keys(events)
+    assert rows_then == rows
+    assert known < all_keys / 2
 
 
 @given(scenarios(queries(kinds=("tumbling", "sliding", "session"))))
