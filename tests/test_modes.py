@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import headwater as hw
 from agreement import assert_agreement
 from headwater.cases.hosts import EngineHost
+from headwater.engine import group
 from headwater.modes import MODES
 from strategies import EXACT, Scenario, aggregations, queries, scenarios, windows
 
@@ -26,6 +27,13 @@ def test_every_mode_says_what_the_reference_says(mode: str, scenario: Scenario) 
 @given(scenario=scenarios(queries(kinds=OVERLAPPING)))
 def test_so_do_buckets_where_windows_overlap(scenario: Scenario) -> None:
     assert_agreement(scenario, EngineHost("debucket"))
+
+
+@given(scenario=scenarios(queries(kinds=("sliding",))))
+def test_so_they_do_when_keys_are_forgotten_early_and_often(scenario: Scenario) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(group, "KEYS_KEPT", 1)
+        assert_agreement(scenario, EngineHost("debucket"))
 
 
 class Restarted(EngineHost):

@@ -37,6 +37,8 @@ def add_floats(bits: Int64Array, rows: Int32Array, limbs: UInt64Array, low: int)
         exponent = (pattern >> 52) & 0x7FF
         mantissa = pattern & FRACTION
         if exponent == 0:
+            if mantissa == 0:
+                continue  # also -0.0, whose sign without a number would count as minus one in the upper word
             exponent = 1  # subnormal: the same unit as the smallest normal numbers, without the implicit one
         else:
             mantissa |= IMPLICIT_ONE
@@ -44,7 +46,7 @@ def add_floats(bits: Int64Array, rows: Int32Array, limbs: UInt64Array, low: int)
         if two_words:
             sign = pattern >> 63
             add_two_words(limbs, U(rows[i]), shift, U((mantissa ^ sign) - sign), U(sign))
-        elif mantissa != 0:
+        else:
             place = shift & LAST_BIT
             low_word = U(mantissa) << place
             high_word = (U(mantissa) >> ONE) >> (LAST_BIT - place)

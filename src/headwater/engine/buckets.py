@@ -91,7 +91,7 @@ class BucketGroup:
         self.key_names = keys
         self.where = where
         self.begin = begin
-        self.keys = KeyTable(keys)
+        self.keys = KeyTable(keys)  # of the windows that closed last: each bucket numbers its keys for itself
         self.watermark = NEVER
         self._entry: Registered | None = None
         self._buckets: list[tuple[Registered, QueryGroup]] = []
@@ -112,7 +112,6 @@ class BucketGroup:
     def _group(self, part: Registered) -> QueryGroup:
         # The condition is applied before: each event is counted once, however many windows it is in.
         group = QueryGroup(self.key_names, None, self.begin)
-        group.keys = self.keys  # one numbering of keys for all results of the query
         group.watermark = self.watermark
         group.register([part])
         return group
@@ -178,7 +177,16 @@ class BucketGroup:
 
     def close(self, until: int) -> list[Closed]:
         self.watermark = until
-        return [piece for _, group in self._buckets for piece in group.close(until)]
+        self.keys = KeyTable(self.key_names)
+        pieces = []
+        for _, group in self._buckets:
+            closed = group.close(until)
+            if closed:
+                numbers = self.keys.encode(group.keys.columns(), len(group.keys))
+            for piece in closed:
+                piece.key = numbers[piece.key]
+            pieces += closed
+        return pieces
 
     # --- accounts and snapshots ---
 

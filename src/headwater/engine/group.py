@@ -30,21 +30,13 @@ from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE, Stragglers
 from headwater.engine.numeric import CountColumn
 from headwater.engine.op import Op
 from headwater.engine.operators import PartialColumn, lift
+from headwater.engine.order_slicer import CountState, KeyCuts, cut_in_order, position_cut_count, position_cuts
 from headwater.engine.predicates import mask as predicate_mask
 from headwater.engine.registered import Registered, one_of_each
 from headwater.engine.reorder import ReorderBuffer, Stretch, concat_stretches
 from headwater.engine.separation import separations
 from headwater.engine.session_windows import COUNT, SessionWindows
-from headwater.engine.slicer import (
-    CountState,
-    KeyCuts,
-    Rows,
-    cut_by_arrival,
-    cut_in_order,
-    cut_sorted,
-    position_cut_count,
-    position_cuts,
-)
+from headwater.engine.slicer import Rows, cut_by_arrival, cut_sorted
 from headwater.engine.store import RowStore, block_of
 from headwater.engine.view import View
 from headwater.engine.work import Work

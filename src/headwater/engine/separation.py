@@ -10,8 +10,8 @@ from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.cut_windows import Walk
 from headwater.engine.edges import Edges
 from headwater.engine.jit import njit
+from headwater.engine.order_slicer import next_position_cut
 from headwater.engine.sessions import join_rows
-from headwater.engine.slicer import next_position_cut
 from headwater.engine.store import RowBlock
 from headwater.times import NEVER
 

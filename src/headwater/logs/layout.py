@@ -25,11 +25,12 @@ MAGIC = b"HWLG"
 RECORD_MAGIC = b"HWRC"
 VERSION = 1
 
-_HEADER = struct.Struct("<4sHHqII")  # magic, version, reserved, base offset, length of the schema, checksum
+_HEADER = struct.Struct("<4sHHqIII")  # magic, version, reserved, base offset, schema's length and checksum, reserved
+_CHECKSUM = struct.Struct("<I")
 _RECORD = struct.Struct("<4sI")  # magic, checksum of the fields and of the place
 _FIELDS = struct.Struct("<IIqqqqq")  # payload's checksum, rows, offset, length, arrival, earliest time, latest time
 _PLACE = struct.Struct("<qq")
-HEADER_LENGTH = _HEADER.size
+HEADER_LENGTH = _HEADER.size + _CHECKSUM.size
 RECORD_LENGTH = _RECORD.size + _FIELDS.size
 #: What Arrow writes at the end of a stream; a record leaves it out.
 _STREAM_END_LENGTH = 8
@@ -48,9 +49,8 @@ class SegmentHeader(NamedTuple):
 
     def to_bytes(self) -> bytes:
         """The header as it stands in the file."""
-        fields = _HEADER.pack(MAGIC, VERSION, 0, self.base, len(self.schema_bytes), 0)
-        checksum = zlib.crc32(self.schema_bytes, zlib.crc32(fields))
-        return fields[:-4] + struct.pack("<I", checksum) + self.schema_bytes
+        fields = _HEADER.pack(MAGIC, VERSION, 0, self.base, len(self.schema_bytes), zlib.crc32(self.schema_bytes), 0)
+        return fields + _CHECKSUM.pack(zlib.crc32(fields)) + self.schema_bytes
 
 
 class Record(NamedTuple):
@@ -91,27 +91,33 @@ def _placed_checksum(fields: bytes, base: int, position: int) -> int:
 
 
 def segment_header(data: bytes, path: Path) -> SegmentHeader | None:
-    """The header at the beginning of ``data``; None if the bytes end before it does, DamageError if it is wrong."""
+    """The header at the beginning of ``data``; None if the bytes end before it does, DamageError if it is wrong.
+
+    >>> data = SegmentHeader(7, b"a schema").to_bytes()
+    >>> segment_header(data, Path("7.segment")).base, segment_header(data[:-1], Path("7.segment"))
+    (7, None)
+    """
     if len(data) < HEADER_LENGTH:
         return None
-    magic, version, _, base, length, checksum = _HEADER.unpack_from(data)
+    magic, version, _, base, length, checksum, _ = _HEADER.unpack_from(data)
     if magic != MAGIC:
         raise DamageError(path, 0, f"a segment begins with {MAGIC!r}, this file with {magic!r}")
     if version != VERSION:
         raise DamageError(path, 4, f"the segment has version {version}; this release reads version {VERSION}")
-    if len(data) < HEADER_LENGTH + length:
+    # Checked apart from the schema: a wrong length must not look like a header that is still being written.
+    if _CHECKSUM.unpack_from(data, _HEADER.size)[0] != zlib.crc32(data[: _HEADER.size]):
+        raise DamageError(path, 0, "the header does not match its checksum")
+    schema_bytes = data[HEADER_LENGTH : HEADER_LENGTH + length]
+    if len(schema_bytes) < length:
         return None
-    header = SegmentHeader(base, data[HEADER_LENGTH : HEADER_LENGTH + length])
-    if header.to_bytes()[:HEADER_LENGTH] != data[:HEADER_LENGTH]:
-        raise DamageError(path, 0, f"the header does not match its checksum {checksum:#010x}")
-    return header
+    if zlib.crc32(schema_bytes) != checksum:
+        raise DamageError(path, HEADER_LENGTH, "the schema does not match its checksum")
+    return SegmentHeader(base, schema_bytes)
 
 
 def header_length(data: bytes) -> int:
-    """How long the header says it is, so far as it can be read; what has to be read to check it."""
-    if len(data) < HEADER_LENGTH:
-        return HEADER_LENGTH
-    return HEADER_LENGTH + int(_HEADER.unpack_from(data)[4])
+    """How many bytes `segment_header` needs, as far as the first ``HEADER_LENGTH`` of them tell."""
+    return HEADER_LENGTH + (int(_HEADER.unpack_from(data)[4]) if len(data) >= HEADER_LENGTH else 0)
 
 
 def record(data: bytes, base: int, position: int) -> Record | None:
