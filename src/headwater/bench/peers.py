@@ -74,13 +74,13 @@ class DuckDB:
 
     def sliced(self, specs: Sequence[WindowSpec]) -> int:
         """See ``Peer``."""
-        partials = ", ".join(f"{f}({c}) AS {f}_{c}" for f, c in COMBINATIONS if f != "avg")
+        partials = ", ".join(f"{_sql(f, c)} AS {f}_{c}" for f, c in COMBINATIONS if f not in ("avg", "range"))
         slices = f"SELECT time // {SECOND} * {SECOND} AS time, key, {partials} FROM events GROUP BY ALL"
         self._connection.execute(f"CREATE OR REPLACE TABLE slices AS {slices}")
         return sum(self._rows(self._from_slices(spec)) for spec in specs)
 
     def _group_by(self, spec: WindowSpec) -> str:
-        aggregate = f"{spec.function}({spec.column})"
+        aggregate = _sql(spec.function, spec.column)
         # One slide added and taken away again: DuckDB's // rounds towards zero, a window's start must be rounded down.
         first = f"(time - {spec.offset} + {spec.slide}) // {spec.slide} * {spec.slide} + {spec.offset} - {spec.slide}"
         if spec.is_tumbling:
@@ -88,11 +88,13 @@ class DuckDB:
         if spec.size < OVERLAP_MANY * spec.slide:
             return self._join(spec, aggregate, "events")
         starts = f"unnest(range({first}, time - {spec.size}, -{spec.slide})) AS start"
-        return f"SELECT start, key, {aggregate} FROM (SELECT key, {spec.column}, {starts} FROM events) GROUP BY ALL"
+        columns = ", ".join(dict.fromkeys(["key", "time", spec.column or "key"]))
+        return f"SELECT start, key, {aggregate} FROM (SELECT {columns}, {starts} FROM events) GROUP BY ALL"
 
     def _from_slices(self, spec: WindowSpec) -> str:
         count, total = f"count_{spec.column}", f"sum_{spec.column}"
         combined = {"count": f"sum({count})", "avg": f"sum({total}) / sum({count})"}
+        combined["range"] = f"max(max_{spec.column}) - min(min_{spec.column})"
         return self._join(spec, combined.get(spec.function, f"{spec.function}({spec.partial})"), "slices")
 
     def _join(self, spec: WindowSpec, aggregate: str, rows: str) -> str:
@@ -131,7 +133,7 @@ class Polars:
 
     def sliced(self, specs: Sequence[WindowSpec]) -> int:
         """See ``Peer``."""
-        partials = [self._aggregate(f, c).alias(f"{f}_{c}") for f, c in COMBINATIONS if f != "avg"]
+        partials = [self._aggregate(f, c).alias(f"{f}_{c}") for f, c in COMBINATIONS if f not in ("avg", "range")]
         start = self._pl.col("time") // SECOND * SECOND
         slices = self._events.group_by(start.alias("time"), "key").agg(partials).collect(engine="streaming").lazy()
         return sum(self._rows(self._exploded(spec, slices, self._combined(spec))) for spec in specs)
@@ -164,13 +166,26 @@ class Polars:
         column = self._pl.col
         if spec.function == "avg":
             return column(f"sum_{spec.column}").sum() / column(f"count_{spec.column}").sum()
+        if spec.function == "range":
+            return column(f"max_{spec.column}").max() - column(f"min_{spec.column}").min()
         return self._aggregate("sum" if spec.function == "count" else spec.function, spec.partial)
 
-    def _aggregate(self, function: str, column: str) -> Any:
+    def _aggregate(self, function: str, column: str | None) -> Any:
+        if column is None:
+            return self._pl.len()
+        if function == "range":
+            return self._pl.col(column).max() - self._pl.col(column).min()
         return getattr(self._pl.col(column), "mean" if function == "avg" else function)()
 
     def _rows(self, query: Any) -> int:
         return int(query.collect(engine="streaming").height)
+
+
+def _sql(function: str, column: str | None) -> str:
+    """An aggregate as SQL says it."""
+    if function == "range":
+        return f"max({column}) - min({column})"
+    return f"{function}({column or '*'})"
 
 
 def _main(peer: str, case: str, events: str, threads: str, queries: str, repeats: str) -> None:

@@ -1,4 +1,4 @@
-"""Plots of ``headwater bench sharing``: one picture per figure of the paper, one line per mode."""
+"""Plots of ``headwater bench sharing``: one picture per figure of the paper, a panel per metric, a line per mode."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Point:
 
 
 def draw(points: Sequence[Point], titles: dict[str, str], axes: dict[str, str], folder: Path) -> list[Path]:
-    """Write one PNG per experiment and metric into ``folder`` and return their paths."""
+    """Write one PNG per experiment into ``folder`` and return their paths."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -28,17 +28,23 @@ def draw(points: Sequence[Point], titles: dict[str, str], axes: dict[str, str], 
 
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for experiment, metric in dict.fromkeys((point.experiment, point.metric) for point in points):
-        chosen = [point for point in points if (point.experiment, point.metric) == (experiment, metric)]
-        figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
-        for mode in dict.fromkeys(point.mode for point in chosen):
-            line = [(point.x, point.value) for point in chosen if point.mode == mode]
-            axis.plot(*zip(*line), marker="o", label=mode)
-        axis.set(xscale="log", yscale="log", title=titles[experiment], xlabel=axes[experiment])
-        axis.set_ylabel(f"{metric.replace('_', ' ')} ({chosen[0].unit})")
-        axis.grid(visible=True, which="major", alpha=0.3)
-        axis.legend()
-        written.append(folder / f"{experiment}_{metric}.png")
+    for experiment in dict.fromkeys(point.experiment for point in points):
+        mine = [point for point in points if point.experiment == experiment]
+        metrics = list(dict.fromkeys(point.metric for point in mine))
+        figure, panels = plt.subplots(
+            1, len(metrics), figsize=(5 * len(metrics), 4), layout="constrained", squeeze=False
+        )
+        figure.suptitle(titles[experiment])
+        for metric, panel in zip(metrics, panels[0]):
+            chosen = [point for point in mine if point.metric == metric]
+            for number, mode in enumerate(dict.fromkeys(point.mode for point in chosen)):
+                line = [(point.x, point.value) for point in chosen if point.mode == mode]
+                # Lines that lie on one another stay visible: each has a marker of its own.
+                panel.plot(*zip(*line), marker="osD^v"[number % 5], markersize=9 - number, label=mode)
+            panel.set(xscale="log", yscale="log", xlabel=axes[experiment], ylabel=f"{metric} ({chosen[0].unit})")
+            panel.grid(visible=True, which="major", alpha=0.3)
+        panels[0][0].legend()
+        written.append(folder / f"{experiment}.png")
         figure.savefig(written[-1], dpi=120)
         plt.close(figure)
     return written

@@ -19,7 +19,12 @@ from headwater.windows import Window
 FUNCTIONS = ("count", "sum", "avg", "min", "max")
 #: Functions and columns of "query i of many": what tells two queries over the same windows apart. There is one column of
 #: values in the workload, so only counting varies between columns.
-COMBINATIONS = (("count", "key"), *((function, "value") for function in FUNCTIONS))
+COMBINATIONS = (
+    ("count", None),
+    ("count", "time"),
+    ("count", "key"),
+    *((function, "value") for function in (*FUNCTIONS, "range")),
+)
 LENGTH_MAX = 600
 
 
@@ -35,7 +40,7 @@ class WindowSpec:
     slide: int
     offset: int
     function: str
-    column: str
+    column: str | None
 
     @property
     def alias(self) -> str:
@@ -55,7 +60,7 @@ class WindowSpec:
     def query(self, name: str) -> hw.Query:
         """The same as a headwater query."""
         window = hw.sliding(self.size, self.slide, offset=self.offset)
-        aggregate = getattr(hw, self.function)(self.column)
+        aggregate = getattr(hw, "value_range" if self.function == "range" else self.function)(self.column)
         return hw.query(name, window, keys=["key"], **{self.alias: aggregate})
 
 

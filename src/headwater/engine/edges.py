@@ -93,7 +93,8 @@ def _edge_count(specs: Int64Array, low: int, high: int) -> float:
     total = 0.0
     for i in range(len(specs)):
         spec = specs[i]
-        span = min(high, spec[STOP] + spec[SIZE]) - max(low, spec[BEGIN])
+        # As floats: from one end of time to the other is farther than int64 reaches.
+        span = float(min(high, spec[STOP] + spec[SIZE])) - float(max(low, spec[BEGIN]))
         if span > 0:
             total += 2.0 * (span / spec[SLIDE] + 1)
     return total
@@ -196,7 +197,7 @@ class Edges:
         # The grid starts at the last point congruent to all edges at or before low, so every edge has a cell of its own.
         base = low - (low - int(self.specs[0, OFFSET])) % self.step
         cell_count = (high - base) // self.step + 1
-        if cell_count <= max(4 * expected, CELLS_FREE):
+        if cell_count <= max(4 * expected, CELLS_FREE) and high - base < TIME_MAX:
             cells = np.zeros(cell_count + 1, np.uint8)
             _mark_edges(self.specs, base, high, self.step, cells)
             edges = np.flatnonzero(cells) * self.step + base

@@ -54,7 +54,7 @@ class FixedFormer:
         self._entry = entry
         self._first: dict[int, int] = {}
 
-    def closes_nothing(self, after: int, until: int) -> bool:
+    def closes_nothing(self, after: int, until: int, held: int) -> bool:
         """Whether no window ends in (after, until]."""
         return until != FOREVER and next_end(spec_table([self._spec()]), after) > until
 
@@ -112,8 +112,10 @@ class FixedFormer:
         """The first window of each key that has a member: not an event whose own source had passed the window."""
         size, slide, offset, begin, stop = self._spec()
         times = kept.chunk.times
-        open_from = np.maximum(kept.marks, LONG_AGO) - int(self._entry.query.lateness)
-        earliest = np.maximum(np.maximum(times, open_from) - size + 1, begin)
+        open_from = times
+        if kept.marks is not None:
+            open_from = np.maximum(times, np.maximum(kept.marks, LONG_AGO) - int(self._entry.query.lateness))
+        earliest = np.maximum(open_from - size + 1, begin)
         starts = offset + -((offset - earliest) // slide) * slide
         member = np.flatnonzero((starts <= times) & (starts < stop))
         for key in np.unique(kept.keys[member]).tolist():
@@ -141,6 +143,11 @@ class CountFormer:
         self._window = window
         self._passed: Int64Array = np.zeros(0, np.int64)
         self._done: Int64Array = np.zeros(0, np.int64)
+
+    def closes_nothing(self, after: int, until: int, held: int) -> bool:
+        """Whether no window can be full, even if all the events that are held had one key."""
+        lacking = self._done * self._window.step + self._window.size - self._passed
+        return held < min(self._window.size, int(lacking.min(initial=self._window.size)))
 
     def form(self, kept: Kept, after: int, until: int) -> Formed:
         self._grow(kept.key_count)

@@ -22,14 +22,15 @@ LONG_AGO = -(2**62)  # no event is earlier; lets durations be taken off without 
 class Kept:
     """Kept events sorted by key, in order within a key. ``starts[k]:starts[k + 1]`` are those of key k.
 
-    ``marks`` is the watermark of each event's own source just before it; ``markers``: which events match the window's conditions.
+    ``marks`` is the watermark of each event's own source just before it, None if that had passed none of them; ``markers``: which
+    events match the window's conditions.
     """
 
     chunk: Chunk
     keys: Int32Array
     starts: Int64Array
     markers: list[BoolArray]
-    marks: Int64Array
+    marks: Int64Array | None
 
     def __len__(self) -> int:
         return len(self.keys)

@@ -56,7 +56,7 @@ def members(query: Query, kept: Kept, formed: Formed, ranges: Int64Array) -> Pai
         # Windows of one node that became one may overlap: an event is in their union once.
         code = np.unique(window * len(kept) + event)
         window, event = code // max(len(kept), 1), code % max(len(kept), 1)
-    if isinstance(query.window, Sliding | Band) and (kept.marks > kept.chunk.times).any():
+    if isinstance(query.window, Sliding | Band) and kept.marks is not None:
         # The window must not have ended for the event's own source, allowed lateness included.
         member = formed.windows[window, 2] > np.maximum(kept.marks[event], LONG_AGO) - int(query.lateness)
         window, event = window[member], event[member]

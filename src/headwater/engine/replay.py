@@ -56,7 +56,7 @@ class ReplayGroup:
         self._former: Former | None = None
         self._history = WindowHistory()
         self._stretches: list[Stretch] = []
-        self._marks: list[Int64Array] = []
+        self._marks: list[Int64Array | None] = []  # of each stretch, None where nobody is late
         self._formed_at = (
             NEVER  # the watermark at which windows were formed last: steps that close nothing are left out
         )
@@ -120,7 +120,7 @@ class ReplayGroup:
             chunk, arrays, marks = self._take(chunk, arrays, marks, passed)
         if surely_members(entry, scan.low, watermarks):
             self._counts[MEMBER] += len(chunk)
-            self._keep(chunk, arrays, marks)
+            self._keep(chunk, arrays, None)
             return []
         what = standing(entry, chunk.times, marks)
         self._counts += np.bincount(what, minlength=4)
@@ -137,7 +137,7 @@ class ReplayGroup:
         taken = {name: arrays[name].take(pa.array(rows)) for name in self._read_names()}
         return chunk.take(rows), taken, marks[rows]
 
-    def _keep(self, chunk: Chunk, arrays: Mapping[str, pa.Array], marks: Int64Array) -> None:
+    def _keep(self, chunk: Chunk, arrays: Mapping[str, pa.Array], marks: Int64Array | None) -> None:
         assert self._entry is not None
         if len(chunk) == 0:
             return
@@ -147,7 +147,7 @@ class ReplayGroup:
             chunk.columns[OWN_KEY] = Values(own.astype(np.int64), None, pa.int64())
         markers = [predicate_mask(expr, arrays, len(chunk)) for expr in self._entry.query.window.conditions()]
         self._stretches.append(Stretch(chunk, keys, markers))
-        self._marks.append(marks)
+        self._marks.append(marks if marks is not None and (marks > chunk.times).any() else None)
         self._reaches_back |= bool((chunk.times < self.watermark).any())
 
     def _read_names(self) -> set[str]:
@@ -181,7 +181,9 @@ class ReplayGroup:
 
     def _is_quiet(self, former: Former, after: int, until: int) -> bool:
         """Whether no window ends now and no event came for one that has ended: buffers are read when they end, not before."""
-        return isinstance(former, FixedFormer) and not self._reaches_back and former.closes_nothing(after, until)
+        if self._reaches_back or self._matches_nodes or not isinstance(former, FixedFormer | CountFormer):
+            return False
+        return former.closes_nothing(after, until, self.row_count())
 
     def _form(self, kept: Kept, former: Former, after: int, until: int) -> tuple[Formed, Int64Array]:
         """The windows and rows (window, lo, hi): the events that lie in them."""
@@ -210,18 +212,28 @@ class ReplayGroup:
 
     def _sorted(self) -> Kept:
         """All kept events, by key and in order within a key. What is kept stays in its order: there it needs no sorting."""
-        stretch, marks = concat_stretches(self._stretches), np.concatenate(self._marks)
+        stretch, marks = concat_stretches(self._stretches), self._all_marks()
         order = stretch.chunk.in_order()
         if order is not None:
-            stretch, marks = stretch.take(order), marks[order]
+            stretch, marks = stretch.take(order), None if marks is None else marks[order]
         self._stretches, self._marks = [stretch], [marks]
         key_count = len(self._window_keys)
         if key_count > 1:
             # Numbers of 16 bits are sorted by counting.
             by_key = np.argsort(stretch.keys.astype(np.uint16) if key_count < 1 << 16 else stretch.keys, kind="stable")
-            stretch, marks = stretch.take(by_key), marks[by_key]
+            stretch, marks = stretch.take(by_key), None if marks is None else marks[by_key]
         starts = np.searchsorted(stretch.keys, np.arange(key_count + 1)).astype(np.int64)
         return Kept(stretch.chunk, stretch.keys, starts, stretch.markers, marks)
+
+    def _all_marks(self) -> Int64Array | None:
+        """The marks of all stretches; NEVER stands for those of which nobody asks."""
+        if all(marks is None for marks in self._marks):
+            return None
+        filled = (
+            np.full(len(stretch), NEVER) if marks is None else marks
+            for stretch, marks in zip(self._stretches, self._marks, strict=True)
+        )
+        return np.concatenate(list(filled))
 
     def _emit(self, kept: Kept, formed: Formed, ranges: Int64Array) -> list[Closed]:
         """The closed windows that are new or changed; only their events go through the operators."""
@@ -306,7 +318,7 @@ class ReplayGroup:
         self._settled_outside += self._count_outside(kept, kept.chunk.times < formed.needed[kept.keys])
         self._former.forget(kept, formed.needed)
         left = np.flatnonzero(~gone)
-        self._stretches, self._marks = [stretch.take(left)], [marks[left]]
+        self._stretches, self._marks = [stretch.take(left)], [None if marks is None else marks[left]]
 
     # --- accounts and snapshots ---
 
@@ -315,7 +327,8 @@ class ReplayGroup:
         assert self._entry is not None
         if not _leaves_out(self._entry):
             return np.zeros(2, np.int64)
-        what = standing(self._entry, kept.chunk.times, kept.marks)
+        marks = np.full(len(kept), NEVER) if kept.marks is None else kept.marks
+        what = standing(self._entry, kept.chunk.times, marks)
         outside = self._outside(kept) & chosen
         return np.array([(outside & (what == MEMBER)).sum(), (outside & (what == LATE)).sum()], np.int64)
 

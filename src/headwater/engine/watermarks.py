@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from headwater.engine.arrays import Int64Array
-from headwater.times import FOREVER, NEVER
+from headwater.times import FOREVER, NEVER, TIME_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +89,11 @@ class Watermarks:
     def raise_source(self, name: str, watermark: int) -> None:
         """An explicit watermark of one source; a lower one than before changes nothing."""
         source = self.source(name)
-        source.watermark = max(source.watermark, watermark)
+        source.watermark = max(source.watermark, _meaningful(watermark))
         self._settle()
 
     def raise_all(self, watermark: int) -> None:
+        watermark = _meaningful(watermark)
         for source in self.sources.values():
             source.watermark = max(source.watermark, watermark)
         if not self.sources:
@@ -147,3 +148,8 @@ class Watermarks:
         marks.decisions = [Decision(*values) for values in state["decisions"]]
         marks.group, marks.highest_time = state["group"], state["highest"]
         return marks
+
+
+def _meaningful(watermark: int) -> int:
+    """No event is as early as that: such a watermark says nothing, and durations can be taken off all others within int64."""
+    return NEVER if watermark <= -TIME_MAX else watermark

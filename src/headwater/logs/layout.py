@@ -138,14 +138,14 @@ def record(data: bytes, base: int, position: int) -> Record | None:
     return Record(position, *_FIELDS.unpack(fields))
 
 
-def payload(batch: pa.RecordBatch, schema_bytes: bytes) -> memoryview:
+def payload(batch: pa.RecordBatch) -> memoryview:
     """The Arrow messages of one batch, without the schema before them and the end mark behind them."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    stream = memoryview(sink.getvalue())
-    assert stream[: len(schema_bytes)] == schema_bytes
-    return stream[len(schema_bytes) : -_STREAM_END_LENGTH]
+    stream = memoryview(sink.getvalue()).cast("B")
+    # Not the bytes in the segment's header: another release of Arrow may have written the same schema differently.
+    return stream[batch.schema.serialize().size : -_STREAM_END_LENGTH]
 
 
 def batch_of(stream: pa.Buffer) -> pa.RecordBatch:

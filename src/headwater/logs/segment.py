@@ -205,7 +205,7 @@ class SegmentAppender:
     def append(self, batch: pa.RecordBatch, arrival: int, span: tuple[int, int]) -> None:
         """Write one record and index it; ``batch`` has the segment's schema."""
         index = self.segment.index
-        data = payload(batch, self.segment.header.schema_bytes)
+        data = payload(batch)
         found = Record(index.end, zlib.crc32(data), batch.num_rows, index.offset_end, len(data), arrival, *span)
         files.write_all(self._descriptor, found.to_bytes(self.segment.base))
         files.write_all(self._descriptor, data)
@@ -224,5 +224,7 @@ class SegmentAppender:
         self.close()
 
     def close(self) -> None:
-        """Close the file as it is."""
-        os.close(self._descriptor)
+        """Close the file as it is; a second call does nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

@@ -1,0 +1,30 @@
+"""A partitioned, append-only log of Arrow batches on disk: the embedded replayable source and durable output.
+
+`log.py` is what a user holds: `Log`, whose `writer` and `reader` give one partition. `writer.py` and `reader.py` work on the
+segment files of `segment.py`, whose bytes `layout.py` defines and `index.py` finds. `lock.py` keeps writers one at a time,
+`repair.py` cuts off what a crash left unfinished, `fsync.py` says what is promised when. Times are given by the caller:
+nothing here reads a clock.
+"""
+
+from headwater.logs.errors import ConflictError, DamageError, GapError, LockedError, OffsetError, WriterStoppedError
+from headwater.logs.fsync import FsyncPolicy
+from headwater.logs.log import Log
+from headwater.logs.reader import PartitionReader
+from headwater.logs.repair import Repair
+from headwater.logs.segment import Stored
+from headwater.logs.writer import PartitionWriter
+
+__all__ = [
+    "ConflictError",
+    "DamageError",
+    "FsyncPolicy",
+    "GapError",
+    "LockedError",
+    "Log",
+    "OffsetError",
+    "PartitionReader",
+    "PartitionWriter",
+    "Repair",
+    "Stored",
+    "WriterStoppedError",
+]

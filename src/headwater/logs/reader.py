@@ -1,0 +1,124 @@
+"""Reads one partition, also while its writer appends, in this process or another.
+
+A reader takes no lock and writes nothing. It sees whole records only, in order, without gaps; retention may take the
+oldest segments away from under it, which is an error that says so and never a silent jump.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+from headwater.errors import DataError
+from headwater.logs.errors import DamageError, OffsetError
+from headwater.logs.index import SegmentIndex
+from headwater.logs.segment import SUFFIX, Segment, Stored, read_header
+
+
+class PartitionReader:
+    """The rows of one partition by offset; see `Log.reader`. For one thread."""
+
+    def __init__(self, directory: Path, *, time: str | None = None) -> None:
+        self.directory = directory
+        self.time = time
+        self.segments: list[Segment] = []
+
+    @property
+    def start(self) -> int:
+        """The oldest offset held, as of the last look at the files."""
+        return self.segments[0].base if self.segments else 0
+
+    @property
+    def end(self) -> int:
+        """The offset after the newest row, as of the last look at the files."""
+        return self.segments[-1].offset_end if self.segments else 0
+
+    def refresh(self) -> int:
+        """Look at the files again; the new `end`."""
+        while not self._refreshed():
+            pass
+        return self.end
+
+    def _refreshed(self) -> bool:
+        """One look; False if retention removed a file during it."""
+        # Not the empty ones: a writer may make an empty segment again, with another schema.
+        known = {segment.path: segment for segment in self.segments if len(segment.index)}
+        paths = sorted(self.directory.glob("*" + SUFFIX))
+        try:
+            segments = [segment for path in paths if (segment := known.get(path) or _opened(path, paths[-1]))]
+            for segment in segments:
+                is_sealed = segment is not segments[-1]
+                # What was followed by another segment at the last look is complete.
+                if not is_sealed or segment not in self.segments[:-1]:
+                    segment.refresh(is_sealed=is_sealed)
+        except FileNotFoundError:
+            return False
+        for segment, following in pairwise(segments):
+            if segment.offset_end != following.base:
+                raise DamageError(following.path, 0, f"rows from offset {segment.offset_end} on are missing before it")
+        self.segments = segments
+        return True
+
+    def read(self, start: int | None = None, stop: int | None = None) -> Iterator[Stored]:
+        """The rows of offsets [start, stop) that are there now, in batches as they were appended.
+
+        Without ``start`` from the oldest, without ``stop`` to the newest. To follow a writer, call again with the offset
+        after the last row. OffsetError for a start that the partition does not hold.
+        """
+        end = self.refresh()
+        first = self.start if start is None else start
+        if not self.start <= first <= end:
+            raise OffsetError(
+                f"{self.directory}: offset {first} is not held; the partition holds [{self.start}, {end})"
+            )
+        return self.rows(first, end if stop is None else min(stop, end))
+
+    def rows(self, start: int, stop: int) -> Iterator[Stored]:
+        """The rows of [start, stop), which were there at the last look at the files."""
+        # The segments as they are now: a later look must not make the rows of dropped ones disappear silently.
+        return self._rows(list(self.segments), start, stop)
+
+    def _rows(self, segments: list[Segment], start: int, stop: int) -> Iterator[Stored]:
+        for segment in segments:
+            if segment.base < stop and start < segment.offset_end:
+                try:
+                    yield from segment.read(max(start, segment.base), stop)
+                except FileNotFoundError:
+                    self.refresh()
+                    raise OffsetError(
+                        f"{self.directory}: offset {max(start, segment.base)} was dropped; the oldest is {self.start}"
+                    ) from None
+
+    def offset_of_time(self, time: int) -> int:
+        """The offset from which to read every row whose event time is ``time`` or later; the end if there is none.
+
+        Rows of earlier times may follow it too: time orders records roughly, offsets order them exactly.
+        """
+        if self.time is None:
+            raise DataError(f"{self.directory}: the log was created without a time column to index")
+        return self._first(lambda index: index.at_time(time))
+
+    def offset_of_arrival(self, arrival: int) -> int:
+        """The offset from which to read every row that arrived at ``arrival`` or later; the end if none did."""
+        return self._first(lambda index: index.at_arrival(arrival))
+
+    def _first(self, number_in: Callable[[SegmentIndex], int]) -> int:
+        end = self.refresh()
+        for segment in self.segments:
+            number = number_in(segment.index)
+            if number < len(segment.index):
+                return segment.index.offsets[number]
+        return end
+
+    def verify(self) -> int:
+        """Read everything and check it; the number of rows. DamageError names the first byte that is wrong."""
+        return sum(stored.batch.num_rows for stored in self.read())
+
+
+def _opened(path: Path, newest: Path) -> Segment | None:
+    """The segment of a file; None for the newest one while its header is being written."""
+    header = read_header(path)
+    if header is None and path != newest:
+        raise DamageError(path, path.stat().st_size, "the file ends inside the header of the segment")
+    return Segment(path, header) if header else None

@@ -1,0 +1,234 @@
+"""Appends to one partition: the only writer it has, with rows in their place exactly once.
+
+Opening takes the lock, then repairs what a crash left (`repair.py`). Rows have offsets 0, 1, 2, ... in the order of their
+first append. A caller that does not know whether its last append counted appends it again at the same offset.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from headwater.errors import DataError, shown
+from headwater.logs import files
+from headwater.logs.errors import ConflictError, GapError, WriterStoppedError
+from headwater.logs.fsync import FsyncPolicy
+from headwater.logs.lock import WriterLock
+from headwater.logs.reader import PartitionReader
+from headwater.logs.repair import Repair, repair
+from headwater.logs.rows import first_difference, time_span
+from headwater.logs.segment import SegmentAppender
+from headwater.times import FOREVER, NEVER
+
+LOCK = "writer.lock"
+SEGMENT_BYTES = 64 << 20
+
+
+class PartitionWriter:
+    """The one writer of a partition; see `Log.writer`. For one thread; close it, or use it in a `with`."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        time: str | None = None,
+        fsync: FsyncPolicy | str = "always",
+        segment_bytes: int = SEGMENT_BYTES,
+        take_over: bool = False,
+    ) -> None:
+        self.directory = directory
+        self.time = time
+        self.fsync = fsync if isinstance(fsync, FsyncPolicy) else FsyncPolicy(fsync)  # type: ignore[arg-type]
+        self.segment_bytes = segment_bytes
+        self._appender: SegmentAppender | None = None
+        self._stopped: str | None = None
+        self._waiting_since: int | None = None  # The arrival of the oldest unsafe rows.
+        self._lock = WriterLock(directory / LOCK, take_over=take_over)
+        try:
+            #: The torn tail that was cut off on opening, if there was one.
+            self.repaired: Repair | None = repair(directory)
+            self._held = PartitionReader(directory, time=time)
+            self._held.refresh()
+            self._open_newest()
+        except BaseException:
+            self._lock.release()
+            raise
+        self._durable = self.end
+
+    def _open_newest(self) -> None:
+        for segment in self._held.segments[:-1]:
+            segment.save_index()
+        if self._held.segments:
+            self._appender = SegmentAppender.opened(self._held.segments[-1])
+
+    @property
+    def start(self) -> int:
+        """The oldest offset held."""
+        return self._held.start
+
+    @property
+    def end(self) -> int:
+        """The offset of the next row: everything below is written, and survives the death of this process."""
+        return self._held.end
+
+    @property
+    def durable(self) -> int:
+        """Everything below this offset would survive a loss of power."""
+        return self._durable
+
+    @property
+    def acknowledged(self) -> int:
+        """Rows below this offset are kept as the policy promises; see the table in `headwater.logs.fsync`."""
+        return self._durable if self.fsync.mode == "batch" else self.end
+
+    def append(self, batch: pa.RecordBatch, offset: int | None = None, *, arrival: int = 0) -> int:
+        """Append the rows at ``offset`` (without it: at the end); the number of rows that were new.
+
+        Idempotent: rows whose offsets are there already are compared and passed over, the rest is appended. ConflictError
+        if they differ, GapError if ``offset`` lies beyond the end; then nothing was written. Offsets that retention
+        dropped cannot be compared and are passed over. ``arrival`` is the time to index the rows by, in any one unit.
+
+        A batch whose schema differs from the previous one's begins a new segment; metadata of the schema does not count.
+        """
+        self._check_running()
+        at = self.end if offset is None else offset
+        if at < 0 or not NEVER <= arrival <= FOREVER:
+            raise DataError(f"{self.directory}: give an offset of 0 or more and an arrival within int64")
+        if at > self.end:
+            raise GapError(f"{self.directory}: an append at offset {at} would leave a gap after the end, {self.end}")
+        held = min(self.end - at, batch.num_rows)
+        self._check_same(batch.slice(0, held), at)
+        rows = batch.slice(held)
+        if rows.num_rows:
+            span = time_span(rows, self.time)
+            with _StopOnError(self):
+                self._write(rows, arrival, span)
+        return int(rows.num_rows)
+
+    def _check_same(self, batch: pa.RecordBatch, offset: int) -> None:
+        """Compare rows with what is held at their offsets."""
+        start, stop = max(offset, self.start), offset + batch.num_rows
+        if start >= stop:
+            return
+        for stored in self._held.rows(start, stop):
+            given = batch.slice(stored.offset - offset, stored.batch.num_rows)
+            if difference := first_difference(stored.batch, given):
+                raise ConflictError(
+                    f"{self.directory}: other rows are already held from offset {stored.offset} on: {difference} differs"
+                )
+
+    def _write(self, batch: pa.RecordBatch, arrival: int, span: tuple[int, int]) -> None:
+        appender = self._fitting(batch.schema)
+        schema = appender.segment.schema
+        appender.append(pa.RecordBatch.from_arrays(batch.columns, schema=schema), arrival, span)
+        if self._waiting_since is None:
+            self._waiting_since = arrival
+        if self.fsync.is_due(appender.size - appender.synced, arrival - self._waiting_since):
+            self._sync(appender)
+
+    def _fitting(self, schema: pa.Schema) -> SegmentAppender:
+        """The newest segment if it has room and this schema, else a new one."""
+        appender = self._appender
+        is_empty = appender is not None and not len(appender.segment.index)
+        if appender and appender.segment.schema.equals(schema) and (is_empty or appender.size < self.segment_bytes):
+            return appender
+        if appender and is_empty:
+            # Still empty, and the next would have the same name: it makes room.
+            appender.close()
+            appender.segment.index_path.unlink(missing_ok=True)
+            appender.segment.path.unlink()
+            self._held.segments.pop()
+        elif appender:
+            appender.seal()
+        base = appender.segment.offset_end if appender else 0
+        self._appender = fresh = SegmentAppender.created(self.directory, base, schema)
+        self._held.segments.append(fresh.segment)
+        self._durable = base
+        self._waiting_since = None
+        return fresh
+
+    def sync(self) -> None:
+        """Make everything appended so far safe from a loss of power."""
+        self._check_running()
+        if self._appender and self._durable < self.end:
+            with _StopOnError(self):
+                self._sync(self._appender)
+
+    def _sync(self, appender: SegmentAppender) -> None:
+        appender.sync()
+        self._durable = self.end
+        self._waiting_since = None
+
+    def retain(
+        self, *, byte_count_max: int | None = None, offset_min: int | None = None, arrival_min: int | None = None
+    ) -> int:
+        """Drop the oldest segments that any of the bounds lets go; the new `start`.
+
+        ``byte_count_max``: while the files are larger than this in all. ``offset_min``: rows below it are not needed.
+        ``arrival_min``: rows that arrived before it are not needed. Whole segments go, oldest first, never the newest.
+        """
+        self._check_running()
+        segments = self._held.segments
+        byte_count = sum(segment.index.end for segment in segments)
+        dropped = 0
+        for segment in segments[:-1]:
+            is_too_much = byte_count_max is not None and byte_count > byte_count_max
+            is_passed = offset_min is not None and segment.offset_end <= offset_min
+            is_old = arrival_min is not None and segment.index.arrival_max < arrival_min
+            if not (is_too_much or is_passed or is_old):
+                break
+            # The segment first: an index without one below the start is swept up on opening.
+            segment.path.unlink()
+            segment.index_path.unlink(missing_ok=True)
+            byte_count -= segment.index.end
+            dropped += 1
+        if dropped:
+            files.sync_directory(self.directory)
+            del segments[:dropped]
+        return self.start
+
+    def close(self) -> None:
+        """Sync, save the index and let the lock go; a second call does nothing."""
+        if self._stopped == "was closed":
+            return
+        try:
+            if self._appender and self._stopped is None:
+                self._appender.seal()
+            elif self._appender:
+                self._appender.close()
+        finally:
+            self._stopped = "was closed"
+            self._lock.release()
+
+    def _check_running(self) -> None:
+        if self._stopped is not None:
+            raise WriterStoppedError(f"{self.directory}: the writer {self._stopped}; open the partition again")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _StopOnError:
+    """Stops the writer at the first error while it writes.
+
+    After half a record, nothing may be appended behind it; and after a failed sync the kernel may have forgotten which
+    bytes were unsafe, so a second sync that succeeds would prove nothing. Opening again reads what is really there.
+    """
+
+    def __init__(self, writer: PartitionWriter) -> None:
+        self._writer = writer
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._writer._stopped = f"stopped after an error ({shown(error)})"

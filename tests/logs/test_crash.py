@@ -1,0 +1,116 @@
+"""A writer is killed with -9 wherever it happens to be; nothing acknowledged is lost, nothing half-written is read."""
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from headwater.logs import Log, files, segment, writer
+from logs.batches import check_prefix, rows
+
+SCRIPT = Path(__file__).with_name("crash_writer.py")
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+def killed_writer(log: Log, chance: random.Random) -> int:
+    """Let a process append for a moment, kill it, and return the last offset it said was acknowledged."""
+    mode = chance.choice(["always", "batch", "never"])
+    command = [sys.executable, str(SCRIPT), str(log.path), str(chance.randrange(10**6)), mode]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
+        first = process.stdout.readline()  # It lives and has the lock.
+        reader = log.reader(0)
+        until = time.monotonic() + chance.uniform(0, 0.15)
+        while time.monotonic() < until:
+            check_whole(reader)  # Also while the writer is in the middle of a record.
+        process.kill()
+        said = (first + process.stdout.read()).split(b"\n")
+    # A number without the end of its line was cut short by the kill.
+    return max(int(line) for line in said[:-1])
+
+
+def check_whole(reader):
+    reader.refresh()
+    start = max(reader.start, reader.end - 500)
+    check_prefix(list(reader.rows(start, reader.end)), start, reader.end)
+
+
+def check_rounds(path: Path, seed: int, count: int) -> None:
+    chance = random.Random(seed)
+    log = Log.create(path, time="time")
+    for _ in range(count):
+        acknowledged = killed_writer(log, chance)
+        reader = log.reader(0)
+        seen = list(reader.read())
+        check_prefix(seen, reader.start, reader.end)
+        with log.writer(0) as after:  # The lock of the dead is free, and its torn tail is cut off.
+            assert acknowledged <= after.end == reader.end
+        check_prefix(list(log.reader(0).read()), reader.start, reader.end)
+
+
+def test_a_writer_that_is_killed_loses_nothing(tmp_path):
+    check_rounds(tmp_path / "log", seed=1, count=3)
+
+
+@pytest.mark.slow
+def test_a_writer_that_is_killed_a_hundred_times_loses_nothing(tmp_path):
+    check_rounds(tmp_path / "log", seed=2, count=100)
+
+
+class Crashed(BaseException):
+    """The process is gone; no handler of the log may act on it."""
+
+
+class Disk:
+    """Passes every step to the real disk until the one at which the process dies; a write may be half done by then."""
+
+    def __init__(self, monkeypatch, steps: int, part: float) -> None:
+        self.steps, self.part = steps, part
+        for name in ("write_all", "sync", "sync_directory", "replace"):
+            monkeypatch.setattr(files, name, self.wrapped(name, getattr(files, name)))
+        # A dead process does not close well: the lock is only let go, its file stays.
+        monkeypatch.setattr(writer.WriterLock, "release", lambda lock: os.close(lock._descriptor))
+        monkeypatch.setattr(segment.SegmentAppender, "close", lambda appender: None)
+
+    def wrapped(self, name, real):
+        def step(target, *data):
+            self.steps -= 1
+            if self.steps < 0:
+                if name == "write_all":
+                    real(target, data[0][: int(len(data[0]) * self.part)])
+                raise Crashed
+            real(target, *data)
+
+        return step
+
+
+@pytest.mark.parametrize("part", [0, 0.5, 1])
+def test_a_crash_at_each_single_step_loses_nothing(tmp_path, monkeypatch, part):
+    """Deterministic: every step of opening, appending, rolling, closing, in turn, is the last one."""
+    steps, is_over = 0, False
+    while not is_over:
+        log = Log.create(tmp_path / f"{steps}")
+        acknowledged, is_over = 0, True
+        with monkeypatch.context() as patch:
+            Disk(patch, steps, part)
+            try:
+                for _ in range(2):
+                    dying = log.writer(0, segment_bytes=2500)
+                    for count in (3, 1, 30, 2):
+                        dying.append(rows(dying.end, count))
+                        acknowledged = dying.acknowledged
+                    dying.close()
+            except Crashed:
+                is_over = False
+        seen = log.reader(0)
+        check_prefix(list(seen.read()), 0, seen.end)
+        with log.writer(0) as after:
+            assert acknowledged <= after.end == seen.end
+            after.append(rows(after.end, 1))
+        check_prefix(list(log.reader(0).read()), 0, seen.end + 1)
+        steps += 1
+    assert steps > 20

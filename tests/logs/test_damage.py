@@ -1,0 +1,170 @@
+"""Every byte of a log counts: whatever is cut off or flipped is found, and never read as rows."""
+
+import os
+import shutil
+
+import pytest
+
+from headwater.logs import DamageError, Log
+from logs.batches import check_prefix, rows
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Two segments of two records each, closed well."""
+    log = Log.create(tmp_path_factory.mktemp("whole") / "log", time="time")
+    with log.writer(0, segment_bytes=1600) as writer:
+        for _ in range(4):
+            writer.append(rows(writer.end, 3))
+    assert len(segments(log)) == 2
+    return log
+
+
+@pytest.fixture
+def log(whole, tmp_path):
+    shutil.copytree(whole.path, tmp_path / "log")
+    return Log.open(tmp_path / "log")
+
+
+def segments(log):
+    return sorted((log.path / "00000").glob("*.segment"))
+
+
+def forget_indexes(log):
+    """As after a crash of the writer, before it could save them."""
+    for path in (log.path / "00000").glob("*.index"):
+        path.unlink()
+
+
+def is_found(log):
+    """Whether reading everything raises; what it gives before that is right."""
+    read = []
+    try:
+        for stored in log.reader(0).read():
+            read.append(stored)
+    except DamageError:
+        check_prefix(read, 0, sum(stored.batch.num_rows for stored in read))
+        return True
+    check_prefix(read, 0, sum(stored.batch.num_rows for stored in read))
+    return False
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("with_indexes", [True, False])
+def test_a_flipped_byte_anywhere_in_a_segment_is_found(log, number, with_indexes):
+    if not with_indexes:
+        forget_indexes(log)
+    path = segments(log)[number]
+    good = path.read_bytes()
+    with open(path, "r+b", buffering=0) as file:
+        for at in range(0, len(good), 3):
+            os.pwrite(file.fileno(), bytes([good[at] ^ (1 << at % 8)]), at)
+            assert is_found(log), at
+            os.pwrite(file.fileno(), good[at : at + 1], at)
+    assert not is_found(log)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_flipped_byte_in_an_index_is_found_and_the_index_made_again(log, number):
+    path = segments(log)[number].with_suffix(".index")
+    good = path.read_bytes()
+    for at in range(len(good)):
+        path.write_bytes(good[:at] + bytes([good[at] ^ 4]) + good[at + 1 :])
+        check_prefix(list(log.reader(0).read()), 0, 12)
+    log.writer(0).close()
+    assert path.read_bytes() == good
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_segment_that_was_closed_and_is_shorter_now_is_found(log, number):
+    path = segments(log)[number]
+    for size in range(path.stat().st_size - 1, -1, -7):
+        os.truncate(path, size)
+        if size > 400 or number == 0:
+            assert is_found(log), size
+        with pytest.raises(DamageError, match=r"\.segment, byte \d+: "):
+            log.writer(0)
+
+
+def test_a_missing_segment_is_found(log):
+    first, second = segments(log)
+    second.rename(log.path / "aside")
+    with pytest.raises(DamageError, match="the segment is missing; its index is there"):
+        log.writer(0)
+
+
+def test_a_missing_segment_in_the_middle_is_found(log):
+    with log.writer(0, segment_bytes=1) as writer:
+        writer.append(rows(12, 3))
+    segments(log)[1].unlink()
+    with pytest.raises(DamageError, match="rows from offset 6 on are missing"):
+        log.reader(0).refresh()
+
+
+def test_a_torn_tail_of_any_length_is_cut_off_and_nothing_else(log, tmp_path):
+    forget_indexes(log)
+    path = segments(log)[1]
+    good = path.read_bytes()
+    starts = [at for at in range(len(good)) if good.startswith(b"HWRC", at)]
+    for size in range(len(good)):
+        path.write_bytes(good[:size])
+        whole = sum(end <= size for end in [*starts[1:], len(good)])
+        check_prefix(list(log.reader(0).read()), 0, 6 + 3 * whole)
+        if size % 5 and size not in starts:
+            continue
+        with log.writer(0, fsync="never") as writer:
+            assert writer.end == 6 + 3 * whole
+            assert (writer.repaired is None) == (size in starts)
+            assert writer.append(rows(6, 6), 6) == 6 - 3 * whole
+        check_prefix(list(log.reader(0).read()), 0, 12)
+        forget_indexes(log)
+
+
+def test_the_last_record_wrong_after_a_loss_of_power_is_cut_off_and_reported(log):
+    forget_indexes(log)
+    path = segments(log)[1]
+    good = path.read_bytes()
+    last = good.rindex(b"HWRC")
+    path.write_bytes(good[: last + 200] + bytes(len(good) - last - 200))
+    with pytest.raises(DamageError, match=f"byte {last}: the rows of a record"):
+        list(log.reader(0).read())
+    with log.writer(0) as writer:
+        assert (writer.repaired.path, writer.repaired.byte) == (path, last)
+        assert writer.repaired.byte_count == len(good) - last
+        assert writer.end == 9
+    check_prefix(list(log.reader(0).read()), 0, 9)
+
+
+def test_a_wrong_record_with_a_right_one_behind_it_is_no_torn_tail(log):
+    forget_indexes(log)
+    path = segments(log)[1]
+    good = path.read_bytes()
+    first, last = good.index(b"HWRC"), good.rindex(b"HWRC")
+    for at in [0, 40, first, first + 9, first + 100, last - 1]:
+        path.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
+        with pytest.raises(DamageError, match=r"\.segment, byte \d+: "):
+            log.writer(0)
+        assert len(path.read_bytes()) == len(good)
+
+
+def test_a_log_inside_a_log_does_not_confuse_repair(tmp_path, whole):
+    """A torn record whose column holds a whole segment: what looks like records in it is none."""
+    import pyarrow as pa
+
+    log = Log.create(tmp_path / "outer")
+    batch = pa.record_batch({"blob": [segments(whole)[0].read_bytes()] * 3})
+    with log.writer(0) as writer:
+        writer.append(batch)
+        writer.append(batch)
+    forget_indexes(log)
+    (path,) = segments(log)
+    os.truncate(path, path.stat().st_size - 50)
+    with log.writer(0) as writer:
+        assert writer.end == 3 and writer.repaired is not None
+
+
+def test_bytes_behind_a_sealed_segment_are_found(log):
+    with open(segments(log)[0], "ab") as file:
+        file.write(bytes(10))
+    with pytest.raises(DamageError, match="10 bytes here are no whole record"):
+        log.reader(0).refresh()
