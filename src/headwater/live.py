@@ -327,7 +327,7 @@ class Engine:
     def flush(self) -> None:
         """The end of the stream: everything complete comes out. Final."""
         self._watermarks.flush()
-        self._emit(final=True)
+        self._emit()
 
     @property
     def watermark(self) -> int:
@@ -340,12 +340,12 @@ class Engine:
 
     # --- results ---
 
-    def _emit(self, final: bool = False) -> None:
+    def _emit(self) -> None:
         """Close whatever the group's watermark has passed since the last time."""
         until = self._watermarks.group
         pieces = []
         for family in self._families.values():
-            if family.watermark < until or final:
+            if family.watermark < until:
                 family.prepare(self._types)
                 pieces.extend(family.close(until, self._layout, self._types))
         overflows = sum(piece.overflow_count for piece in pieces)

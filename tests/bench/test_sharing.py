@@ -2,7 +2,8 @@
 
 import pytest
 
-from headwater.bench.sharing import EXPERIMENTS, measure
+from headwater.bench.experiments import EXPERIMENTS
+from headwater.bench.sharing import measure
 from headwater.bench.workload import EVENTS_PER_SECOND
 from headwater.modes import MODES
 

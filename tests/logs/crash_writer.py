@@ -7,12 +7,18 @@ import os
 import random
 import sys
 
-from batches import rows
+from headwater.logs import FsyncPolicy, Log, files
+from logs.batches import rows
 
-from headwater.logs import FsyncPolicy, Log
+
+def write_in_pieces(descriptor: int, data: bytes | memoryview) -> None:
+    """What a kernel may do with any write, but rarely does: so that a kill often falls, and a reader looks, into a record."""
+    for at in range(0, len(data), 64):
+        os.write(descriptor, data[at : at + 64])
 
 
 def main() -> None:
+    files.write_all = write_in_pieces
     path, seed, mode = sys.argv[1:]
     chance = random.Random(int(seed))
     policy = FsyncPolicy(mode, byte_count=5000)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from headwater.engine.op import Op
 from headwater.engine.operators import PartialColumn
 from headwater.engine.registered import Registered
 from headwater.engine.twins import Twins, find_twins
-from headwater.times import FOREVER
+from headwater.times import FOREVER, TIME_MAX
 
 # A map from (key, slice) to rows is used while it has at most this many cells per row.
 CELLS_PER_ROW = 4
@@ -89,7 +89,8 @@ def distinct_sorted(values: Int64Array, step: int) -> Int64Array:
     """
     low, high = int(values.min()), int(values.max())
     cell_count = (high - low) // step + 1
-    if cell_count <= CELLS_PER_ROW * len(values) + CELLS_FREE:
+    # From one end of time to the other is farther than int64 reaches.
+    if cell_count <= CELLS_PER_ROW * len(values) + CELLS_FREE and high - low < TIME_MAX:
         cells = np.zeros(cell_count, np.bool_)
         if _mark(values, low, step, cells):
             return np.flatnonzero(cells) * step + low

@@ -57,9 +57,8 @@ class ReplayGroup:
         self._history = WindowHistory()
         self._stretches: list[Stretch] = []
         self._marks: list[Int64Array | None] = []  # of each stretch, None where nobody is late
-        self._formed_at = (
-            NEVER  # the watermark at which windows were formed last: steps that close nothing are left out
-        )
+        # The watermark at which windows were formed last: steps that close nothing are left out.
+        self._formed_at: int | None = None
         self._reaches_back = False
         self._counts = np.zeros(4, np.int64)
         self._seen = 0
@@ -168,10 +167,11 @@ class ReplayGroup:
         return self.row_count()
 
     def close(self, until: int) -> list[Closed]:
-        self.watermark = until
-        if not self._stretches or self._former is None or self._is_quiet(self._former, self._formed_at, until):
+        before, self.watermark = self.watermark, until
+        after = before if self._formed_at is None else self._formed_at
+        if not self._stretches or self._former is None or self._is_quiet(self._former, after, until):
             return []
-        after, self._formed_at = self._formed_at, until
+        self._formed_at = until
         self._reaches_back = False
         kept = self._sorted()
         formed, ranges = self._form(kept, self._former, after, until)

@@ -83,7 +83,7 @@ class Watermarks:
         source.largest_time = max(source.largest_time, high)
         self.highest_time = max(self.highest_time, high)
         if self.disorder is not None:
-            source.watermark = max(source.watermark, high - self.disorder)
+            source.watermark = max(source.watermark, _meaningful(high - self.disorder))
         self._settle()
 
     def raise_source(self, name: str, watermark: int) -> None:

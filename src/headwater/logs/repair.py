@@ -15,7 +15,7 @@ from typing import NamedTuple
 from headwater.logs import files
 from headwater.logs.errors import DamageError
 from headwater.logs.layout import RECORD_LENGTH, RECORD_MAGIC, record
-from headwater.logs.segment import INDEX_SUFFIX, SUFFIX, Segment, read_header
+from headwater.logs.segment import INDEX_SUFFIX, SUFFIX, Segment, read_header, stored_index
 
 
 class Repair(NamedTuple):
@@ -38,7 +38,7 @@ def repair(directory: Path) -> Repair | None:
     try:
         header = read_header(newest)
     except DamageError:
-        if _whole_record_after(newest, int(newest.stem), 0):
+        if stored_index(newest) or _whole_record_after(newest, int(newest.stem), 0):
             raise
         header = None
     if header is None:
@@ -64,6 +64,7 @@ def _remove(path: Path, *, is_only: bool) -> Repair:
         raise DamageError(path, 0, "the header is not whole, and no segment before it is left")
     size = path.stat().st_size
     path.unlink()
+    path.with_suffix(INDEX_SUFFIX).unlink(missing_ok=True)
     files.sync_directory(path.parent)
     return Repair(path, 0, size)
 

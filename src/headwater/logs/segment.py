@@ -50,6 +50,14 @@ def segment_path(directory: Path, base: int) -> Path:
     return directory / f"{base:019d}{SUFFIX}"
 
 
+def stored_index(path: Path) -> SegmentIndex | None:
+    """The index that was saved for a segment; None if there is none, or a damaged one."""
+    try:
+        return SegmentIndex.from_bytes(path.with_suffix(INDEX_SUFFIX).read_bytes())
+    except FileNotFoundError:
+        return None
+
+
 def read_header(path: Path) -> SegmentHeader | None:
     """The header of a segment file; None while it is not wholly there."""
     with files.opened(path) as descriptor:
@@ -57,6 +65,8 @@ def read_header(path: Path) -> SegmentHeader | None:
         # Never more than the file has: a damaged length must not ask for gigabytes.
         length = min(header_length(start), os.fstat(descriptor).st_size)
         header = segment_header(files.read_at(descriptor, length, 0), path)
+    if header is None and (index := stored_index(path)):
+        raise DamageError(path, length, f"the file ends here, but it was closed with {index.end} bytes")
     if header is not None and path.stem != f"{header.base:019d}":
         raise DamageError(path, 8, f"the segment begins at offset {header.base}, not at that of its name")
     return header
@@ -85,10 +95,7 @@ class Segment:
     def _stored_index(self) -> tuple[SegmentIndex, bool]:
         """The index from its file, or an empty one; and whether it came from the file."""
         fresh = SegmentIndex(self.base, self.header.length)
-        try:
-            index = SegmentIndex.from_bytes(self.index_path.read_bytes())
-        except FileNotFoundError:
-            return fresh, False
+        index = stored_index(self.path)
         if index is None or index.base != self.base:
             return fresh, False
         size = self.path.stat().st_size

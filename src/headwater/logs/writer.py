@@ -173,8 +173,9 @@ class PartitionWriter:
         self._check_running()
         segments = self._held.segments
         byte_count = sum(segment.index.end for segment in segments)
-        dropped = 0
-        for segment in segments[:-1]:
+        start = self.start
+        while len(segments) > 1:
+            segment = segments[0]
             is_too_much = byte_count_max is not None and byte_count > byte_count_max
             is_passed = offset_min is not None and segment.offset_end <= offset_min
             is_old = arrival_min is not None and segment.index.arrival_max < arrival_min
@@ -183,11 +184,10 @@ class PartitionWriter:
             # The segment first: an index without one below the start is swept up on opening.
             segment.path.unlink()
             segment.index_path.unlink(missing_ok=True)
+            segments.pop(0)
             byte_count -= segment.index.end
-            dropped += 1
-        if dropped:
+        if self.start > start:
             files.sync_directory(self.directory)
-            del segments[:dropped]
         return self.start
 
     def close(self) -> None:
