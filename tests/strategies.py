@@ -342,7 +342,11 @@ def bulk_scenarios(draw: st.DrawFn, query_strategy: st.SearchStrategy[Query] | N
     drawn = query_strategy if query_strategy is not None else queries(scopes=("global", "node"))
     asked = draw(st.lists(drawn, min_size=1, max_size=3))
     dice = random.Random(draw(st.integers(0, 2**32)))
-    has_nulls, disorder, key_count = draw(st.booleans()), draw(st.sampled_from([0, 0, 3])), draw(st.sampled_from([1, 3, 40]))
+    has_nulls, disorder, key_count = (
+        draw(st.booleans()),
+        draw(st.sampled_from([0, 0, 3])),
+        draw(st.sampled_from([1, 3, 40])),
+    )
     steps: list[Step] = []
     time = 0
     for number in range(draw(st.integers(1, 3))):
@@ -358,7 +362,8 @@ def bulk_scenarios(draw: st.DrawFn, query_strategy: st.SearchStrategy[Query] | N
     if draw(st.booleans()):
         steps.append(Flushed())
     settings = Settings(
-        tuple(_renamed(each, f"q{number}") for number, each in enumerate(asked)), disorder=draw(st.sampled_from([None, 2]))
+        tuple(_renamed(each, f"q{number}") for number, each in enumerate(asked)),
+        disorder=draw(st.sampled_from([None, 2])),
     )
     return Scenario(settings, steps)
 

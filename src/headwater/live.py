@@ -6,21 +6,33 @@ of the calls that went in, and a snapshot restored goes on as if nothing had hap
 
 from __future__ import annotations
 
+import itertools
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from headwater.arguments import check_disorder, check_offset, check_queries, check_source, check_time, check_unit
 from headwater.engine.arrays import Int64Array
 from headwater.engine.chunk import Chunk
 from headwater.engine.family import Family, family_of
-from headwater.engine.intake import Times, TimeScan, columns_of, conform, read_times, read_values, scan_times, without
+from headwater.engine.intake import (
+    Times,
+    TimeScan,
+    columns_of,
+    conform,
+    plan_type,
+    read_times,
+    read_values,
+    scan_times,
+    without,
+)
 from headwater.engine.keys import NODE_KEY
 from headwater.engine.output import Layout, empty_table, layout_table
 from headwater.engine.registered import Registered, one_of_each
-from headwater.engine.state_bytes import from_bytes, to_bytes
+from headwater.engine.state_bytes import from_bytes, table_from_bytes, table_to_bytes, to_bytes
 from headwater.engine.watermarks import Decision, Source, Watermarks
 from headwater.errors import DataError, QueryError
 from headwater.modes import check_mode
@@ -30,7 +42,7 @@ from headwater.results import Results
 from headwater.schemas import check_schemas
 from headwater.side_output import SideOutput
 from headwater.tables import arrow_table, record_batches
-from headwater.times import FOREVER, NEVER, duration, in_ticks
+from headwater.times import FOREVER, NEVER
 from headwater.windows import Custom
 
 __all__ = ["Engine", "run"]
@@ -68,11 +80,13 @@ class Engine:
         mode: str = "desis",
     ) -> None:
         self._time = time
-        self._unit = unit
+        self._unit = check_unit(unit)
         self._strict = strict
         self._mode = check_mode(mode)
-        self._watermarks = Watermarks(None if disorder is None else in_ticks(duration(disorder), unit))
-        self._entries: list[Registered] = []
+        self._watermarks = Watermarks(check_disorder(disorder, unit))
+        self._entries: dict[int, Registered] = {}
+        self._query_names: list[str] = []  # of every number ever given
+        self._leaving: dict[str, Query] = {}  # removed, with rows that were not taken yet
         self._by_name: dict[str, Registered] = {}
         self._families: dict[tuple[Any, ...], Family] = {}
         self._family_of: dict[int, tuple[Any, ...]] = {}
@@ -85,11 +99,12 @@ class Engine:
         self._unchecked: list[Registered] = []
         self._malformed = 0
         self._malformed_before: dict[int, int] = {}
+        self._malformed_total = 0
         self._repeated = 0
         self._overflows = 0
         self._tables: list[pa.Table] = []
         self._side = SideOutput()
-        self._register([(query, NEVER) for query in queries])
+        self._register([(query, NEVER) for query in check_queries(queries)])
 
     # --- queries ---
 
@@ -98,9 +113,10 @@ class Engine:
 
         Its windows are those with start >= T; ``at`` asks for a later T.
         """
+        (query,) = check_queries([query])
         now = self._watermarks
         lowest = NEVER if now.highest_time == NEVER else now.highest_time + 1
-        if at is not None and at < lowest:
+        if at is not None and check_time("at", at) < lowest:
             raise QueryError(f"query {query.name!r}: at is {at}: give a time above all seen so far, {lowest} or later")
         begin = max(lowest, now.group) if at is None else at
         self._register([(query, begin)])
@@ -119,26 +135,34 @@ class Engine:
             family.unregister(entry.number)
             if not family.group.queries():
                 del self._families[self._family_of[entry.number]]
-            del self._by_name[name]
+            del self._by_name[name], self._entries[entry.number], self._family_of[entry.number]
+            self._leaving[name] = entry.query
             self._refresh()
 
     def _register(self, queries: list[tuple[Query, int]]) -> None:
-        added: dict[tuple[Any, ...], list[Registered]] = {}
+        """Take queries in, all or none: whatever is wrong is found before anything changes."""
+        entries: list[Registered] = []
+        names = set(self._by_name)
         for query, begin in queries:
-            if query.name in self._by_name:
+            if query.name in names:
                 raise QueryError(f"query {query.name!r} is there already; give each query a name of its own")
-            entry = Registered(query.resolved(self._unit), len(self._entries), begin)
-            self._entries.append(entry)
-            self._by_name[query.name] = entry
-            self._malformed_before[entry.number] = self._malformed
+            names.add(query.name)
+            entries.append(Registered(query.resolved(self._unit), len(self._query_names) + len(entries), begin))
+        Layout.of(one_of_each([*self._by_name.values(), *entries]), self._types)
+        added: dict[tuple[Any, ...], list[Registered]] = {}
+        for entry in entries:
             family = family_of(entry, self._mode)
+            self._entries[entry.number] = entry
+            self._query_names.append(entry.query.name)
+            self._by_name[entry.query.name] = entry
+            self._malformed_before[entry.number] = self._malformed
             self._family_of[entry.number] = family
             added.setdefault(family, []).append(entry)
-        for name, entries in added.items():
+        for name, members in added.items():
             if name not in self._families:
-                self._families[name] = Family.create(entries[0], self._mode, self._watermarks.group)
-            self._families[name].register(entries)
-            self._unchecked.extend(entries)
+                self._families[name] = Family.create(members[0], self._mode, self._watermarks.group)
+            self._families[name].register(members)
+            self._unchecked.extend(members)
         self._refresh()
 
     def _refresh(self) -> None:
@@ -155,7 +179,7 @@ class Engine:
             if isinstance(query.window, Custom):
                 values.update(dict.fromkeys(sorted(query.columns())))
         self._needed, self._value_columns = tuple(needed), tuple(values)
-        self._names = pa.array([entry.query.name for entry in self._entries], pa.string())
+        self._names = pa.array(self._query_names, pa.string())
         self._layout = Layout.of(kinds, self._types)
         self._by_node = any(entry.query.scope != "global" for entry in kinds)
 
@@ -167,11 +191,16 @@ class Engine:
         ``offset`` is that of the first event (default: one after the last), or one per event; events that were accepted
         before are passed over. ``node`` names the source's home when the source is first seen.
         """
-        origin = self._watermarks.source(source, node)
+        offset = check_offset(offset)
+        origin = self._watermarks.source(check_source(source), node)
         origin.node = origin.node or node
         self._watermarks.resume(source)
         for batch in record_batches(data, BATCH_EVENTS):
             first = origin.next_offset if offset is None else offset
+            if not isinstance(first, int) and len(first) < len(batch):
+                raise DataError(
+                    f"source {source!r}: there are fewer offsets than events; give one for each, or the first one"
+                )
             self._push_batch(batch, origin, source, first if isinstance(first, int) else first[: len(batch)])
             if offset is not None:
                 offset = offset + len(batch) if isinstance(offset, int) else offset[len(batch) :]
@@ -186,12 +215,15 @@ class Engine:
         """
         batches = list(record_batches(data, BATCH_EVENTS))
         times = [self._times_of(batch) for batch in batches]
+        # For each batch the earliest time behind it; unknown if something is wrong with a time.
         lows = [FOREVER if scan is None else scan.low for _, _, scan in times]
+        behind = [*reversed([NEVER, *itertools.accumulate(reversed(lows[1:]), min)])]
+        known_times = all(scan is not None for _, _, scan in times)
         origin = self._watermarks.source("")
-        for number, (batch, known) in enumerate(zip(batches, times, strict=True)):
+        for batch, known, low in zip(batches, times, behind, strict=True):
             self._push_batch(batch, origin, "", origin.next_offset, known)
-            if all(scan is not None for _, _, scan in times):
-                self._watermarks.raise_source("", min(lows[number + 1 :], default=NEVER))
+            if known_times:
+                self._watermarks.raise_source("", low)
             if self._holds_much():
                 self._emit()
         self.flush()
@@ -219,20 +251,23 @@ class Engine:
             batch, offsets = batch.filter(pa.array(fresh)), offsets[fresh]
         if len(batch) == 0:
             return
-        origin.next_offset = offsets + len(batch) if isinstance(offsets, int) else int(offsets[-1]) + 1
         self._check(batch.schema)
-        arrays, bad = self._read(batch)
-        times, bad_times, scan = self._times_of(batch) if known is None else known
-        bad |= bad_times
-        if bad:
-            offsets = _each(offsets, len(batch))
-            self._set_aside(batch, bad, source, offsets)
-            kept = without(bad, len(batch))
-            times, offsets, batch = times[kept], offsets[kept], batch.take(pa.array(kept))
+        arrays, misfits = self._read(batch)
+        times, timeless, scan = self._times_of(batch) if known is None else known
+        # Nothing has changed so far: a batch that is refused can be put right and pushed again.
+        self._set_aside(batch, timeless, misfits, source, offsets)
+        origin.next_offset = offsets + len(batch) if isinstance(offsets, int) else int(offsets[-1]) + 1
+        if timeless:
+            kept = without(timeless, len(batch))
+            times, offsets, batch = times[kept], _each(offsets, len(times))[kept], batch.take(pa.array(kept))
             arrays = {name: array.take(pa.array(kept)) for name, array in arrays.items()}
+            place = {int(row): i for i, row in enumerate(kept)}
+            misfits = {
+                name: {place[row]: why for row, why in rows.items() if row in place} for name, rows in misfits.items()
+            }
             scan = scan_times(times) if len(times) else None
         if scan is not None:
-            self._accept(batch, arrays, times, offsets, scan, origin, source)
+            self._accept(batch, arrays, times, offsets, scan, origin, source, misfits)
 
     def check(self, data: Any) -> None:
         """Refuse queries that do not fit the columns of ``data``, before anything is taken in."""
@@ -244,36 +279,53 @@ class Engine:
             return
         entries = [entry for entry in self._unchecked if self._by_name.get(entry.query.name) is entry]
         check_schemas([entry.query for entry in one_of_each(entries)], schema, self._time)
-        for name in self._needed:
-            if name not in self._types:
-                self._types[name] = schema.field(name).type
+        keys = {name for entry in one_of_each(self._by_name.values()) for name in entry.query.keys}
+        new = [name for name in self._needed if name not in self._types]
+        types = {name: plan_type(schema.field(name).type, name in keys) for name in new}
+        Layout.of(one_of_each(self._by_name.values()), self._types | types)
+        self._types |= types
         self._unchecked = []
         self._refresh()
 
-    def _read(self, batch: pa.RecordBatch) -> tuple[dict[str, pa.Array], dict[int, str]]:
-        """The columns that queries read, in the types they had from the start, and which events do not fit."""
+    def _read(self, batch: pa.RecordBatch) -> tuple[dict[str, pa.Array], dict[str, dict[int, str]]]:
+        """The columns that queries read, in the types they had from the start, and per column which events do not fit."""
         there = columns_of(batch)
         arrays: dict[str, pa.Array] = {self._time: there[self._time]} if self._time in there else {}
-        bad: dict[int, str] = {}
+        misfits: dict[str, dict[int, str]] = {}
         for name in self._needed:
             if name == self._time:
                 continue
-            if name not in there:
+            if name in there:
+                arrays[name], wrong = conform(there[name], self._types[name], name)
+            else:
                 arrays[name] = pa.nulls(len(batch), self._types[name])
-                bad |= dict.fromkeys(range(len(batch)), f"column {name!r} is missing")
-                continue
-            arrays[name], misfits = conform(there[name], self._types[name], name)
-            bad = misfits | bad
-        return arrays, bad
+                wrong = dict.fromkeys(range(len(batch)), f"column {name!r} is missing")
+            if wrong:
+                misfits[name] = wrong
+        return arrays, misfits
 
-    def _set_aside(self, batch: pa.RecordBatch, bad: dict[int, str], source: str, offsets: Int64Array) -> None:
-        rows = sorted(bad)
+    def _set_aside(
+        self,
+        batch: pa.RecordBatch,
+        timeless: dict[int, str],
+        misfits: dict[str, dict[int, str]],
+        source: str,
+        offsets: Int64Array | int,
+    ) -> None:
+        """Count and keep the events that some query cannot use, each once with its first reason."""
+        bad = dict(timeless)
+        for wrong in misfits.values():
+            bad = wrong | bad
+        if not bad:
+            return
+        rows, places = sorted(bad), _each(offsets, len(batch))
         if self._strict:
             raise DataError(
-                f"source {source!r}, offset {offsets[rows[0]]}: {bad[rows[0]]} (strict; {len(rows)} such events in this batch)"
+                f"source {source!r}, offset {places[rows[0]]}: {bad[rows[0]]} (strict; {len(rows)} such events in this batch)"
             )
-        self._malformed += len(rows)
-        self._side.malformed(batch, rows, [bad[row] for row in rows], source, offsets[rows])
+        self._malformed += len(timeless)
+        self._malformed_total += len(rows)
+        self._side.malformed(batch, rows, [bad[row] for row in rows], source, places[rows])
 
     def _accept(
         self,
@@ -284,6 +336,7 @@ class Engine:
         scan: TimeScan,
         origin: Source,
         source: str,
+        misfits: Mapping[str, Iterable[int]],
     ) -> None:
         marks = self._watermarks
         before: Int64Array | int = origin.watermark
@@ -296,18 +349,19 @@ class Engine:
             arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(np.zeros(len(times), np.int32), [origin.node])
         for family in self._families.values():
             family.prepare(self._types)
-            for dropped in family.accept(chunk, arrays, scan, before):
-                self._side.dropped(batch, chunk.offsets, dropped, self._entries[dropped.query].query.name, source)
+            for dropped in family.accept(chunk, arrays, scan, before, misfits):
+                self._side.dropped(batch, chunk.offsets, dropped, self._query_names[dropped.query], source)
         marks.saw(origin, scan.low, scan.high)
 
     # --- watermarks ---
 
     def advance(self, watermark: int, source: str | None = None) -> None:
         """No event of the source (of all sources) with a smaller time will come."""
+        check_time("watermark", watermark)
         if source is None:
             self._watermarks.raise_all(watermark)
         else:
-            self._watermarks.raise_source(source, watermark)
+            self._watermarks.raise_source(check_source(source), watermark)
         self._emit()
 
     def join(self, source: str, node: str = "") -> None:
@@ -373,7 +427,9 @@ class Engine:
         table = (
             pa.concat_tables(tables, promote_options="permissive") if tables else empty_table(self._layout, self._names)
         )
-        return Results(table, {name: entry.query for name, entry in self._by_name.items()})
+        queries = self._leaving | {name: entry.query for name, entry in self._by_name.items()}
+        self._leaving = {}
+        return Results(table, queries)
 
     def side_output(self) -> pa.Table:
         """Events that were too late for a query or malformed, since the last call: query, reason, place of birth, event."""
@@ -384,9 +440,9 @@ class Engine:
         found = {}
         for name, entry in self._by_name.items():
             counts = self._families[self._family_of[entry.number]].counters(entry.number)
-            malformed = self._malformed - self._malformed_before[entry.number]
-            counts["in"] += malformed
-            counts["malformed"] = malformed
+            timeless = self._malformed - self._malformed_before[entry.number]
+            counts["in"] += timeless
+            counts["malformed"] += timeless
             found[name] = counts
         return found
 
@@ -399,7 +455,7 @@ class Engine:
             "slices": sum(family.slice_count for family in families),
             "calculations": sum(family.calculation_count for family in families),
             "rows": sum(family.row_count for family in families),
-            "malformed": self._malformed,
+            "malformed": self._malformed_total,
             "repeated": self._repeated,
             "overflows": self._overflows,
         }
@@ -416,21 +472,20 @@ class Engine:
         return to_bytes(
             {
                 "settings": [self._time, self._unit, self._strict, self._mode],
-                "queries": to_json([entry.query for entry in self._entries]),
-                "entries": [
-                    [entry.begin, entry.stop, self._by_name.get(entry.query.name) is entry] for entry in self._entries
-                ],
+                "queries": to_json([entry.query for entry in self._entries.values()]),
+                "entries": [[entry.number, entry.begin, entry.stop] for entry in self._entries.values()],
+                "names": self._query_names,
                 "watermarks": self._watermarks.state(),
                 "types": self._types,
-                "unchecked": [entry.number for entry in self._unchecked],
-                "malformed": [self._malformed, self._repeated, self._overflows],
-                "malformed_before": [list(pair) for pair in self._malformed_before.items()],
+                "unchecked": [entry.number for entry in self._unchecked if entry.number in self._entries],
+                "numbers": [self._malformed, self._malformed_total, self._repeated, self._overflows],
+                "malformed_before": [[number, self._malformed_before[number]] for number in self._entries],
                 "families": [
                     [[entry.number for entry in family.group.queries()], family.state()]
                     for family in self._families.values()
                 ],
-                "tables": [_ipc(table) for table in self._tables],
-                "side": [_ipc(table) for table in self._side.tables],
+                "tables": [table_to_bytes(table) for table in self._tables],
+                "side": [table_to_bytes(table) for table in self._side.tables],
             }
         )
 
@@ -441,20 +496,18 @@ class Engine:
         time, unit, strict, mode = state["settings"]
         engine = cls(time=time, unit=unit, strict=strict, mode=mode)
         engine._watermarks = Watermarks.restored(state["watermarks"])
-        for query, (begin, stop, alive) in zip(from_json(state["queries"]), state["entries"], strict=True):
-            entry = Registered(query, len(engine._entries), begin, stop)
-            engine._entries.append(entry)
-            if alive:
-                engine._by_name[query.name] = entry
+        for query, (number, begin, stop) in zip(from_json(state["queries"]), state["entries"], strict=True):
+            engine._entries[number] = engine._by_name[query.name] = Registered(query, number, begin, stop)
+        engine._query_names = state["names"]
         engine._types = dict(state["types"])
         engine._unchecked = [engine._entries[number] for number in state["unchecked"]]
-        engine._malformed, engine._repeated, engine._overflows = state["malformed"]
+        engine._malformed, engine._malformed_total, engine._repeated, engine._overflows = state["numbers"]
         engine._malformed_before = dict(map(tuple, state["malformed_before"]))
         for numbers, kept in state["families"]:
             engine._restore_family([engine._entries[number] for number in numbers], kept)
         engine._refresh()
-        engine._tables = [pa.ipc.open_stream(table).read_all() for table in state["tables"]]
-        engine._side.tables = [pa.ipc.open_stream(table).read_all() for table in state["side"]]
+        engine._tables = [table_from_bytes(table) for table in state["tables"]]
+        engine._side.tables = [table_from_bytes(table) for table in state["side"]]
         return engine
 
     def _restore_family(self, entries: list[Registered], state: dict[str, Any]) -> None:
@@ -487,11 +540,12 @@ def run(
     [3.0, 5.0]
     """
     engine = Engine(queries, time=time, unit=unit, disorder=disorder, strict=strict, mode=mode)
-    engine.check(data)
+    table = arrow_table(data)  # once: a stream of batches can be read only once
+    engine.check(table)
     if flush and disorder is None and not engine.shows_empty_windows:
-        engine.push_all(data)
+        engine.push_all(table)
         return engine.results()
-    engine.push(data)
+    engine.push(table)
     if flush:
         engine.flush()
     return engine.results()
@@ -499,10 +553,3 @@ def run(
 
 def _each(offsets: Int64Array | int, length: int) -> Int64Array:
     return np.arange(offsets, offsets + length, dtype=np.int64) if isinstance(offsets, int) else offsets
-
-
-def _ipc(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())

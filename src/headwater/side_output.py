@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pyarrow as pa
 
@@ -16,6 +18,7 @@ SCHEMA = pa.schema(
         ("offset", pa.int64()),
         ("time", pa.int64()),
         ("watermark", pa.int64()),
+        ("event", pa.string()),  # JSON
     ]
 )
 
@@ -49,14 +52,16 @@ class SideOutput:
         self._add(columns, batch.take(pa.array(rows)))
 
     def _add(self, columns: list[pa.Array], events: pa.RecordBatch) -> None:
-        table = pa.Table.from_arrays(columns, schema=SCHEMA)
-        self.tables.append(table.append_column("event", events.to_struct_array()))
+        # As text: batches of a stream differ in their columns, and that is often just what is wrong with them.
+        # Timestamps as their number: Python has no date for all of them.
+        columns_of_event = [c.cast(pa.int64()) if pa.types.is_timestamp(c.type) else c for c in events.columns]
+        plain = pa.record_batch(columns_of_event, names=events.schema.names).to_pylist()
+        texts = [json.dumps(event, default=str, ensure_ascii=False) for event in plain]
+        self.tables.append(pa.Table.from_arrays([*columns, pa.array(texts, pa.string())], schema=SCHEMA))
 
     def take(self) -> pa.Table:
         tables, self.tables = self.tables, []
-        if not tables:
-            return SCHEMA.empty_table()
-        return pa.concat_tables(tables, promote_options="permissive")
+        return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
 
 
 def _repeat(text: str, size: int) -> pa.Array:

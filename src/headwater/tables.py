@@ -9,6 +9,9 @@ import pyarrow as pa
 
 from headwater.errors import DataError
 
+#: A table of chunks shorter than this, on average, is put together first: every batch has its price.
+CHUNK_ROWS = 1 << 14
+
 
 def record_batches(data: Any, size: int) -> Iterator[pa.RecordBatch]:
     """The rows of an Arrow, pandas or Polars table (or anything with the Arrow interface) in batches of at most ``size``.
@@ -16,15 +19,35 @@ def record_batches(data: Any, size: int) -> Iterator[pa.RecordBatch]:
     >>> [len(batch) for batch in record_batches(pa.table({"a": [1, 2, 3]}), 2)]
     [2, 1]
     """
-    if isinstance(data, pa.RecordBatch):
-        for start in range(0, max(len(data), 1), size):
-            yield data.slice(start, size)
-        return
-    yield from arrow_table(data).to_batches(max_chunksize=size)
+    table = arrow_table(data)
+    if (
+        table.num_columns
+        and table.column(0).num_chunks > 1
+        and table.num_rows < CHUNK_ROWS * table.column(0).num_chunks
+    ):
+        table = table.combine_chunks()
+    yield from table.to_batches(max_chunksize=size)
 
 
 def arrow_table(data: Any) -> pa.Table:
     """The data as an Arrow table, without a copy where that is possible."""
+    table = _table(data)
+    plain = pa.schema([field.with_type(_plain_type(field.type)) for field in table.schema])
+    return table if plain.equals(table.schema) else table.cast(plain)
+
+
+def _plain_type(type_: pa.DataType) -> pa.DataType:
+    """The type itself; for views, which Polars gives and few of Arrow's functions take, the plain type of the same values."""
+    if pa.types.is_string_view(type_):
+        return pa.string()
+    if pa.types.is_binary_view(type_):
+        return pa.binary()
+    if pa.types.is_dictionary(type_):
+        return pa.dictionary(type_.index_type, _plain_type(type_.value_type), type_.ordered)
+    return type_
+
+
+def _table(data: Any) -> pa.Table:
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from headwater.engine.arrays import Int64Array
@@ -12,10 +13,10 @@ from headwater.engine.assembler import Closed
 from headwater.engine.buckets import BucketGroup, can_split, overlap
 from headwater.engine.chunk import Chunk
 from headwater.engine.group import Dropped, QueryGroup
-from headwater.engine.intake import TimeScan
+from headwater.engine.intake import TimeScan, scan_times
 from headwater.engine.keys import NODE_KEY, KeyTable
 from headwater.engine.output import Layout, OutputPlan, Piece, piece_columns
-from headwater.engine.registered import Registered
+from headwater.engine.registered import Registered, one_of_each
 from headwater.engine.replay import ReplayGroup
 from headwater.query import CONTEXT_SCOPES, Query
 from headwater.times import NEVER
@@ -107,6 +108,9 @@ class Family:
     def __init__(self, group: Group) -> None:
         self.group = group
         self._plan: OutputPlan | None = None
+        self._columns: frozenset[str] = frozenset()
+        self._malformed = 0
+        self._malformed_before: dict[int, int] = {}
 
     @classmethod
     def create(cls, entry: Registered, mode: str, watermark: int) -> Family:
@@ -136,11 +140,17 @@ class Family:
 
     def register(self, entries: Sequence[Registered]) -> None:
         self.group.register(entries)
-        self._plan = None
+        self._malformed_before |= dict.fromkeys((entry.number for entry in entries), self._malformed)
+        self._changed()
 
     def unregister(self, number: int) -> None:
         self.group.unregister(number)
+        del self._malformed_before[number]
+        self._changed()
+
+    def _changed(self) -> None:
         self._plan = None
+        self._columns = frozenset().union(*(entry.query.columns() for entry in one_of_each(self.group.queries())))
 
     def changed(self) -> None:
         self.group.changed()
@@ -149,8 +159,26 @@ class Family:
         self.group.prepare(types)
 
     def accept(
-        self, chunk: Chunk, arrays: Mapping[str, pa.Array], scan: TimeScan, watermarks: Int64Array | int
+        self,
+        chunk: Chunk,
+        arrays: Mapping[str, pa.Array],
+        scan: TimeScan,
+        watermarks: Int64Array | int,
+        misfits: Mapping[str, Iterable[int]],
     ) -> list[Dropped]:
+        """Take in events. ``misfits``: per column those with a value of a wrong type; who reads it goes without them."""
+        wrong = {row for name, rows in misfits.items() if name in self._columns for row in rows}
+        if wrong:
+            self._malformed += len(wrong)
+            fits = np.ones(len(chunk), np.bool_)
+            fits[list(wrong)] = False
+            kept = np.flatnonzero(fits)
+            if len(kept) == 0:
+                return []
+            chunk = chunk.take(kept)
+            arrays = {name: array.take(pa.array(kept)) for name, array in arrays.items()}
+            scan = scan_times(chunk.times)
+            watermarks = watermarks if isinstance(watermarks, int) else watermarks[kept]
         return self.group.accept(chunk, arrays, scan, watermarks)
 
     def close(self, until: int, layout: Layout, types: Mapping[str, pa.DataType]) -> list[Piece]:
@@ -168,10 +196,15 @@ class Family:
         return made
 
     def counters(self, number: int) -> dict[str, int]:
-        return self.group.counters(number)
+        malformed = self._malformed - self._malformed_before[number]
+        counts = self.group.counters(number)
+        return counts | {"in": counts["in"] + malformed, "malformed": malformed}
 
     def state(self) -> dict[str, Any]:
-        return self.group.state()
+        before = [list(pair) for pair in self._malformed_before.items()]
+        return {"group": self.group.state(), "malformed": self._malformed, "malformed_before": before}
 
     def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None:
-        self.group.restore(state, types)
+        self.group.restore(state["group"], types)
+        self._malformed = state["malformed"]
+        self._malformed_before = dict(map(tuple, state["malformed_before"]))

@@ -552,6 +552,7 @@ class QueryGroup:
             "by_key": self.by_key.base,
             "fixed": self.fixed.state(),
             "others": [query.state() for query in self._others()],
+            "conditions": [query.walk.conditions for query in self.cut_queries],
             "in_order": self.in_order,
             "work": self.work.state(),
         }
@@ -562,9 +563,13 @@ class QueryGroup:
         self.in_order = state["in_order"]
         self.prepare(types)
         self.keys.restore(state["keys"])
-        self.store.restore(state["store"])
+        self.store.restore(state["store"], self.ops)
         self.stragglers.restore(state["stragglers"])
         self.buffer.restore(state["buffer"])
+        self._restore_markers(state["conditions"])
+        # Queries that came just before the snapshot: nothing has a place for their operators yet.
+        ops, self.ops = self.ops, []
+        self._change_operators(ops)
         self.watermark, self.position = state["watermark"], state["position"]
         self.totals = Totals(*state["totals"])
         self._baselines = {number: Totals(*numbers) for number, numbers in state["baselines"]}
@@ -572,6 +577,14 @@ class QueryGroup:
         for query, kept in zip(self._others(), state["others"], strict=True):
             query.restore(kept)
         self.work = Work.restored(state["work"])
+
+    def _restore_markers(self, places: list[list[int]]) -> None:
+        """Conditions are numbered anew: let the markers of waiting events follow. ``places``: each cut query's old numbers."""
+        old: dict[int, int] = {}
+        for query, known in zip(self.cut_queries, places, strict=True):
+            old.update(zip(query.walk.conditions, known, strict=True))
+        for part in self.buffer.parts:
+            part.markers = [part.markers[old[i]] for i in range(len(self.conditions))]
 
 
 _AnyWalk = TypeVar("_AnyWalk", Walk, CountWalk)

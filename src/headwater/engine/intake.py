@@ -15,15 +15,8 @@ import pyarrow.compute as pc
 
 from headwater.engine.arrays import Int64Array, frozen
 from headwater.engine.chunk import Values, steps_back
-from headwater.times import TIME_MAX
-
-
-@dataclass(slots=True)
-class Flaws:
-    """Events that cannot be used: which rows of the batch, and why, one sentence each."""
-
-    rows: Int64Array
-    reasons: list[str]
+from headwater.schemas import type_kind
+from headwater.times import TICK_NANOS, TIME_MAX
 
 
 @dataclass(slots=True)
@@ -58,7 +51,7 @@ def read_times(array: pa.Array, unit: str) -> Times:
     """
     bad: dict[int, str] = {}
     if pa.types.is_timestamp(array.type) or pa.types.is_date(array.type):
-        array = array.cast(pa.timestamp(unit), safe=False).cast(pa.int64())
+        array = _ticks(array, unit)
     elif pa.types.is_floating(array.type):
         array = _whole_numbers(array, bad)
     elif not pa.types.is_integer(array.type):
@@ -78,6 +71,26 @@ def read_times(array: pa.Array, unit: str) -> Times:
         for row in np.flatnonzero((times < -TIME_MAX) | (times > TIME_MAX)).tolist():
             bad.setdefault(row, f"time {times[row]} is outside -2**62 .. 2**62")
     return times, bad, None if bad else scan
+
+
+def _ticks(array: pa.Array, unit: str) -> pa.Array:
+    """Timestamps and dates as ticks, rounded down; what is beyond int64 becomes a time that is out of range.
+
+    >>> _ticks(pa.array([-1, 1500], pa.timestamp("ns")), "us").to_pylist()
+    [-1, 1]
+    """
+    if pa.types.is_date(array.type):
+        array = array.cast(pa.timestamp("ms"))
+    from_nanos, to_nanos = TICK_NANOS[array.type.unit], TICK_NANOS[unit]
+    counts = array.cast(pa.int64())
+    values = np.asarray(counts.fill_null(0))
+    if from_nanos < to_nanos:
+        values = values // (to_nanos // from_nanos)
+    elif from_nanos > to_nanos:
+        factor = from_nanos // to_nanos
+        fits = np.abs(values) <= TIME_MAX // factor
+        values = np.where(fits, np.where(fits, values, 0) * factor, 2**63 - 1)
+    return pa.array(values, mask=np.asarray(counts.is_null()))
 
 
 def _whole_numbers(array: pa.Array, bad: dict[int, str]) -> pa.Array:
@@ -131,8 +144,8 @@ def is_time_like(type_: pa.DataType) -> bool:
 def conform(array: pa.Array, wanted: pa.DataType, name: str) -> tuple[pa.Array, dict[int, str]]:
     """``array`` in the type its column had before; what does not fit becomes null and is named.
 
-    >>> conform(pa.array(["1", "x"]), pa.int64(), "load")[1]
-    {1: "column 'load' is 'x', not int64"}
+    >>> conform(pa.array([1, 300]), pa.int8(), "load")[1]
+    {1: "column 'load' is 300, not int8"}
     """
     if array.type == wanted:
         return array, {}
@@ -140,6 +153,12 @@ def conform(array: pa.Array, wanted: pa.DataType, name: str) -> tuple[pa.Array, 
         return conform(array.dictionary_decode(), wanted, name)
     if pa.types.is_dictionary(wanted):
         return conform(array, wanted.value_type, name)
+    if type_kind(array.type) != type_kind(wanted):
+        # Text that happens to be a number is not one: what it means would depend on how it is written.
+        rows = np.flatnonzero(np.asarray(array.is_valid())).tolist()
+        return pa.nulls(len(array), wanted), {
+            row: f"column {name!r} is {array[row].as_py()!r}, not {wanted}" for row in rows
+        }
     try:
         return array.cast(wanted), {}
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -155,6 +174,17 @@ def _conform_each(array: pa.Array, wanted: pa.DataType, name: str) -> tuple[pa.A
             values.append(None)
             bad[row] = f"column {name!r} is {value.as_py()!r}, not {wanted}"
     return pa.array(values, wanted), bad
+
+
+def plan_type(type_: pa.DataType, is_key: bool) -> pa.DataType:
+    """The type in which a column of values is taken for good.
+
+    Unsigned 64-bit integers do not fit int64 and are taken as decimals; a column without any value yet is taken for numbers, as
+    a key for text.
+    """
+    if pa.types.is_null(type_):
+        return pa.string() if is_key else pa.float64()
+    return pa.decimal128(20, 0) if pa.types.is_uint64(type_) and not is_key else type_
 
 
 def columns_of(batch: pa.RecordBatch) -> Mapping[str, pa.Array]:

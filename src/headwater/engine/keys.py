@@ -400,7 +400,8 @@ def _sorted_indices(columns: list[pa.Array], length: int) -> Int64Array:
 
 
 def is_integer_key(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(type_) or pa.types.is_boolean(type_))
+    """Whether values fit int64; unsigned 64-bit integers are numbered like text."""
+    return bool(pa.types.is_integer(type_) and not pa.types.is_uint64(type_) or pa.types.is_boolean(type_))
 
 
 def to_int64(array: pa.Array) -> Int64Array:

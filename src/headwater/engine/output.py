@@ -45,9 +45,10 @@ class Layout:
     def of(cls, entries: Sequence[Registered], types: Mapping[str, pa.DataType]) -> Layout:
         layout = cls({}, {}, False, False)
         for entry in entries:
-            query = entry.query
-            for name in query.keys:
+            for name in entry.query.keys:
                 layout.keys.setdefault(name, _key_type(types.get(name, pa.null())))
+        for entry in entries:
+            query = entry.query
             for alias, aggregation in query.aggregates:
                 layout._add(query.name, alias, _result_type(aggregation, types))
             layout.has_times |= isinstance(query.window, CountWindow)

@@ -83,16 +83,21 @@ def _packed(node: Any, buffers: io.BytesIO) -> Any:
 def _packed_values(values: Values, buffers: io.BytesIO) -> Any:
     data: Any = values.data
     if data.dtype == object:
-        batch = pa.record_batch([pa.array(data.tolist(), values.type)], ["data"])
-        data = _ipc_bytes(batch)
+        data = table_to_bytes(pa.table({"data": pa.array(data.tolist(), values.type)}))
     return _packed([data, values.valid, values.type], buffers)
 
 
-def _ipc_bytes(batch: pa.RecordBatch) -> bytes:
+def table_to_bytes(table: pa.Table) -> bytes:
+    """A table as an Arrow stream."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
     return bytes(sink.getvalue().to_pybytes())
+
+
+def table_from_bytes(data: bytes) -> pa.Table:
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_all()
 
 
 def _unpacked(node: Any, buffers: memoryview) -> Any:
@@ -117,8 +122,7 @@ def _unpacked(node: Any, buffers: memoryview) -> Any:
 def _values(parts: list[Any]) -> Values:
     data, valid, type_ = parts
     if isinstance(data, bytes):
-        with pa.ipc.open_stream(data) as reader:
-            values = reader.read_all().column(0).to_pylist()
+        values = table_from_bytes(data).column(0).to_pylist()
         data = np.empty(len(values), object)
         data[:] = values
     return Values(data, valid, type_)

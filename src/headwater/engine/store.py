@@ -211,9 +211,10 @@ class RowStore:
         ]
         return {"blocks": blocks, "compacted": self._compacted_rows}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any], ops: Sequence[Op]) -> None:
+        """Take over a state; ``ops`` are those the queries have, users' own among them."""
         self._pending = [
-            RowBlock(key, first, last, position, key_position, partials_from_bytes(data))
+            RowBlock(key, first, last, position, key_position, partials_from_bytes(data, ops))
             for key, first, last, position, key_position, data in state["blocks"]
         ]
         self._sorted = None

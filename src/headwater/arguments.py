@@ -1,0 +1,75 @@
+"""What a caller gives to the engine, checked before anything happens: one sentence with what, the value and the right form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from headwater.engine.arrays import Int64Array
+from headwater.errors import DataError, QueryError
+from headwater.query import Query
+from headwater.times import DURATION_MAX, FOREVER, NEVER, TICK_NANOS, duration, in_ticks
+
+
+def check_queries(queries: Any) -> list[Query]:
+    """
+    >>> check_queries(["load"])
+    Traceback (most recent call last):
+    headwater.errors.QueryError: queries hold 'load': give queries made with hw.query(...)
+    """
+    listed = [queries] if isinstance(queries, Query) else list(queries) if isinstance(queries, Iterable) else [queries]
+    for query in listed:
+        if not isinstance(query, Query):
+            raise QueryError(f"queries hold {query!r}: give queries made with hw.query(...)")
+    return listed
+
+
+def check_unit(unit: str) -> str:
+    if unit not in TICK_NANOS:
+        raise QueryError(f"unit is {unit!r}: give one of {', '.join(map(repr, TICK_NANOS))}")
+    return unit
+
+
+def check_disorder(disorder: object, unit: str) -> int | None:
+    """
+    >>> check_disorder("2 s", "ms"), check_disorder(None, "us")
+    (2000, None)
+    """
+    if disorder is None:
+        return None
+    ticks = in_ticks(duration(disorder), unit)
+    if not 0 <= ticks <= DURATION_MAX:
+        raise QueryError(f"disorder is {disorder!r}: give a duration of 0 or more, at most 2**61 ticks, such as '2 s'")
+    return ticks
+
+
+def check_time(name: str, value: Any) -> int:
+    """A time in ticks: a whole number."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not NEVER <= value <= FOREVER:
+        raise QueryError(f"{name} is {value!r}: give a time as a whole number of ticks that fits int64")
+    return int(value)
+
+
+def check_source(source: Any) -> str:
+    if not isinstance(source, str):
+        raise DataError(f"source is {source!r}: give its name as text")
+    return source
+
+
+def check_offset(offset: Any) -> int | Int64Array | None:
+    """
+    >>> check_offset(np.int64(3)), check_offset(None), check_offset([4, 6])
+    (3, None, array([4, 6]))
+    """
+    if offset is None or type(offset) is int:
+        return offset
+    if isinstance(offset, int | np.integer) and not isinstance(offset, bool):
+        return int(offset)
+    offsets = np.asarray(offset)
+    if offsets.dtype.kind not in "iu" or offsets.ndim != 1 or (np.diff(offsets.astype(np.int64)) <= 0).any():
+        raise DataError(
+            "offset: give the first event's offset, or one whole number per event, each above the one before"
+        )
+    return offsets.astype(np.int64)
