@@ -24,6 +24,23 @@ Quick = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per figure and line instead of a table.")]
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from headwater import __version__
+
+        typer.echo(f"headwater {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    """Windows computed where the data is born: any number of window queries over a stream in one pass."""
+
+
 class Host(StrEnum):
     """What runs the cases of ``headwater check``."""
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from agreement import assert_agreement
 from hypothesis import given
-from strategies import Scenario, queries, scenarios
 
 import headwater as hw
+from agreement import assert_agreement
 from headwater.engine import group
+from strategies import Scenario, queries, scenarios
 
 QUERIES = [
     hw.query("slide", hw.sliding(500, 100), total=hw.sum("v"), keys=["k"], lateness=50),

@@ -205,9 +205,6 @@ class Edges:
         out = np.empty(int(expected) + 4 * len(self.specs), np.int64)
         return np.unique(out[: _list_edges(self.specs, low, high, out)])
 
-    def next_edge(self, time: int) -> int:
-        return int(_next_edge(self.specs, time)) if len(self.specs) else LATEST
-
     def oldest_start(self, watermark: int, lateness: Int64Array) -> int:
         """The earliest start of a window that is still open, or open for late events, at ``watermark``."""
         return int(_oldest_start(self.specs, lateness, watermark)) if len(self.specs) else LATEST

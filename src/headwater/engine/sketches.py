@@ -28,7 +28,6 @@ from headwater.engine.sparse import SparseColumn
 
 #: Octaves of float64: from 2**-1074 (the smallest subnormal) to 2**1023.
 OCTAVE_LOWEST, OCTAVE_COUNT = -1074, 2098
-FRACTION_BITS = np.int64(2**52 - 1)
 #: A key and a weight in one word while events are grouped: the key above, the weight in the last byte.
 WEIGHT_BITS = np.int64(8)
 
