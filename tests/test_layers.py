@@ -37,7 +37,7 @@ LAYERS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
         frozenset({"language", "engine", "protocols", "node", "reference", "logs"}),
     ),
     "public": (
-        frozenset({"__init__", "live", "results", "side_output", "tables", "testing"}),
+        frozenset({"__init__", "arguments", "live", "results", "side_output", "tables", "testing"}),
         frozenset({"language", "reference", "engine", "protocols", "node"}),
     ),
     "tools": (

@@ -1,5 +1,6 @@
 """Windows that events open and close: the cutter against a machine that reads like the definition."""
 
+import itertools
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -74,7 +75,7 @@ def chained_windows(key: int, events: list[Event], gap: int, limit: int | None) 
 def stretches(events: list[Event], cuts: list[int]) -> list[list[Event]]:
     """Events in the pieces in which they are walked; equal times are never torn apart."""
     bounds = [-(2**40), *sorted(cuts), 2**40]
-    return [[event for event in events if low <= event[0] < high] for low, high in zip(bounds, bounds[1:])]
+    return [[event for event in events if low <= event[0] < high] for low, high in itertools.pairwise(bounds)]
 
 
 def walk(
@@ -95,7 +96,7 @@ def check_cuts(events: list[Event], windows: list[Window], cuts: list[list[int]]
     """Between two events of a key of which a window holds only one, its rows are cut."""
     for key, start, _, range_end in windows:
         times = sorted({event[0] for event in events if event[1] == key})
-        for before, behind in zip(times, times[1:]):
+        for before, behind in itertools.pairwise(times):
             if (start <= before < range_end) != (start <= behind < range_end):
                 assert any(k == key and before < cut <= behind for k, cut in cuts)
 
@@ -166,3 +167,15 @@ def test_a_restored_cutter_walks_on(events: list[Event], cuts: list[int]):
         kept, parted = parted.state(), Cutter(Between(marker, other, max_duration=7))
         parted.restore(kept)
     assert windows == wanted
+
+
+def test_a_window_of_one_instant_is_one_however_often_markers_make_it():
+    times, flags = np.array([5, 5, 5, 5, 5], np.int64), np.ones(5, np.bool_)
+    made = Cutter(Between(marker, other)).walk(times, np.zeros(5, np.int32), 1, [flags, flags])
+    assert made.windows.tolist() == [[0, 5, 5, 6]]
+
+
+def test_an_unlimited_window_may_last_from_one_end_of_time_to_the_other():
+    times = np.array([-(2**62), 2**62], np.int64)
+    made = Cutter(Punctuated(marker)).walk(times, np.zeros(2, np.int32), 1, [np.array([False, True])])
+    assert made.windows.tolist() == [[0, -(2**62), 2**62, 2**62]]

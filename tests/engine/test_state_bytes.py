@@ -88,27 +88,13 @@ def test_events_come_back_as_they_were(column: pa.Array):
 SNAPSHOT = to_bytes({"a": [1, None, "x"], "b": np.arange(3), "c": b"bytes", "d": pa.int32()})
 
 
-@pytest.mark.parametrize("place", [*range(10), *range(HEADER_SIZE, len(SNAPSHOT), 7)])
+@pytest.mark.parametrize("place", [*range(HEADER_SIZE), *range(HEADER_SIZE, len(SNAPSHOT), 7)])
 def test_a_flipped_bit_is_found(place: int):
     for bit in range(8):
         damaged = bytearray(SNAPSHOT)
         damaged[place] ^= 1 << bit
         with pytest.raises(FormatError):
             from_bytes(bytes(damaged))
-
-
-@pytest.mark.xfail(
-    raises=(ValueError, UnicodeDecodeError), reason="the checksum does not cover the length in the header"
-)
-@pytest.mark.parametrize("place", range(10, HEADER_SIZE))
-def test_so_it_is_in_the_length(place: int):
-    damaged = bytearray(SNAPSHOT)
-    damaged[place] ^= 1
-    try:
-        from_bytes(bytes(damaged))
-    except FormatError:
-        return
-    pytest.fail("damage was not found")
 
 
 @pytest.mark.parametrize("size", [0, 1, HEADER_SIZE - 1, HEADER_SIZE, len(SNAPSHOT) - 1])

@@ -21,7 +21,7 @@ steps_of = st.lists(
 
 
 class Definition:
-    """Each source keeps everything that was ever said of it; the group is the least of the active ones, never less than before."""
+    """Each source keeps all that was ever said of it; the group is the least of the active ones, never less than before."""
 
     def __init__(self, disorder: int | None) -> None:
         self.disorder = disorder

@@ -20,7 +20,8 @@ from headwater.errors import FormatError
 
 MAGIC = b"HWSN"
 VERSION = 1
-_HEADER = struct.Struct("<4sHIQ")  # magic, version, checksum of the rest, length of the JSON part
+_HEADER = struct.Struct("<4sHI")  # magic, version, checksum of the rest
+_LENGTH = struct.Struct("<Q")  # of the JSON part; behind the header, so that the checksum covers it
 
 
 def to_bytes(tree: Any) -> bytes:
@@ -30,14 +31,14 @@ def to_bytes(tree: Any) -> bytes:
     """
     buffers = io.BytesIO()
     text = json.dumps(_packed(tree, buffers)).encode()
-    body = text + buffers.getvalue()
-    return _HEADER.pack(MAGIC, VERSION, zlib.crc32(body), len(text)) + body
+    body = _LENGTH.pack(len(text)) + text + buffers.getvalue()
+    return _HEADER.pack(MAGIC, VERSION, zlib.crc32(body)) + body
 
 
 def from_bytes(data: bytes) -> Any:
-    if len(data) < _HEADER.size:
-        raise FormatError("a snapshot begins with 18 bytes of header; these bytes are shorter")
-    magic, version, checksum, length = _HEADER.unpack_from(data)
+    if len(data) < _HEADER.size + _LENGTH.size:
+        raise FormatError(f"a snapshot begins with {_HEADER.size + _LENGTH.size} bytes of header; these bytes are shorter")
+    magic, version, checksum = _HEADER.unpack_from(data)
     body = data[_HEADER.size :]
     if magic != MAGIC:
         raise FormatError("these bytes are not a headwater snapshot")
@@ -45,7 +46,9 @@ def from_bytes(data: bytes) -> Any:
         raise FormatError(f"this snapshot has version {version}; this release reads version {VERSION}")
     if zlib.crc32(body) != checksum:
         raise FormatError("this snapshot is damaged: its checksum does not match")
-    return _unpacked(json.loads(body[:length]), memoryview(body)[length:])
+    (length,) = _LENGTH.unpack_from(body)
+    text, buffers = body[_LENGTH.size : _LENGTH.size + length], memoryview(body)[_LENGTH.size + length :]
+    return _unpacked(json.loads(text), buffers)
 
 
 def _append(data: bytes | memoryview, buffers: io.BytesIO) -> list[int]:
