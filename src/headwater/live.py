@@ -220,7 +220,7 @@ class Engine:
         behind = [*reversed([NEVER, *itertools.accumulate(reversed(lows[1:]), min)])]
         known_times = all(scan is not None for _, _, scan in times)
         origin = self._watermarks.source("")
-        for batch, known, low in zip(batches, times, behind, strict=True):
+        for batch, known, low in zip(batches, times, behind, strict=False):
             self._push_batch(batch, origin, "", origin.next_offset, known)
             if known_times:
                 self._watermarks.raise_source("", low)
@@ -474,6 +474,7 @@ class Engine:
                 "settings": [self._time, self._unit, self._strict, self._mode],
                 "queries": to_json([entry.query for entry in self._entries.values()]),
                 "entries": [[entry.number, entry.begin, entry.stop] for entry in self._entries.values()],
+                "leaving": [to_json([query]) for query in self._leaving.values()] if self._tables else [],
                 "names": self._query_names,
                 "watermarks": self._watermarks.state(),
                 "types": self._types,
@@ -498,6 +499,7 @@ class Engine:
         engine._watermarks = Watermarks.restored(state["watermarks"])
         for query, (number, begin, stop) in zip(from_json(state["queries"]), state["entries"], strict=True):
             engine._entries[number] = engine._by_name[query.name] = Registered(query, number, begin, stop)
+        engine._leaving = {query.name: query for text in state["leaving"] for query in from_json(text)}
         engine._query_names = state["names"]
         engine._types = dict(state["types"])
         engine._unchecked = [engine._entries[number] for number in state["unchecked"]]

@@ -37,7 +37,9 @@ def to_bytes(tree: Any) -> bytes:
 
 def from_bytes(data: bytes) -> Any:
     if len(data) < _HEADER.size + _LENGTH.size:
-        raise FormatError(f"a snapshot begins with {_HEADER.size + _LENGTH.size} bytes of header; these bytes are shorter")
+        raise FormatError(
+            f"a snapshot begins with {_HEADER.size + _LENGTH.size} bytes of header; these bytes are shorter"
+        )
     magic, version, checksum = _HEADER.unpack_from(data)
     body = data[_HEADER.size :]
     if magic != MAGIC:
