@@ -98,6 +98,14 @@ def test_timestamps_are_rounded_down(unit, given, ticks):
     assert rows.table.column("window_start").to_pylist() == [ticks]
 
 
+def test_whole_numbers_that_pandas_made_floats_are_times():
+    engine = hw.Engine([total()])
+    engine.push(pd.DataFrame({"time": [1, None, 2.5, 3], "v": [1.0, 1.0, 1.0, 1.0]}))
+    engine.flush()
+    assert engine.results()["total"].column("total").to_pylist() == [2.0]
+    assert engine.counters()["total"]["malformed"] == 2
+
+
 def test_a_timestamp_beyond_all_ticks_is_malformed():
     engine = hw.Engine([total()])
     engine.push({"time": pa.array([2**60, 1], pa.timestamp("s")), "v": pa.array([1.0, 1.0])})

@@ -82,7 +82,6 @@ def test_conditions_that_fit(condition: Expr) -> None:
     ("time", "options", "message"),
     [
         ("ts", {}, "time is 'ts': the data has no such column; its columns are 'time', 'int'"),
-        ("float", {}, "time is 'float': event times are integers or timestamps, the column holds float"),
         ("time", {"keys": ["house"]}, "keys is 'house': the data has no such column"),
         ("time", {"keys": ["float"]}, "keys is 'float': keys are text, integers or bools, the column holds float"),
         ("time", {"keys": ["code"]}, "keys is 'code': keys are text"),

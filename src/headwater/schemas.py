@@ -113,7 +113,8 @@ def _missing(field: str, name: str, columns: _Columns) -> Iterator[Problem]:
 
 
 def _is_time(data_type: pa.DataType) -> bool:
-    return bool(pt.is_integer(data_type) or pt.is_timestamp(data_type) or pt.is_date(data_type))
+    # Floats too: pandas makes them of integers as soon as one is missing. What is no whole number is set aside, event by event.
+    return any(test(data_type) for test in (pt.is_integer, pt.is_timestamp, pt.is_date, pt.is_floating))
 
 
 def _is_key(data_type: pa.DataType) -> bool:
