@@ -290,11 +290,9 @@ class Engine:
     def _read(self, batch: pa.RecordBatch) -> tuple[dict[str, pa.Array], dict[str, dict[int, str]]]:
         """The columns that queries read, in the types they had from the start, and per column which events do not fit."""
         there = columns_of(batch)
-        arrays: dict[str, pa.Array] = {self._time: there[self._time]} if self._time in there else {}
+        arrays: dict[str, pa.Array] = {}
         misfits: dict[str, dict[int, str]] = {}
         for name in self._needed:
-            if name == self._time:
-                continue
             if name in there:
                 arrays[name], wrong = conform(there[name], self._types[name], name)
             else:

@@ -20,7 +20,7 @@ from headwater.engine.limbs import U, UInt64Array, add_signed
 from headwater.engine.numeric import INTEGER_HIGH, CountColumn
 from headwater.engine.op import Op
 from headwater.engine.operators import PartialColumn
-from headwater.engine.slicer import Rows
+from headwater.engine.slicer import Rows, slice_bounds
 
 KINDS = frozenset({"count", "valid", "sum", "min", "max"})
 #: Events per stretch: their number and the sum of their values share one 64-bit accumulator.
@@ -123,8 +123,7 @@ def lift_slices(
     starts, cell_count = slices[0], len(keys.table)
     if EVENTS_PER_CELL * cell_count * len(starts) > len(chunk):
         return None
-    bounds = np.append(np.searchsorted(chunk.times, starts), len(chunk))
-    bounds[0] = 0
+    bounds = slice_bounds(frozen(chunk.times, np.int64), starts)
     size = len(starts) * keys.count
     row_slice, row_key, counts = np.empty(size, np.int64), np.empty(size, np.int32), np.zeros(size, np.int64)
     limbs, ends = np.zeros((size, 2), np.uint64), np.empty(2 * size, np.int64)
