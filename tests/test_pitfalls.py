@@ -174,3 +174,57 @@ def test_wrong_arguments_are_refused_in_one_sentence(call, error, words):
 
 def test_one_query_needs_no_list():
     assert hw.run({"time": [1], "v": [1.0]}, total()).num_rows == 1
+
+
+def test_a_time_that_is_read_as_a_value_keeps_its_type():
+    engine = hw.Engine([hw.query("q", hw.tumbling(10), latest=hw.max("time"))])
+    engine.push({"time": [1, 5]})
+    engine.push({"time": [7.0]})
+    engine.push({"time": pa.array([8], pa.timestamp("us"))})
+    engine.flush()
+    assert engine.results()["q"].column("latest").to_pylist() == [7]
+    assert engine.counters()["q"]["malformed"] == 1
+
+
+@pytest.mark.parametrize("values", [[-0.0], [-0.0, 5e-324], [5e-324, -0.0, -5e-324], [-0.0, 1e300, -1e300]])
+def test_minus_zero_adds_nothing(values):
+    by_value = hw.query("q", hw.tumbling(1), total=hw.sum("v"), mean=hw.avg("v"), low=hw.min("v"))
+    for times in (range(len(values)), [0] * len(values)):
+        rows = hw.run({"time": list(times), "v": values}, by_value).table.to_pylist()
+        assert [row["total"] for row in rows] == (values if len(rows) > 1 else [sum(values)])
+        assert all(str(row["low"]) != "-0.0" for row in rows)
+
+
+def test_after_the_end_nothing_changes_and_nothing_disappears():
+    engine = hw.Engine(
+        [counted(emit_empty=True, lateness=100), hw.query("s", hw.session(5), lateness=100, m=hw.count())]
+    )
+    engine.push({"time": [1, 12]})
+    engine.flush()
+    assert engine.results().num_rows == 4
+    engine.flush()
+    engine.push({"time": [2, 50]})
+    engine.push({"time": [3]}, source="new")
+    engine.advance(100)
+    engine.flush()
+    assert engine.results().num_rows == 0
+    assert {name: counts["dropped"] for name, counts in engine.counters().items()} == {"n": 3, "s": 3}
+    assert engine.side_output().num_rows == 6
+
+
+def test_a_watermark_before_all_times_says_nothing():
+    engine = hw.Engine([counted(lateness=2**61), hw.query("s", hw.session(2**61), lateness=2**61, m=hw.count())])
+    engine.push({"time": [-(2**62), 1]})
+    for watermark in (-(2**63), -(2**63) + 5, -(2**62) - 1, -(2**62)):
+        engine.advance(watermark)
+    assert engine.results().num_rows == 0
+    engine.flush()
+    assert sorted(row["event_count"] for row in engine.results()) == [1, 1, 1, 1]
+
+
+def test_markers_at_one_time_make_one_window_of_one_instant():
+    flag = hw.col("v") == 1
+    rows = hw.run({"time": [5] * 5, "v": [1] * 5}, hw.query("q", hw.between(flag, flag), n=hw.count())).table
+    assert rows.select(["window_start", "window_end", "n"]).to_pylist() == [
+        {"window_start": 5, "window_end": 5, "n": 5}
+    ]

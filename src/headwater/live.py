@@ -52,8 +52,10 @@ BATCH_EVENTS = 1 << 20
 #: Within a long push, results are made as soon as they would fill about this many cells: while all is still in the cache, and
 #: before arrays grow so large that the system hands out fresh memory for each.
 CELLS_HELD = 1 << 23
+#: Or when this many rows of results have come together.
+RESULTS_HELD = 1 << 18
 #: Or when this many rows of partials wait to be combined.
-ROWS_HELD = 1 << 17
+ROWS_HELD = 1 << 16
 #: Columns of a result besides the aggregates.
 BASE_COLUMNS = 8
 
@@ -417,7 +419,7 @@ class Engine:
         families = [family for family in self._families.values() if family.watermark < self._watermarks.group]
         rows = sum(family.expected_rows(self._watermarks.group) for family in families)
         cells = rows * (BASE_COLUMNS + len(self._layout.aggregates))
-        return cells > CELLS_HELD or sum(family.row_count for family in families) > ROWS_HELD
+        return cells > CELLS_HELD or rows > RESULTS_HELD or sum(family.row_count for family in families) > ROWS_HELD
 
     def results(self) -> Results:
         """The rows that came out since the last call."""

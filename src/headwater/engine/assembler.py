@@ -195,6 +195,41 @@ def _sparse_ranges(
                 w += 1
 
 
+@njit
+def _by_end(
+    windows: Int64Array, bounds: Int64Array, visit: Int64Array, low: int, step: int, places: Int64Array
+) -> Int64Array:
+    """Counting sort by end. Of windows with the same end the larger one starts first, so visiting queries by size sorts the rest."""
+    order = np.empty(len(windows), np.int64)
+    for w in range(len(windows)):
+        places[(windows[w, 2] - low) // step + 1] += 1
+    for cell in range(1, len(places)):
+        places[cell] += places[cell - 1]
+    for q in visit:
+        for w in range(bounds[q], bounds[q + 1]):
+            cell = (windows[w, 2] - low) // step
+            order[places[cell]] = w
+            places[cell] += 1
+    return order
+
+
+def result_order(windows: Int64Array, query: Int32Array, visit: Int64Array | None, step: int) -> Int64Array:
+    """The order of results: by end, start and registration.
+
+    >>> windows = np.array([[0, 5, 10, 0, 1], [1, 0, 10, 0, 1]])
+    >>> result_order(windows, np.array([0, 1], np.int32), np.array([1, 0]), 5)
+    array([1, 0])
+    """
+    if visit is None or len(windows) == 0:
+        return np.lexsort((query, windows[:, 1], windows[:, 2])).astype(np.int64)
+    low, high = int(windows[:, 2].min()), int(windows[:, 2].max())
+    cell_count = (high - low) // step + 1
+    if cell_count > CELLS_PER_ROW * len(windows) + CELLS_FREE:
+        return np.lexsort((query, windows[:, 1], windows[:, 2])).astype(np.int64)
+    bounds = np.searchsorted(windows[:, 0], np.arange(len(visit) + 1))
+    return _by_end(windows, bounds, visit, low, step, np.zeros(cell_count + 1, np.int64))
+
+
 def window_ranges(
     windows: Int64Array,
     numbers: Int32Array,
@@ -203,10 +238,15 @@ def window_ranges(
     keys: Int64Array,
     occupied: Int64Array,
     partials: Mapping[Op, PartialColumn],
+    visit: Int64Array | None = None,
+    step: int = 1,
 ) -> Closed:
-    """Rows of ``windows`` (as ``closing_windows`` lists them) by key. ``numbers[i]`` is the registration of query i."""
+    """Rows of ``windows`` (as ``closing_windows`` lists them) by key. ``numbers[i]`` is the registration of query i.
+
+    ``visit``: the queries by size, largest first, then registration; ``step``: what all edges are multiples of.
+    """
     query = numbers[windows[:, 0]]
-    order = np.lexsort((query, windows[:, 1], windows[:, 2]))
+    order = result_order(windows, query, visit, step)
     if len(keys) * (len(occupied) + 1) <= CELLS_PER_ROW * len(first) + CELLS_FREE:
         positions = np.empty((len(keys), len(occupied) + 1), np.int64)
         _row_positions(first, key_starts, occupied, positions)

@@ -12,6 +12,7 @@ from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.assembler import Closed, distinct_sorted, window_ranges
 from headwater.engine.edges import (
     EARLIEST,
+    SIZE,
     SLIDE,
     Edges,
     closing_windows,
@@ -47,6 +48,7 @@ class FixedWindows:
         self.numbers = np.array([entry.number for entry in self.queries], np.int32)
         self.lateness = np.array([entry.query.lateness for entry in self.queries], np.int64)
         self.edges = Edges(specs)
+        self._visit = np.lexsort((self.numbers, -self.specs[:, SIZE])).astype(np.int64)
         self._windows_per_tick = float((1.0 / self.specs[:, SLIDE]).sum())
         gappy = [i for i, entry in enumerate(self.queries) if _has_outside(entry)]
         self._gappy = np.array(gappy, np.int64)
@@ -123,6 +125,8 @@ class FixedWindows:
                         view.keys_in_order,
                         occupied,
                         view.partials,
+                        self._visit,
+                        self.edges.step,
                     )
                 )
         if len(view.stragglers):

@@ -110,15 +110,16 @@ class QueryGroup:
         return [*self.sessions, *self.cut_queries, *self.count_queries]
 
     def register(self, entries: Iterable[Registered]) -> None:
+        waiting = len(self.buffer)
         for entry in entries:
             window = entry.query.window
             if isinstance(window, Sliding | Band):
-                self.fixed.add(entry, len(self.buffer))
+                self.fixed.add(entry, waiting)
             elif isinstance(window, CountWindow):
                 self.in_order = True
                 self.count_queries.append(CountQuery(entry, _shared(self.count_walks, CountWalk(entry))))
             elif isinstance(window, Session):
-                self.sessions.append(SessionWindows(entry, len(self.buffer)))
+                self.sessions.append(SessionWindows(entry, waiting))
             else:
                 self.in_order = True
                 walk = Walk(entry, [self._condition(expr) for expr in window.conditions()])

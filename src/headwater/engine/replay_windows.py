@@ -50,7 +50,7 @@ class CutFormer(_Stateless):
     def form(self, kept: Kept, after: int, until: int) -> Formed:
         entry, window = self._entry, self._entry.query.window
         assert isinstance(window, Session | Punctuated | Between)
-        rows, cutter = self._walk(kept, window)
+        rows = self._walk(kept, window)
         gap = window.gap if isinstance(window, Session) else 0
         forced = np.zeros(len(rows), np.bool_)
         if window.max_duration is not None:
@@ -63,13 +63,15 @@ class CutFormer(_Stateless):
         back = entry.query.lateness + gap
         until = max(until, LONG_AGO)
         final = closed & (rows[:, 3] + gap <= (until if until == FOREVER else until - back))
-        needed = np.minimum(cutter.needed_from(), until if until == FOREVER else until - back)
+        needed = np.full(kept.key_count, until if until == FOREVER else until - back)
         np.minimum.at(needed, rows[~final, 0], rows[~final, 1])
         formed = Formed(np.concatenate((rows[:, :3], ranges), axis=1), reach, closed, final, needed)
-        settled = closed & (rows[:, 3] + gap <= max(after, LONG_AGO) - back)
-        return formed.take(~settled)
+        if not isinstance(window, Between):
+            return formed
+        # What was final before is gone with its events; only pairs of markers may share events with a window that is not.
+        return formed.take(~closed | (rows[:, 3] > max(after, LONG_AGO) - back))
 
-    def _walk(self, kept: Kept, window: Session | Punctuated | Between) -> tuple[Int64Array, Cutter]:
+    def _walk(self, kept: Kept, window: Session | Punctuated | Between) -> Int64Array:
         """Rows (key, start, end, range end) of all windows, the open ones with the end they would have."""
         cutter = Cutter(window, self._entry.begin)
         cutter.grow(kept.key_count)
@@ -82,7 +84,7 @@ class CutFormer(_Stateless):
             behind = cutter.latest[keys] + 1
             end = np.minimum(end, cutter.latest[keys] + window.gap)
         rows = np.concatenate((rows, np.stack((keys, start, end, behind), axis=1)))
-        return rows[np.lexsort((rows[:, 1], rows[:, 0]))], cutter
+        return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
 
 
 @dataclass(slots=True)
@@ -112,8 +114,8 @@ class CustomFormer:
         ends = windows[:, 2]
         closed = (ends < FOREVER) & (ends <= until - window.closes_after)
         final = closed & (ends <= (limit if until == FOREVER else limit - window.closes_after))
-        formed = Formed(windows, np.where(ends < FOREVER, ends - 1, ends), closed, final, needed)
-        return formed.take(windows[:, 1] < self.entry.stop)
+        # What was final before is gone with its events: a cut that only later events tell is never mistaken for an old one.
+        return Formed(windows, np.where(ends < FOREVER, ends - 1, ends), closed, final, needed)
 
     def _starts(self, kept: Kept, key: int, low: int, high: int) -> list[int]:
         """Where the windows of a key begin: at the open one or the first event, then at each cut."""
