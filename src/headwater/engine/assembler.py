@@ -199,7 +199,7 @@ def _sparse_ranges(
 def _by_end(
     windows: Int64Array, bounds: Int64Array, visit: Int64Array, low: int, step: int, places: Int64Array
 ) -> Int64Array:
-    """Counting sort by end. Of windows with the same end the larger one starts first, so visiting queries by size sorts the rest."""
+    """Counting sort by end. Of windows with one end the larger starts first: visiting queries by size sorts the rest."""
     order = np.empty(len(windows), np.int64)
     for w in range(len(windows)):
         places[(windows[w, 2] - low) // step + 1] += 1
