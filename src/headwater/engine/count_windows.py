@@ -9,9 +9,8 @@ import numpy as np
 from headwater.engine.arrays import BoolArray, Int64Array
 from headwater.engine.assembler import Closed, for_each_query
 from headwater.engine.cut_windows import drop_from
-from headwater.engine.jit import njit
 from headwater.engine.registered import Registered
-from headwater.engine.view import View
+from headwater.engine.view import View, ranges_by_key
 from headwater.windows import CountWindow
 
 
@@ -52,7 +51,7 @@ class CountWalk:
         block = view.block
         assert block is not None and block.key_position is not None and block.last is not None
         lo, hi = np.empty_like(start), np.empty_like(start)
-        _position_ranges(block.key_position, view.key_starts, key, start, start + self.window.size, lo, hi)
+        ranges_by_key(block.key_position, view.key_starts, key, start, start + self.window.size, lo, hi)
         query = np.zeros(len(start), np.int32)
         # Rows of a key are in order, so the last row of a window ends last.
         return Closed(
@@ -71,7 +70,7 @@ class CountWalk:
         keys = view.keys_in_order
         window, key = np.repeat(np.arange(len(start)), len(keys)), np.tile(keys, len(start))
         lo, hi = np.empty(len(key), np.int64), np.empty(len(key), np.int64)
-        _position_ranges(block.position, view.key_starts, key, start[window], end[window], lo, hi)
+        ranges_by_key(block.position, view.key_starts, key, start[window], end[window], lo, hi)
         there = np.flatnonzero(lo < hi)
         window = window[there]
         query = np.zeros(len(window), np.int32)
@@ -121,22 +120,6 @@ class CountQuery:
 
     def restore(self, state: list[Any]) -> None:
         self.walk.done, self.counts = state[0].copy(), state[1].copy()
-
-
-@njit
-def _position_ranges(
-    position: Int64Array,
-    key_starts: Int64Array,
-    keys: Int64Array,
-    starts: Int64Array,
-    ends: Int64Array,
-    lo: Int64Array,
-    hi: Int64Array,
-) -> None:
-    for i in range(len(keys)):
-        low, high = key_starts[keys[i]], key_starts[keys[i] + 1]
-        lo[i] = low + np.searchsorted(position[low:high], starts[i])
-        hi[i] = low + np.searchsorted(position[low:high], ends[i])
 
 
 def count_table(walks: list[CountWalk]) -> Int64Array:

@@ -15,7 +15,7 @@ from headwater.engine.store import RowBlock, concat_blocks
 
 
 @njit
-def _ranges(
+def ranges_by_key(
     first: Int64Array,
     key_starts: Int64Array,
     keys: Int64Array,
@@ -24,6 +24,7 @@ def _ranges(
     lo: Int64Array,
     hi: Int64Array,
 ) -> None:
+    """The rows of each (key, [start, end)) among rows sorted by key and place."""
     for i in range(len(keys)):
         low, high = key_starts[keys[i]], key_starts[keys[i] + 1]
         lo[i] = low + np.searchsorted(first[low:high], starts[i])
@@ -66,7 +67,7 @@ class View:
         """The rows of each (key, [start, end))."""
         lo, hi = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
         if self.block is not None:
-            _ranges(self.block.first, self.key_starts, keys, starts, ends, lo, hi)
+            ranges_by_key(self.block.first, self.key_starts, keys, starts, ends, lo, hi)
         return lo, hi
 
     def straggler_partials(self) -> dict[Op, PartialColumn]:
