@@ -76,6 +76,16 @@ def cut_at_stops(events: dict[str, Any], state: int | None) -> tuple[list[int], 
     return cuts, state
 
 
+def cut_before_stops(events: dict[str, Any], state: int | None) -> tuple[list[int], int | None]:
+    """Custom windows that know late where they ended: a "stop" cuts three ticks before itself."""
+    cuts = []
+    for time, mark in zip(events["time"], events["mark"]):
+        if mark == "stop" and (state is None or time - 3 > state):
+            state = int(time) - 3
+            cuts.append(state)
+    return cuts, state
+
+
 sizes = st.integers(1, 25)
 limits = st.none() | st.integers(1, 30)
 markers: st.SearchStrategy[Expr] = st.sampled_from(
@@ -100,7 +110,9 @@ WINDOWS: dict[str, st.SearchStrategy[Window]] = {
     "session": st.builds(win.session, st.integers(1, 12), limits),
     "punctuated": st.builds(win.punctuated, markers, st.booleans(), limits),
     "between": st.builds(win.between, markers, markers, limits),
-    "custom": st.builds(win.custom, st.just(cut_at_stops), st.sampled_from([0, 0, 5]), st.just(["mark"])),
+    "custom": st.builds(
+        win.custom, st.sampled_from([cut_at_stops, cut_before_stops]), st.sampled_from([0, 0, 5]), st.just(["mark"])
+    ),
     "count_tumbling": st.builds(win.count_tumbling, st.integers(1, 6), st.sampled_from(["all", "key"])),
     "count_sliding": st.builds(
         win.count_sliding, st.integers(1, 6), st.integers(1, 6), st.sampled_from(["all", "key"])

@@ -228,3 +228,17 @@ def test_markers_at_one_time_make_one_window_of_one_instant():
     assert rows.select(["window_start", "window_end", "n"]).to_pylist() == [
         {"window_start": 5, "window_end": 5, "n": 5}
     ]
+
+
+def test_a_late_copy_that_changes_no_value_is_no_revision():
+    ids = hw.query("q", hw.tumbling(20), n=hw.count(), distinct="id", lateness=30)
+    engine = hw.Engine(ids)
+    engine.push({"time": [10, 12, 40], "id": [1, 2, 3]})
+    engine.advance(40)
+    assert [row["n"] for row in engine.results()] == [2]
+    engine.push({"time": [9], "id": [1]})
+    engine.advance(41)
+    assert engine.results().num_rows == 0
+    engine.push({"time": [15], "id": [4]})
+    engine.advance(42)
+    assert [(row["n"], row["revision"]) for row in engine.results()] == [(3, 1)]

@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.aggregates import operators_of
-from headwater.engine.arrays import BoolArray, Int64Array
+from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.assembler import Closed
 from headwater.engine.chunk import Chunk, Values
+from headwater.engine.fingerprints import fingerprints
 from headwater.engine.grid_windows import CountFormer, FixedFormer
 from headwater.engine.group import Dropped
 from headwater.engine.intake import TimeScan
@@ -258,6 +259,9 @@ class ReplayGroup:
         content = np.zeros(len(filled), np.int64)
         if self._may_emit_again:
             content = contents(kept.chunk, pairs, len(filled))
+            if self._matches_nodes or entry.query.distinct is not None:
+                values = lift(self._ops, *_events_of(kept.chunk, pairs, rows, len(filled)))
+                content[rows] = fingerprints(entry.query, values, pairs.counts(len(filled))[rows], kept.chunk)
         current = Current(windows[:, 0].astype(np.int32), windows[:, 1], windows[:, 2], content[rows])
         changes = self._history.compare(current)
         chosen = rows[changes.rows]
@@ -293,14 +297,9 @@ class ReplayGroup:
 
     def _lift(self, chunk: Chunk, pairs: Pairs, chosen: Int64Array, size: int) -> Mapping[Op, Any]:
         """The partials of the chosen windows, each in one go from its events."""
-        row = np.full(size, -1, np.int32)
-        row[chosen] = np.arange(len(chosen))
-        row = row[pairs.window]
-        event = pairs.event
-        if (row < 0).any():
-            row, event = row[row >= 0], event[row >= 0]
-        self.calculation_count += len(event) * len(self._ops)
-        return lift(self._ops, chunk.take(event), row, len(chosen))
+        events, row, count = _events_of(chunk, pairs, chosen, size)
+        self.calculation_count += len(events) * len(self._ops)
+        return lift(self._ops, events, row, count)
 
     def _count_slices(self, windows: Int64Array) -> None:
         """A window is a slice of its own; one that all keys share counts once."""
@@ -407,6 +406,16 @@ def window_key_names(query: Query, keys: tuple[str, ...]) -> tuple[str, ...]:
     if _counts_all(query):
         return () if query.scope == "global" else (NODE_KEY,)
     return (NODE_KEY, *keys) if query.scope in CONTEXT_SCOPES else keys
+
+
+def _events_of(chunk: Chunk, pairs: Pairs, chosen: Int64Array, size: int) -> tuple[Chunk, Int32Array, int]:
+    """The events of the chosen windows, which of these each is in, and how many windows they are."""
+    row = np.full(size, -1, np.int32)
+    row[chosen] = np.arange(len(chosen))
+    row, event = row[pairs.window], pairs.event
+    if (row < 0).any():
+        row, event = row[row >= 0], event[row >= 0]
+    return chunk.take(event), row, len(chosen)
 
 
 def _counts_all(query: Query) -> bool:
