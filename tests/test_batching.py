@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agreement import assert_agreement
 from headwater import live
 from headwater.cases.hosts import EngineHost, Played
-from headwater.engine import assembler, edges, group, keys, slicer, store
+from headwater.engine import assembler, core, edges, group, keys, slicer, store
 from headwater.history import Arrived
 from headwater.reference import ResultRow, identity
 from strategies import EXACT, SCHEMA, SKETCHES, Scenario, alike, bulk_scenarios, queries, scenarios
@@ -100,8 +100,8 @@ def test_so_they_do_with_hundreds_of_events(scenario: Scenario, size: int):
 @given(scenarios(), st.integers(1, 3))
 def test_long_pushes_are_cut_without_a_trace(scenario: Scenario, size: int):
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"BATCH_EVENTS": size, "CELLS_HELD": 0, "ROWS_HELD": 0}.items():
-            patch.setattr(live, name, value)
+        for module, name, value in ((live, "BATCH_EVENTS", size), (core, "CELLS_HELD", 0), (core, "ROWS_HELD", 0)):
+            patch.setattr(module, name, value)
         cut = played(EngineHost(), scenario)
     whole = played(EngineHost(), scenario)
     assert last_rows(cut) == last_rows(whole)

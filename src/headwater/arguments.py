@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.engine.arrays import Int64Array
+from headwater.arrays import Int64Array
 from headwater.errors import DataError, QueryError
 from headwater.query import Query
 from headwater.times import DURATION_MAX, FOREVER, NEVER, TICK_NANOS, duration, in_ticks

@@ -134,3 +134,30 @@ def test_a_watermark_below_all_times_says_nothing():
     assert marks.group == NEVER
     marks.saw(marks.source("a"), -TIME_MAX, -TIME_MAX)
     assert marks.group == NEVER
+
+
+def test_ten_thousand_sources_agree_with_a_plain_minimum():
+    count, chance = 10_000, np.random.default_rng(7)
+    marks, plain = Watermarks(disorder=5), np.full(count, NEVER)
+    sources = [marks.source(str(i)) for i in range(count)]
+    # Round by round, as sources that speak in turns do, then in any order, so that some run far ahead of others.
+    order = np.concatenate((np.tile(np.arange(count), 2), chance.integers(0, count, 2 * count)))
+    for step, (i, ahead) in enumerate(zip(order.tolist(), chance.integers(0, 50, len(order)).tolist())):
+        marks.saw(sources[i], step, step + ahead)
+        plain[i] = max(plain[i], step + ahead - 5)
+        if step % 97 == 0 or step == 2 * count - 1:
+            assert marks.group == plain.min()
+    assert [source.watermark for source in sources] == plain.tolist()
+    assert NEVER < marks.group == plain.min()
+
+
+def test_sources_that_fall_idle_and_return_leave_nothing_behind():
+    marks = Watermarks(None)
+    marks.raise_source("slow", 1)
+    marks.raise_source("fast", 100)
+    for _ in range(1_000):
+        marks.idle("fast")
+        marks.resume("fast")
+    assert len(marks._awaited) == 2
+    marks.idle("slow")
+    assert marks.group == 100

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.engine.arrays import Int32Array, Int64Array
-from headwater.engine.jit import njit
+from headwater.arrays import Int32Array, Int64Array
 from headwater.engine.limbs import (
     HALF,
     LAST_BIT,
@@ -22,6 +21,7 @@ from headwater.engine.limbs import (
     add_words,
     subtract_words,
 )
+from headwater.jit import njit
 
 #: The bits of a float that hold its fraction, and the one above them that is not written.
 FRACTION = np.int64(2**52 - 1)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.aggregations import Aggregation
-from headwater.engine.arrays import BoolArray, Float64Array
+from headwater.arrays import BoolArray, Float64Array
 from headwater.engine.numeric import CountColumn
 from headwater.engine.objects import ObjectColumn, scaled, unscaled
 from headwater.engine.op import Op

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
+from headwater.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.assembler import Closed, for_each_query
 from headwater.engine.cuts import Cutter
-from headwater.engine.jit import njit
 from headwater.engine.late import DROPPED, OUTSIDE
 from headwater.engine.registered import Registered
 from headwater.engine.reorder import ReorderBuffer, Stretch
 from headwater.engine.slicer import Rows
 from headwater.engine.view import View
+from headwater.jit import njit
 from headwater.windows import Between, Punctuated, Session
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from headwater.engine.arrays import BoolArray, Int32Array, Int64Array, frozen
-from headwater.engine.jit import njit
+from headwater.arrays import BoolArray, Int32Array, Int64Array, frozen
+from headwater.jit import njit
 from headwater.times import FOREVER, NEVER
 from headwater.windows import Between, Punctuated, Session
 

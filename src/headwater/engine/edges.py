@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.engine.arrays import Int64Array
-from headwater.engine.jit import njit
+from headwater.arrays import Int64Array
+from headwater.jit import njit
 from headwater.times import TIME_MAX
 from headwater.windows import Band, Sliding
 

@@ -17,8 +17,8 @@ from typing import Self
 
 import numpy as np
 
+from headwater.arrays import BoolArray, Float64Array, Int64Array
 from headwater.engine import sum_bytes
-from headwater.engine.arrays import BoolArray, Float64Array, Int64Array
 from headwater.engine.limbs import UInt64Array, differences, prefix_sums, quotients, range_sums, to_floats
 from headwater.engine.ranges import sum_ranges, survey
 

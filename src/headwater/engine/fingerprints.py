@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from headwater.arrays import Int64Array
 from headwater.engine.aggregates import lower
-from headwater.engine.arrays import Int64Array
 from headwater.engine.chunk import Chunk
 from headwater.engine.op import Op
 from headwater.query import Query

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from headwater.engine.arrays import Int64Array
+from headwater.arrays import Int64Array
 from headwater.engine.edges import fixed_spec, next_end, spec_table
-from headwater.engine.jit import njit
 from headwater.engine.kept import LONG_AGO, Formed, Kept
 from headwater.engine.registered import Registered
+from headwater.jit import njit
 from headwater.query import CONTEXT_SCOPES
 from headwater.times import FOREVER, NEVER
 from headwater.windows import Band, CountWindow, Sliding

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from headwater.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.aggregates import operators_of
-from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.assembler import Closed
 from headwater.engine.chunk import Chunk, blank
 from headwater.engine.count_windows import CountQuery, CountWalk, count_table
@@ -207,9 +207,9 @@ class QueryGroup:
     def accept(
         self, chunk: Chunk, arrays: Mapping[str, pa.Array], scan: TimeScan, watermarks: Int64Array | int
     ) -> list[Dropped]:
-        """Take in well-formed events of one source; returns those that are too late, per query.
+        """Take in well-formed events; returns those that are too late, per query.
 
-        ``watermarks``: that of the source just before each event, or one number for all.
+        ``watermarks``: that of the event's source just before each event, or one number for all.
         """
         self.totals.seen += len(chunk)
         chunk = chunk.select({op.column for op in self.ops if op.column is not None})
@@ -287,8 +287,8 @@ class QueryGroup:
         self, times: Int64Array, slices: tuple[Int64Array, Int64Array], scan: TimeScan, watermarks: Int64Array | int
     ) -> BoolArray | None:
         """Events of which some window was over before they came: their slice had ended, or their session could have."""
-        highest = watermarks if isinstance(watermarks, int) else int(watermarks[-1])
-        if scan.low >= highest or (scan.in_order and not isinstance(watermarks, int) and scan.low >= watermarks[0]):
+        highest = watermarks if isinstance(watermarks, int) else int(watermarks.max())
+        if scan.low >= highest:
             return None
         behind = np.flatnonzero(times < watermarks)
         if len(behind) == 0:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from headwater.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.added_values import add_integers, add_squares_of_integers
-from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.events import (
     BLOCK,
     BLOCK_BITS,
@@ -26,8 +26,8 @@ from headwater.engine.events import (
     row_span,
     used_bits,
 )
-from headwater.engine.jit import njit
 from headwater.engine.limbs import U, add_signed
+from headwater.jit import njit
 
 #: A block's sums fit into 64 bits if its values are smaller than this.
 SMALL = np.int64(1) << (63 - BLOCK_BITS)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
+from headwater.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.chunk import Chunk
 from headwater.times import FOREVER
 

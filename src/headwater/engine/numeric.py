@@ -13,7 +13,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.engine.arrays import BoolArray, Int32Array, Int64Array, frozen
+from headwater.arrays import BoolArray, Int32Array, Int64Array, frozen
 from headwater.engine.chunk import Values
 from headwater.engine.decoding import check_version, decoding
 from headwater.engine.events import Target, count_rows, scratch_for
@@ -23,10 +23,10 @@ from headwater.engine.float_events import NEEDS_NOTHING, NEEDS_SPECIALS, NO_HIGH
 from headwater.engine.integer_events import add_integer_events
 from headwater.engine.limbs import UInt64Array
 from headwater.engine.op import Op
-from headwater.engine.packing import Reader, Writer, order_bits
 from headwater.engine.products import ProductColumn, lift_product
 from headwater.engine.ranges import sum_ranges, survey
 from headwater.errors import FormatError
+from headwater.packing import Reader, Writer, order_bits
 
 VERSION = 1
 NO_MASK = frozen(np.empty(0, np.bool_), np.bool_)

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, Self
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.arrays import Int32Array, Int64Array
+from headwater.arrays import Int32Array, Int64Array
 from headwater.engine.chunk import Chunk, Values
 from headwater.engine.clean import clean_floats
 from headwater.engine.exact_sum import SumColumn
@@ -22,13 +22,13 @@ from headwater.engine.numeric import CountColumn, lift_count, lift_numeric
 from headwater.engine.objects import ObjectColumn
 from headwater.engine.op import Op
 from headwater.engine.ordered import OrderedColumn
-from headwater.engine.packing import Reader, Writer
 from headwater.engine.products import ProductColumn
 from headwater.engine.runs import RunColumn
 from headwater.engine.sketches import DDSketchColumn, HyperLogLogColumn
 from headwater.engine.user import UserColumn
 from headwater.errors import FormatError, QueryError
 from headwater.own import Operator, load_path, path_of
+from headwater.packing import Reader, Writer
 
 __all__ = ["Op", "PartialColumn", "lift", "partials_from_bytes", "partials_to_bytes"]
 

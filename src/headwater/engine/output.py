@@ -13,10 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.aggregations import Aggregation
+from headwater.arrays import Int32Array, Int64Array
 from headwater.engine.aggregates import lower_many, operators_of, overflows, result_type
-from headwater.engine.arrays import Int32Array, Int64Array
 from headwater.engine.assembler import Closed
-from headwater.engine.jit import njit
 from headwater.engine.keys import NODE_KEY, KeyTable
 from headwater.engine.numeric import CountColumn
 from headwater.engine.op import Op
@@ -25,6 +24,7 @@ from headwater.engine.registered import Registered
 from headwater.engine.session_windows import COUNT
 from headwater.engine.twins import Twins
 from headwater.errors import QueryError
+from headwater.jit import njit
 from headwater.windows import CountWindow
 
 #: Functions whose result can be beyond its type.

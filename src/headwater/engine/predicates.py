@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from headwater.arrays import BoolArray
 from headwater.comparisons import FLIPPED, NEGATED, as_text
-from headwater.engine.arrays import BoolArray
 from headwater.engine.typed_columns import TypedColumn, typed
 from headwater.errors import DataError
 from headwater.expressions import Chain, Column, Compare, Expr, In, IsNull, Matches, Not, Range, boolean, compiled

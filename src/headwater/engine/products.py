@@ -15,9 +15,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.engine.arrays import BoolArray, Float64Array, Int32Array, Int64Array, frozen
+from headwater.arrays import BoolArray, Float64Array, Int32Array, Int64Array, frozen
 from headwater.engine.decoding import check_version, decoding
-from headwater.engine.packing import Reader, Writer
 from headwater.engine.product_kernels import (
     FACTORS,
     INFINITE,
@@ -31,6 +30,7 @@ from headwater.engine.product_kernels import (
 )
 from headwater.engine.ranges import sum_ranges, survey
 from headwater.errors import FormatError
+from headwater.packing import Reader, Writer
 
 VERSION = 1
 ONE_BITS, TWO_BITS = 0x3FF << 52, 0x400 << 52

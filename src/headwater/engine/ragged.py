@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.engine.arrays import BoolArray, Int32Array, Int64Array, frozen
-from headwater.engine.jit import njit
+from headwater.arrays import BoolArray, Int32Array, Int64Array, frozen
 from headwater.engine.memory import empty
-from headwater.engine.varints import UInt64Array
+from headwater.jit import njit
+from headwater.varints import UInt64Array
 
 
 def starts_of(lengths: Int64Array) -> Int64Array:

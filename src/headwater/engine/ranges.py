@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headwater.engine.arrays import Int64Array
-from headwater.engine.jit import njit
+from headwater.arrays import Int64Array
+from headwater.jit import njit
 
 
 class Survey(NamedTuple):

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from headwater.engine.arrays import BoolArray, Int32Array, Int64Array
-from headwater.engine.jit import njit
+from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.jit import njit
 
 Bounds = tuple[int, int, int]  # (start, end, revision)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from headwater.engine.arrays import Int64Array
-from headwater.engine.packing import Reader, Writer
+from headwater.arrays import Int64Array
 from headwater.engine.ragged import row_of_item, starts_of
 from headwater.errors import FormatError
+from headwater.packing import Reader, Writer
 
 VERSION = 1
 PLAIN, RUN_LENGTHS = 0, 1

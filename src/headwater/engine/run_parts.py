@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from headwater.arrays import BoolArray, Float64Array, Int64Array
 from headwater.engine import run_kernels as kernels
-from headwater.engine.arrays import BoolArray, Float64Array, Int64Array
 from headwater.engine.memory import empty
 from headwater.engine.ragged import expand, starts_of
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from headwater.arrays import Float64Array, Int32Array, Int64Array
 from headwater.engine import run_bytes
 from headwater.engine import run_kernels as kernels
-from headwater.engine.arrays import Float64Array, Int32Array, Int64Array
 from headwater.engine.chunk import Values
 from headwater.engine.memory import empty
 from headwater.engine.ragged import expand, group_bits, group_indices, row_starts, starts_of, valid_rows

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.engine.arrays import Int32Array, Int64Array
-from headwater.engine.jit import njit
+from headwater.arrays import Int32Array, Int64Array
+from headwater.jit import njit
 
 
 @dataclass(slots=True)

@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from headwater.engine.arrays import Int32Array, Int64Array
-from headwater.engine.jit import njit
-from headwater.engine.packing import Reader, Writer
+from headwater.arrays import Int32Array, Int64Array
 from headwater.engine.ragged import expand, starts_of
 from headwater.errors import FormatError
+from headwater.jit import njit
+from headwater.packing import Reader, Writer
 
 VERSION = 1
 #: Up to this many entries are put in order by insertion instead of through a table of all keys.

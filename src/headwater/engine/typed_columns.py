@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from headwater.arrays import BoolArray
 from headwater.comparisons import COMPARISONS, compare, is_nan, kind_of
-from headwater.engine.arrays import BoolArray
 from headwater.schemas import type_kind
 
 _ARROW_COMPARISONS: Final = dict(

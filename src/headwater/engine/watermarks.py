@@ -7,12 +7,13 @@ over the active sources. Who is active is a decision, taken once and logged, so 
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from headwater.engine.arrays import Int64Array
+from headwater.arrays import Int64Array
 from headwater.times import FOREVER, NEVER, TIME_MAX
 
 
@@ -36,6 +37,7 @@ class Source:
     largest_time: int = NEVER
     next_offset: int = 0
     active: bool = True
+    awaited: bool = False  # whether an entry of it stands among those that hold the group back
 
 
 class Watermarks:
@@ -56,6 +58,8 @@ class Watermarks:
         self.decisions: list[Decision] = []
         self.group = NEVER
         self.highest_time = NEVER
+        # A heap of (watermark, number), one for each active source: the watermark it had when last looked at, so never too high.
+        self._awaited: list[tuple[int, int]] = []
 
     def source(self, name: str, node: str = "") -> Source:
         """The source of this name. One that was never seen joins now: it goes on from the group's watermark."""
@@ -65,6 +69,7 @@ class Watermarks:
         joined = Source(len(self.names), node, self.group)
         self.names.append(name)
         self.sources[name] = joined
+        self._await(joined)
         self.decisions.append(Decision("joined", name, 0, self.group))
         return joined
 
@@ -98,6 +103,7 @@ class Watermarks:
             source.watermark = max(source.watermark, watermark)
         if not self.sources:
             self.group = max(self.group, watermark)
+        self._await_all()
         self._settle()
 
     def flush(self) -> None:
@@ -118,13 +124,36 @@ class Watermarks:
         if not source.active:
             source.active = True
             source.watermark = max(source.watermark, self.group)
+            self._await(source)
             self.decisions.append(Decision("returned", name, source.next_offset, self.group))
             self._settle()
 
+    def _await(self, source: Source) -> None:
+        if not source.awaited:
+            source.awaited = True
+            heapq.heappush(self._awaited, (source.watermark, source.number))
+
+    def _await_all(self) -> None:
+        """The same for all sources at once, from nothing."""
+        for source in self.sources.values():
+            source.awaited = source.active
+        self._awaited = [(source.watermark, source.number) for source in self.sources.values() if source.active]
+        heapq.heapify(self._awaited)
+
     def _settle(self) -> None:
-        active = [source.watermark for source in self.sources.values() if source.active]
-        if active:
-            self.group = max(self.group, min(active))
+        """The group follows the lowest active source. Watermarks only rise, so only the lowest entries need a new look."""
+        awaited = self._awaited
+        while awaited:
+            mark, number = awaited[0]
+            source = self.sources[self.names[number]]
+            if not source.active:
+                heapq.heappop(awaited)
+                source.awaited = False
+            elif source.watermark > mark:
+                heapq.heapreplace(awaited, (source.watermark, number))
+            else:
+                self.group = max(self.group, mark)
+                return
 
     def state(self) -> dict[str, Any]:
         sources = [
@@ -145,6 +174,7 @@ class Watermarks:
         for name, *values in state["sources"]:
             marks.sources[name] = Source(len(marks.names), *values)
             marks.names.append(name)
+        marks._await_all()
         marks.decisions = [Decision(*values) for values in state["decisions"]]
         marks.group, marks.highest_time = state["group"], state["highest"]
         return marks

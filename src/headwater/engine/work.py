@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.engine.arrays import Int32Array, Int64Array
+from headwater.arrays import Int32Array, Int64Array
 from headwater.engine.slicer import Rows
 from headwater.times import NEVER
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from headwater.engine.arrays import Float64Array, Int64Array
-from headwater.engine.varints import UInt64Array, read_varints, varint_size, write_varints
+from headwater.arrays import Float64Array, Int64Array
 from headwater.errors import FormatError
+from headwater.varints import UInt64Array, read_varints, varint_size, write_varints
 
 #: The three ways to write integers; of equal size, the first one is taken.
 PLAIN, STEPS, VARINT = 0, 1, 2

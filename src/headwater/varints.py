@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.engine.jit import njit
+from headwater.jit import njit
 
 UInt8Array: TypeAlias = NDArray[np.uint8]
 UInt64Array: TypeAlias = NDArray[np.uint64]

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.arrays import Int64Array
+from headwater.arrays import Int64Array
 from headwater.engine.group import Dropped
 
 SCHEMA = pa.schema(

@@ -1,0 +1,98 @@
+"""A batch as it came in: the columns that queries read, the times, and what is wrong with single events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.arrays import Int64Array
+from headwater.engine.intake import Times, TimeScan, columns_of, conform, read_times, scan_times, without
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """Events of one source.
+
+    ``offsets``: that of the first event, or one per event. ``timeless``: rows without a usable time, each with the reason;
+    ``misfits``: per column the rows whose value does not fit. ``scan`` is None while some time cannot be used.
+    """
+
+    batch: pa.RecordBatch
+    offsets: Int64Array | int
+    arrays: dict[str, pa.Array]
+    times: Int64Array
+    scan: TimeScan | None
+    timeless: dict[int, str]
+    misfits: dict[str, dict[int, str]]
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    @property
+    def next_offset(self) -> int:
+        """One behind the last event; there is at least one."""
+        return self.offsets + len(self) if isinstance(self.offsets, int) else int(self.offsets[-1]) + 1
+
+    def bad(self) -> dict[int, str]:
+        """The rows that some query cannot use, each with its first reason."""
+        found = dict(self.timeless)
+        for wrong in self.misfits.values():
+            found = wrong | found
+        return found
+
+    def timed(self) -> Arrivals:
+        """Those with a usable time."""
+        if not self.timeless:
+            return self
+        kept = without(self.timeless, len(self))
+        times, rows = self.times[kept], pa.array(kept)
+        place = {int(row): i for i, row in enumerate(kept)}
+        return Arrivals(
+            self.batch.take(rows),
+            each_offset(self.offsets, len(self))[kept],
+            {name: array.take(rows) for name, array in self.arrays.items()},
+            times,
+            scan_times(times) if len(times) else None,
+            {},
+            {
+                name: {place[row]: why for row, why in wrong.items() if row in place}
+                for name, wrong in self.misfits.items()
+            },
+        )
+
+
+def times_of(batch: pa.RecordBatch, name: str, unit: str) -> Times:
+    """The times of a batch, what is wrong with them, and their scan if nothing is."""
+    if name in batch.schema.names:
+        return read_times(batch.column(name), unit)
+    missing = f"time column {name!r} is missing"
+    return np.zeros(len(batch), np.int64), dict.fromkeys(range(len(batch)), missing), None
+
+
+def read_columns(
+    batch: pa.RecordBatch, names: Iterable[str], types: Mapping[str, pa.DataType]
+) -> tuple[dict[str, pa.Array], dict[str, dict[int, str]]]:
+    """The columns that queries read, in the types they had from the start, and per column which events do not fit."""
+    there = columns_of(batch)
+    arrays: dict[str, pa.Array] = {}
+    misfits: dict[str, dict[int, str]] = {}
+    for name in names:
+        if name in there:
+            arrays[name], wrong = conform(there[name], types[name], name)
+        else:
+            arrays[name] = pa.nulls(len(batch), types[name])
+            wrong = dict.fromkeys(range(len(batch)), f"column {name!r} is missing")
+        if wrong:
+            misfits[name] = wrong
+    return arrays, misfits
+
+
+def each_offset(offsets: Int64Array | int, length: int) -> Int64Array:
+    """
+    >>> each_offset(3, 2).tolist()
+    [3, 4]
+    """
+    return np.arange(offsets, offsets + length, dtype=np.int64) if isinstance(offsets, int) else offsets

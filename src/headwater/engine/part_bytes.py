@@ -1,0 +1,266 @@
+"""The byte form of parts: plain columns, integers in as few bytes as they need; Arrow for events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.arrays import Int64Array
+from headwater.engine.keys import is_integer_key, to_int64
+from headwater.engine.operators import partials_from_bytes, partials_to_bytes
+from headwater.engine.parts import AccountsPart, AsidePart, EventsPart, LatePart, MarkersPart, Part, RowsPart
+from headwater.engine.state_bytes import table_from_bytes, table_to_bytes
+from headwater.errors import FormatError
+from headwater.packing import Reader, Writer
+
+VERSION = 1
+ROWS, EVENTS, LATE, MARKERS, ACCOUNTS, ASIDE = range(1, 7)
+
+
+def part_to_bytes(part: Part) -> bytes:
+    """The versioned byte form of a part."""
+    writer = Writer()
+    writer.number(VERSION)
+    match part:
+        case RowsPart():
+            writer.number(ROWS)
+            _write_rows(writer, part)
+        case EventsPart():
+            writer.number(EVENTS)
+            writer.signed(part.family)
+            writer.blob(part.chain.encode())
+            _write_events(writer, part)
+            writer.number(len(part.misfits))
+            for name, rows in part.misfits.items():
+                writer.blob(name.encode())
+                writer.ints(np.array(rows, np.int64))
+        case LatePart():
+            writer.number(LATE)
+            _write_keyed(writer, part)
+            _write_events(writer, part)
+        case MarkersPart():
+            writer.number(MARKERS)
+            _write_keyed(writer, part)
+            _write_markers(writer, part)
+        case AccountsPart():
+            writer.number(ACCOUNTS)
+            writer.ints(part.rows.ravel())
+            writer.number(part.timeless)
+            writer.number(part.malformed)
+        case AsidePart():
+            writer.number(ASIDE)
+            writer.blob(table_to_bytes(part.rows))
+    return writer.finish()
+
+
+def part_from_bytes(data: bytes) -> Part:
+    """The part of which these are the bytes; anything else is a `FormatError`."""
+    reader = Reader(data)
+    if (version := reader.number()) != VERSION:
+        raise FormatError(f"a part of version {version}; this release reads version {VERSION}")
+    read = _READERS.get(reader.number())
+    if read is None:
+        raise FormatError("a part of a kind that this release does not know")
+    try:
+        part = read(reader)
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise FormatError(f"a part is damaged: {error}") from error
+    reader.finish()
+    return part
+
+
+# --- rows ---
+
+
+def _write_rows(writer: Writer, part: RowsPart) -> None:
+    writer.number(part.family)
+    writer.number(part.cut)
+    _write_keys(writer, part.key_columns, part.key)
+    writer.ints(part.slices)
+    writer.number(0 if part.gap is None else part.gap + 1)
+    if part.gap is not None:
+        assert part.first is not None and part.last is not None
+        writer.ints(part.first - part.slices)
+        writer.ints(part.last - part.first)
+    writer.blob(partials_to_bytes(part.partials))
+
+
+def _read_rows(reader: Reader) -> RowsPart:
+    family, cut = reader.number(), bool(reader.number())
+    key_columns, key = _read_keys(reader)
+    slices = reader.ints()
+    gap = reader.number() - 1
+    first = last = None
+    if gap >= 0:
+        first = reader.ints() + _as_long(slices, slices)
+        last = _as_long(reader.ints(), slices) + first
+    partials = partials_from_bytes(reader.blob())
+    _as_long(key, slices)
+    if any(len(column) != len(slices) for column in partials.values()):
+        raise FormatError("a part has more or fewer partials than rows")
+    return RowsPart(family, key_columns, key, slices, partials, None if gap < 0 else gap, first, last, cut)
+
+
+# --- keys ---
+
+
+def _write_keyed(writer: Writer, part: LatePart | MarkersPart) -> None:
+    writer.number(part.family)
+    writer.blob(part.chain.encode())
+    _write_keys(writer, part.key_columns, part.key)
+
+
+def _write_keys(writer: Writer, columns: list[pa.Array], key: Int64Array) -> None:
+    writer.number(len(columns))
+    for column in columns:
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        _write_type(writer, column.type)
+        if is_integer_key(column.type) and column.null_count == 0:
+            writer.number(0)
+            writer.ints(to_int64(column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column))
+        else:
+            writer.number(1)
+            writer.objects(column.to_pylist())
+    writer.ints(key)
+
+
+def _read_keys(reader: Reader) -> tuple[list[pa.Array], Int64Array]:
+    columns = []
+    for _ in range(reader.count()):
+        type_ = _read_type(reader)
+        is_plain = reader.number() == 0
+        columns.append(pa.array(reader.ints()).cast(type_) if is_plain else pa.array(reader.objects(), type_))
+    key = reader.ints()
+    size = len(columns[0]) if columns else 1
+    if len(key) and not 0 <= int(key.min()) <= int(key.max()) < size or any(len(c) != size for c in columns):
+        raise FormatError("a part names keys that it does not list")
+    return columns, key
+
+
+def _write_type(writer: Writer, type_: pa.DataType) -> None:
+    """By its name where that is enough, else as Arrow writes it."""
+    name = str(type_)
+    try:
+        plain = pa.type_for_alias(name) == type_
+    except ValueError:
+        plain = False
+    writer.blob(name.encode() if plain else b"")
+    if not plain:
+        writer.blob(pa.schema([("type", type_)]).serialize().to_pybytes())
+
+
+def _read_type(reader: Reader) -> pa.DataType:
+    name = reader.blob().decode()
+    if name:
+        try:
+            return pa.type_for_alias(name)
+        except ValueError as error:
+            raise FormatError(f"no type is called {name!r}") from error
+    return pa.ipc.read_schema(pa.py_buffer(reader.blob())).field(0).type
+
+
+# --- events ---
+
+
+def _write_events(writer: Writer, part: EventsPart | LatePart) -> None:
+    """As an Arrow stream: places of birth, watermarks where somebody is late, and the columns."""
+    columns: dict[str, Any] = {"time": part.times, "offset": part.offsets}
+    # Mostly all events are of one source and nobody is late: then a number says it.
+    sources = np.unique(part.sources)
+    writer.number(int(sources[0]) + 1 if len(sources) == 1 else 0)
+    if len(sources) != 1:
+        columns["source"] = part.sources.astype(np.int32)
+    some_late = bool((part.times < part.watermarks).any())
+    writer.number(some_late)
+    if some_late:
+        columns["watermark"] = part.watermarks
+    columns |= {f"column {name}": array for name, array in part.columns.items()}
+    writer.blob(table_to_bytes(pa.table(columns)))
+
+
+def _read_events(reader: Reader) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array, dict[str, pa.Array]]:
+    source, some_late = reader.number(), bool(reader.number())
+    table = table_from_bytes(reader.blob()).combine_chunks()
+    names = {"time", "offset", *(["source"] if source == 0 else []), *(["watermark"] if some_late else [])}
+    if not names <= set(table.schema.names):
+        raise FormatError("a part of events lacks their places of birth")
+    times, offsets = _numbers(table, "time"), _numbers(table, "offset")
+    sources = np.full(len(times), source - 1) if source else _numbers(table, "source")
+    watermarks = _numbers(table, "watermark") if some_late else times
+    columns = {name[7:]: _joined(table.column(name)) for name in table.schema.names if name.startswith("column ")}
+    return times, offsets, sources, watermarks, columns
+
+
+def _numbers(table: pa.Table, name: str) -> Int64Array:
+    return to_int64(_joined(table.column(name)))
+
+
+def _joined(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.nulls(0, column.type)])
+
+
+def _read_events_part(reader: Reader) -> EventsPart:
+    family, chain = reader.signed(), reader.blob().decode()
+    events = _read_events(reader)
+    misfits = {}
+    for _ in range(reader.count()):
+        name = reader.blob().decode()
+        misfits[name] = reader.ints().tolist()
+    return EventsPart(family, chain, *events, misfits)
+
+
+def _read_late(reader: Reader) -> LatePart:
+    family, chain = reader.number(), reader.blob().decode()
+    key_columns, key = _read_keys(reader)
+    times, offsets, sources, watermarks, columns = _read_events(reader)
+    return LatePart(family, chain, key_columns, _as_long(key, times), times, offsets, sources, watermarks, columns)
+
+
+def _write_markers(writer: Writer, part: MarkersPart) -> None:
+    for numbers in (part.times, part.offsets, part.sources):
+        writer.ints(numbers)
+    writer.number(len(part.conditions))
+    for condition in part.conditions:
+        writer.blob(np.packbits(condition).tobytes())
+
+
+def _read_markers(reader: Reader) -> MarkersPart:
+    family, chain = reader.number(), reader.blob().decode()
+    key_columns, key = _read_keys(reader)
+    times, offsets, sources = reader.ints(), reader.ints(), reader.ints()
+    for numbers in (offsets, sources, key):
+        _as_long(numbers, times)
+    conditions = []
+    for _ in range(reader.count()):
+        bits = np.unpackbits(np.frombuffer(reader.blob(), np.uint8))
+        if not len(times) <= len(bits) < len(times) + 8:
+            raise FormatError("the conditions of markers are damaged")
+        conditions.append(bits[: len(times)].astype(np.bool_))
+    return MarkersPart(family, chain, key_columns, key, times, offsets, sources, conditions)
+
+
+def _read_accounts(reader: Reader) -> AccountsPart:
+    rows = reader.ints()
+    if len(rows) % 5:
+        raise FormatError("the accounts of a part are damaged")
+    return AccountsPart(rows.reshape(-1, 5), reader.number(), reader.number())
+
+
+def _as_long(numbers: Int64Array, other: Int64Array) -> Int64Array:
+    if len(numbers) != len(other):
+        raise FormatError(f"a part has columns of {len(numbers)} and {len(other)} rows")
+    return numbers
+
+
+_READERS: Final[dict[int, Callable[[Reader], Part]]] = {
+    ROWS: _read_rows,
+    EVENTS: _read_events_part,
+    LATE: _read_late,
+    MARKERS: _read_markers,
+    ACCOUNTS: _read_accounts,
+    ASIDE: lambda reader: AsidePart(table_from_bytes(reader.blob())),
+}

@@ -1,0 +1,123 @@
+"""What travels from leaves to the root inside a delta: partials of slices, and events where nothing else will do.
+
+A part says of itself which family of queries it is for and how it may be merged, so that a relay needs to know no query. Keys are
+listed once for each part; rows name them by their place in that list. Sources are named by their chain and their number in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.engine.op import Op
+from headwater.engine.operators import PartialColumn
+
+#: The family of events that travel once for all queries that need them as they are.
+ALL_RAW = -1
+
+
+@dataclass(slots=True)
+class RowsPart:
+    """Partials of slices and keys: row i belongs to key ``key[i]`` of ``key_columns`` and begins at ``slices[i]``.
+
+    With sessions (``gap``, the smallest of them) a row is a chain of events from ``first`` to ``last``. ``cut``: the rows were cut
+    where the root said, and belong to that cut.
+    """
+
+    family: int
+    key_columns: list[pa.Array]
+    key: Int64Array
+    slices: Int64Array
+    partials: Mapping[Op, PartialColumn]
+    gap: int | None = None
+    first: Int64Array | None = None
+    last: Int64Array | None = None
+    cut: bool = False
+
+
+@dataclass(slots=True)
+class EventsPart:
+    """Events as themselves: of one chain, with their places of birth and the watermark of their source just before each.
+
+    ``columns`` are those that queries read; ``misfits``: per column the events whose value is of a wrong type.
+    """
+
+    family: int
+    chain: str
+    times: Int64Array
+    offsets: Int64Array
+    sources: Int64Array
+    watermarks: Int64Array
+    columns: dict[str, pa.Array]
+    misfits: dict[str, list[int]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class LatePart:
+    """Events that came when some window with their time was over already: each goes to exactly the windows that have it."""
+
+    family: int
+    chain: str
+    key_columns: list[pa.Array]
+    key: Int64Array
+    times: Int64Array
+    offsets: Int64Array
+    sources: Int64Array
+    watermarks: Int64Array
+    columns: dict[str, pa.Array]
+
+
+@dataclass(slots=True)
+class MarkersPart:
+    """Events that can open or end windows: their places in the order, their keys, and which conditions they match."""
+
+    family: int
+    chain: str
+    key_columns: list[pa.Array]
+    key: Int64Array
+    times: Int64Array
+    offsets: Int64Array
+    sources: Int64Array
+    conditions: list[BoolArray]
+
+
+@dataclass(slots=True)
+class AccountsPart:
+    """How many events were seen: rows (family, seen, filtered, early, malformed), and those without a usable time."""
+
+    rows: Int64Array
+    timeless: int = 0
+    malformed: int = 0
+
+
+@dataclass(slots=True)
+class AsidePart:
+    """Events that were too late for a query or malformed, for the side output."""
+
+    rows: pa.Table
+
+
+Part = RowsPart | EventsPart | LatePart | MarkersPart | AccountsPart | AsidePart
+
+
+def listed_keys(columns: Sequence[pa.Array], key: Int32Array) -> tuple[list[pa.Array], Int64Array]:
+    """Only the keys that occur, and for each row the place of its key among them.
+
+    >>> columns, places = listed_keys([pa.array(["a", "b", "c"])], np.array([2, 0, 2], np.int32))
+    >>> columns[0].to_pylist(), places
+    (['a', 'c'], array([1, 0, 1]))
+    """
+    if not columns:
+        return [], np.zeros(len(key), np.int64)
+    count = len(columns[0])
+    used = np.zeros(count, np.bool_)
+    used[key] = True
+    if used.all():
+        return list(columns), key.astype(np.int64)
+    chosen = np.flatnonzero(used)
+    place = np.cumsum(used) - 1
+    return [column.take(pa.array(chosen)) for column in columns], place[key]

@@ -1,0 +1,104 @@
+"""Where a query is computed when its events are born on many nodes, and what travels for it: the decision charts of Disco.
+
+Three ways: leaves cut events into slices and send partials; leaves wait for the root to say where markers cut, and send partials
+then; or events travel to the root as themselves, where nothing else will do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from headwater.aggregations import Aggregation
+from headwater.query import CONTEXT_SCOPES, Query
+from headwater.windows import Between, CountWindow, Custom, Punctuated, Session
+
+#: Functions that need every value, sorted.
+RUN_FUNCTIONS = frozenset({"quantile", "mode", "count_distinct"})
+Way = Literal["slices", "cuts", "raw"]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """``way``: how a query is computed over a tree; ``travels``: what a link carries for it; ``why``: the reason."""
+
+    way: Way
+    travels: str
+    why: str
+
+    @property
+    def is_distributed(self) -> bool:
+        return self.way != "raw"
+
+
+def needs_replay(query: Query) -> bool:
+    """Whether a query's windows are computed from kept events.
+
+    That is so where members depend on each other (distinct), where windows of several nodes are matched, where an event can still
+    move bounds after its order was thought final (late markers, sessions of limited length), for a user's own cuts, and where
+    positions are counted for each node by itself.
+    """
+    window = query.window
+    if isinstance(window, CountWindow) and window.per == "all" and query.scope == "node":
+        return True
+    if query.distinct is not None or query.scope in CONTEXT_SCOPES or isinstance(window, Custom):
+        return True
+    if isinstance(window, Session):
+        return window.max_duration is not None
+    if isinstance(window, Punctuated) and not window.include_markers:
+        return True
+    return isinstance(window, Punctuated | Between) and query.lateness > 0
+
+
+def placement(query: Query) -> Placement:
+    """
+    >>> import headwater as hw
+    >>> placement(hw.query("load", hw.tumbling("1 s"), mean=hw.avg("load"))).way
+    'slices'
+    >>> placement(hw.query("thousand", hw.count_tumbling(1000), n=hw.count())).why
+    'positions count the events of all nodes in one order'
+    """
+    obstacle = _obstacle(query)
+    if obstacle is not None:
+        return Placement("raw", "events", obstacle)
+    if isinstance(query.window, Punctuated | Between):
+        return Placement("cuts", f"markers, then {_partials(query)}", "the root says where markers of all nodes cut")
+    reason = "sessions of nodes merge" if isinstance(query.window, Session) else "window edges are known ahead"
+    return Placement("slices", _partials(query), reason)
+
+
+def _obstacle(query: Query) -> str | None:
+    """Why a query cannot be split, None if it can."""
+    window = query.window
+    if query.distinct is not None:
+        return f"copies of one {query.distinct!r} are found only where all events meet"
+    if isinstance(window, CountWindow):
+        return "positions count the events of all nodes in one order"
+    if query.scope in CONTEXT_SCOPES:
+        return f"scope {query.scope!r} compares the windows of all nodes"
+    if isinstance(window, Custom):
+        return "a user's own cuts are a function of all events in one order"
+    if isinstance(window, Session | Punctuated | Between) and window.max_duration is not None:
+        return "max_duration counts from the first event of a window, greedily in the order of all events"
+    if isinstance(window, Punctuated | Between) and query.lateness > 0:
+        return "a late marker moves bounds of windows whose events were sent already"
+    if needs_replay(query):
+        return "markers that are members of no window have to be told apart event by event"
+    return None
+
+
+def _partials(query: Query) -> str:
+    """What a slice of the query holds."""
+    kinds = []
+    if any(aggregation.function in RUN_FUNCTIONS for _, aggregation in query.aggregates):
+        kinds.append("sorted runs")
+    if any(_is_ordered(aggregation) for _, aggregation in query.aggregates):
+        kinds.append("values in their order")
+    return ", ".join(["partials", *kinds])
+
+
+def _is_ordered(aggregation: Aggregation) -> bool:
+    """Whether each value has to arrive, with its place in the order."""
+    if aggregation.function == "user":
+        return not aggregation.parameter.commutative
+    return aggregation.function == "collect"

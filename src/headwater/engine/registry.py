@@ -1,0 +1,194 @@
+"""The queries of an engine: who they are, which families compute them, and which columns they read.
+
+Queries come and go, all of one call or none: whatever is wrong is found before anything changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.engine.family import Family, family_of
+from headwater.engine.intake import plan_type
+from headwater.engine.output import Layout
+from headwater.engine.registered import Registered, one_of_each
+from headwater.errors import QueryError
+from headwater.query import Query
+from headwater.query_io import from_json, to_json
+from headwater.schemas import check_schemas
+from headwater.times import NEVER
+from headwater.windows import Custom
+
+
+class Registry:
+    """Queries by number and name, with their families.
+
+    ``types``: of the columns, fixed by the first events that have them; ``needed``: those that are read at all, and
+    ``value_columns`` those of which values are aggregated; ``layout`` and ``names``: how result rows look.
+    """
+
+    def __init__(self, time: str, unit: str, mode: str) -> None:
+        self._time = time
+        self._unit = unit
+        self._mode = mode
+        self.entries: dict[int, Registered] = {}
+        self.by_name: dict[str, Registered] = {}
+        self.query_names: list[str] = []  # of every number ever given
+        self.families: dict[tuple[Any, ...], Family] = {}
+        self.types: dict[str, pa.DataType] = {}
+        self.needed: tuple[str, ...] = ()
+        self.value_columns: tuple[str, ...] = ()
+        self.layout = Layout({}, {}, False, False)
+        self.names = pa.array([], pa.string())
+        self.by_node = False
+        self.timeless = 0  # events without a usable time: they are malformed for every query
+        self._timeless_before: dict[int, int] = {}
+        self._family_of: dict[int, tuple[Any, ...]] = {}
+        self._leaving: dict[str, Query] = {}  # removed, with rows that were not taken yet
+        self._unchecked: list[Registered] = []
+
+    # --- queries that come and go ---
+
+    def add(self, queries: list[tuple[Query, int]], watermark: int) -> None:
+        """Take queries in, each with the time at which it begins; ``watermark`` is where the engine stands."""
+        entries: list[Registered] = []
+        names = set(self.by_name)
+        for query, begin in queries:
+            if query.name in names:
+                raise QueryError(f"query {query.name!r} is there already; give each query a name of its own")
+            names.add(query.name)
+            entries.append(Registered(query.resolved(self._unit), len(self.query_names) + len(entries), begin))
+        Layout.of(one_of_each([*self.by_name.values(), *entries]), self.types)
+        added: dict[tuple[Any, ...], list[Registered]] = {}
+        for entry in entries:
+            family = family_of(entry, self._mode)
+            self.entries[entry.number] = entry
+            self.query_names.append(entry.query.name)
+            self.by_name[entry.query.name] = entry
+            self._timeless_before[entry.number] = self.timeless
+            self._family_of[entry.number] = family
+            added.setdefault(family, []).append(entry)
+        for name, members in added.items():
+            if name not in self.families:
+                self.families[name] = Family.create(members[0], self._mode, watermark)
+            self.families[name].register(members)
+            self._unchecked.extend(members)
+        self._refresh()
+
+    def remove(self, name: str) -> None:
+        """End a query at once."""
+        entry = self._find(name)
+        family = self.family_of(entry)
+        family.unregister(entry.number)
+        if not family.group.queries():
+            del self.families[self._family_of[entry.number]]
+        del self.by_name[name], self.entries[entry.number], self._family_of[entry.number]
+        self._leaving[name] = entry.query
+        self._refresh()
+
+    def drain(self, name: str, stop: int) -> None:
+        """Let a query run out: it has no windows that start at ``stop`` or later."""
+        entry = self._find(name)
+        entry.stop = min(entry.stop, stop)
+        self.family_of(entry).changed()
+
+    def _find(self, name: str) -> Registered:
+        entry = self.by_name.get(name)
+        if entry is None:
+            raise QueryError(f"there is no query {name!r} to remove; there is {', '.join(self.by_name) or 'none'}")
+        return entry
+
+    def family_of(self, entry: Registered) -> Family:
+        return self.families[self._family_of[entry.number]]
+
+    def _refresh(self) -> None:
+        """Work out which columns are read, after queries came or went."""
+        needed: dict[str, None] = {}
+        values: dict[str, None] = {}
+        kinds = one_of_each(self.by_name.values())
+        for entry in kinds:
+            query = entry.query
+            needed.update(dict.fromkeys(sorted(query.columns())))
+            values.update((a.column, None) for _, a in query.aggregates if a.column is not None)
+            if query.distinct is not None:
+                values[query.distinct] = None
+            if isinstance(query.window, Custom):
+                values.update(dict.fromkeys(sorted(query.columns())))
+        self.needed, self.value_columns = tuple(needed), tuple(values)
+        self.names = pa.array(self.query_names, pa.string())
+        self.layout = Layout.of(kinds, self.types)
+        self.by_node = any(entry.query.scope != "global" for entry in kinds)
+
+    # --- what they are asked ---
+
+    def check(self, schema: pa.Schema) -> None:
+        """Before the first events of a query: does it fit the columns?"""
+        if not self._unchecked:
+            return
+        entries = [entry for entry in self._unchecked if self.by_name.get(entry.query.name) is entry]
+        check_schemas([entry.query for entry in one_of_each(entries)], schema, self._time)
+        keys = {name for entry in one_of_each(self.by_name.values()) for name in entry.query.keys}
+        new = [name for name in self.needed if name not in self.types]
+        types = {name: plan_type(schema.field(name).type, name in keys) for name in new}
+        Layout.of(one_of_each(self.by_name.values()), self.types | types)
+        self.types |= types
+        self._unchecked = []
+        self._refresh()
+
+    def take_queries(self) -> dict[str, Query]:
+        """Every query that has rows since the last call, or may have."""
+        queries = self._leaving | {name: entry.query for name, entry in self.by_name.items()}
+        self._leaving = {}
+        return queries
+
+    def counters(self) -> dict[str, dict[str, int]]:
+        """Per query: in = filtered + outside + member + late + dropped + malformed."""
+        found = {}
+        for name, entry in self.by_name.items():
+            counts = self.family_of(entry).counters(entry.number)
+            timeless = self.timeless - self._timeless_before[entry.number]
+            counts["in"] += timeless
+            counts["malformed"] += timeless
+            found[name] = counts
+        return found
+
+    # --- snapshots ---
+
+    def state(self, has_rows: bool) -> dict[str, Any]:
+        """``has_rows``: whether rows wait to be taken, some perhaps of queries that were removed."""
+        return {
+            "queries": to_json([entry.query for entry in self.entries.values()]),
+            "entries": [[entry.number, entry.begin, entry.stop] for entry in self.entries.values()],
+            "leaving": [to_json([query]) for query in self._leaving.values()] if has_rows else [],
+            "names": self.query_names,
+            "types": self.types,
+            "unchecked": [entry.number for entry in self._unchecked if entry.number in self.entries],
+            "malformed_before": [[number, self._timeless_before[number]] for number in self.entries],
+            "families": [
+                [[entry.number for entry in family.group.queries()], family.state()]
+                for family in self.families.values()
+            ],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over a state; there were no queries before."""
+        for query, (number, begin, stop) in zip(from_json(state["queries"]), state["entries"], strict=True):
+            self.entries[number] = self.by_name[query.name] = Registered(query, number, begin, stop)
+        self._leaving = {query.name: query for text in state["leaving"] for query in from_json(text)}
+        self.query_names = state["names"]
+        self.types = dict(state["types"])
+        self._unchecked = [self.entries[number] for number in state["unchecked"]]
+        self._timeless_before = dict(map(tuple, state["malformed_before"]))
+        for numbers, kept in state["families"]:
+            self._restore_family([self.entries[number] for number in numbers], kept)
+        self._refresh()
+
+    def _restore_family(self, entries: list[Registered], state: Mapping[str, Any]) -> None:
+        name = family_of(entries[0], self._mode)
+        family = self.families[name] = Family.create(entries[0], self._mode, NEVER)
+        family.register(entries)
+        family.restore(state, self.types)
+        for entry in entries:
+            self._family_of[entry.number] = name

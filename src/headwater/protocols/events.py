@@ -1,0 +1,94 @@
+"""Everything that can happen to a node. A host turns clocks, sockets and files into these; a node never looks for itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headwater.query import Query
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The node runs: the first event after it was made or restored."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageReceived:
+    """A frame came over the link to a neighbour."""
+
+    sender: str
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    """A timer that the node had set ran out."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOpened:
+    """A leaf has a source from now on: a sensor, a file, a partition of a log. ``home``: the node it belongs to by birth."""
+
+    source: str
+    home: str = ""
+    schema: pa.Schema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchArrived:
+    """The next events of a source, the first of them at ``offset``; behind them its ``watermark``, if it is told.
+
+    Read again, a source gives the same events and the same watermarks at the same offsets; how they are cut into batches is
+    free.
+    """
+
+    source: str
+    offset: int
+    batch: pa.RecordBatch
+    watermark: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEnded:
+    """No event of the source will come any more; ``offset`` events were there in all."""
+
+    source: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueryAdded:
+    """A user adds a query at the root; it becomes active at an event time above all that was accepted, not before ``at``."""
+
+    query: Query
+    at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRemoved:
+    """A user ends a query at the root: at once, or (drain) when its open windows have closed."""
+
+    name: str
+    drain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FlushAsked:
+    """The stream ends: leaves take in nothing more, and everything complete comes out."""
+
+
+Event = (
+    Started
+    | MessageReceived
+    | TimerFired
+    | SourceOpened
+    | BatchArrived
+    | SourceEnded
+    | QueryAdded
+    | QueryRemoved
+    | FlushAsked
+)

@@ -1,0 +1,230 @@
+"""Who is there, how far each source has come, and the decisions about that: the root's view of its sources.
+
+A source's watermark is a function of its own sequence and of the decisions that were logged about it. The watermark of all is
+the minimum over those that are active. That a source joins, falls idle or returns is decided here, once, and logged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from headwater.arrays import BoolArray, Int64Array
+from headwater.protocols.delta import Advance, wrapped
+from headwater.protocols.messages import SourceState
+from headwater.times import FOREVER, NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """``what`` is joined, idle or returned; ``offset`` = accepted so far; ``time`` = the watermark of all at that moment."""
+
+    what: str
+    source: str
+    offset: int
+    time: int
+
+
+@dataclass(slots=True)
+class Mark:
+    """How far a chain was at some moment: its latest time, and each source's offset and watermark."""
+
+    latest: int
+    offsets: Int64Array
+    watermarks: Int64Array
+
+
+@dataclass(slots=True)
+class Chain:
+    """A chain: its owner, the numbers of its sources, and the latest time of its events."""
+
+    node: str
+    sources: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+    latest: int = NEVER
+    #: Moments from which events may have to be read again, oldest first; kept only while something asks for them.
+    marks: list[Mark] = field(default_factory=list)
+
+
+class Membership:
+    """All sources of the tree, by number.
+
+    >>> members = Membership()
+    >>> members.join("leaf", "leaf-1", [("a", ""), ("b", "")], now_ns=0)
+    >>> members.advance("leaf", Advance.of([0, 1], [3, 1], [wrapped(10 - NEVER), wrapped(7 - NEVER)]), now_ns=5)
+    >>> members.watermark()
+    7
+    >>> members.decide_idle(now_ns=100, silence_ns=200), members.decide_idle(now_ns=300, silence_ns=200)
+    ([], ['a', 'b'])
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.homes: list[str] = []
+        self.numbers: dict[str, int] = {}
+        self.chains: dict[str, Chain] = {}
+        self.decisions: list[Decision] = []
+        self.offsets: Int64Array = np.empty(0, np.int64)
+        self.watermarks: Int64Array = np.empty(0, np.int64)
+        self.active: BoolArray = np.empty(0, np.bool_)
+        self._heard: Int64Array = np.empty(0, np.int64)
+        self._floors: dict[int, list[tuple[int, int]]] = {}
+        self._group = NEVER
+
+    # --- sources ---
+
+    def join(self, chain: str, node: str, sources: Sequence[tuple[str, str]], now_ns: int) -> None:
+        """A leaf comes with these sources, known ones in the order in which it named them before."""
+        known = self.chains.setdefault(chain, Chain(node))
+        known.node = node
+        have = {self.names[number] for number in known.sources.tolist()}
+        fresh = [(name, home) for name, home in sources if name not in have]
+        group = self.watermark()
+        for name, home in fresh:
+            self.numbers[name] = len(self.names)
+            self.names.append(name)
+            self.homes.append(home)
+            self.decisions.append(Decision("joined", name, 0, group))
+        count = len(fresh)
+        numbers = np.arange(len(self.names) - count, len(self.names))
+        known.sources = np.concatenate((known.sources, numbers))
+        self.offsets = np.concatenate((self.offsets, np.zeros(count, np.int64)))
+        self.watermarks = np.concatenate((self.watermarks, np.full(count, self.first_watermark(group))))
+        self.active = np.concatenate((self.active, np.ones(count, np.bool_)))
+        self._heard = np.concatenate((self._heard, np.full(count, now_ns)))
+        for mark in known.marks:
+            mark.offsets = np.concatenate((mark.offsets, np.zeros(count, np.int64)))
+            mark.watermarks = np.concatenate((mark.watermarks, self.watermarks[numbers]))
+
+    def first_watermark(self, group: int) -> int:
+        """One that joins goes on from the watermark of all: what lies before is settled."""
+        return group
+
+    def problems(self, chain: str, sources: Sequence[tuple[str, str]]) -> str | None:
+        """Why a chain cannot have these sources: a source belongs to one chain for ever."""
+        known = self.chains.get(chain)
+        listed = [] if known is None else [self.names[number] for number in known.sources.tolist()]
+        names = [name for name, _ in sources]
+        if len(set(names)) < len(names):
+            return f"chain {chain!r} names a source twice"
+        if set(listed) - set(names) and names[: len(listed)] != listed[: len(names)]:
+            return f"chain {chain!r} had other sources before: {', '.join(listed[:3])} ..."
+        for name in names:
+            if name in self.numbers and name not in listed:
+                return f"source {name!r} belongs to another chain than {chain!r}; give each source to one leaf"
+        return None
+
+    def returning(self, chain: str, advance: Advance) -> list[int]:
+        """Which idle sources would move with this advance: these return first, and what they sent is sliced anew."""
+        numbers = self.chains[chain].sources[advance.sources]
+        return [int(number) for number in numbers if not self.active[number]]
+
+    def advance(self, chain: str, advance: Advance, now_ns: int) -> None:
+        """An accepted delta moved these sources on."""
+        known = self.chains[chain]
+        numbers = known.sources[advance.sources]
+        self.offsets[numbers] += advance.counts
+        self.watermarks[numbers] += advance.rises
+        self._heard[numbers] = now_ns
+        known.latest = wrapped(known.latest + advance.latest)
+
+    def watermark(self) -> int:
+        """The minimum over the active sources; it never falls."""
+        if self.active.any():
+            self._group = max(self._group, int(self.watermarks[self.active].min()))
+        return self._group
+
+    def finish(self) -> None:
+        """The end of the stream."""
+        self._group = FOREVER
+
+    @property
+    def latest(self) -> int:
+        """The latest time of all accepted events."""
+        return max((chain.latest for chain in self.chains.values()), default=NEVER)
+
+    # --- decisions ---
+
+    def decide_idle(self, now_ns: int, silence_ns: int) -> list[str]:
+        """Do not wait any more for those that have been silent for so long and have not ended."""
+        silent = self.active & (self._heard <= now_ns - silence_ns) & (self.watermarks != FOREVER)
+        numbers = np.flatnonzero(silent).tolist()
+        group = self.watermark()
+        for number in numbers:
+            self.active[number] = False
+            self.decisions.append(Decision("idle", self.names[number], int(self.offsets[number]), group))
+        return [self.names[number] for number in numbers]
+
+    def decide_return(self, numbers: Sequence[int], now_ns: int) -> None:
+        """These are back: they go on with a watermark of at least that of all."""
+        group = self.watermark()
+        for number in numbers:
+            self.active[number] = True
+            self._heard[number] = now_ns
+            self.watermarks[number] = max(int(self.watermarks[number]), group)
+            offset = int(self.offsets[number])
+            self._floors.setdefault(number, []).append((offset, group))
+            self.decisions.append(Decision("returned", self.names[number], offset, group))
+
+    # --- where to go on ---
+
+    def mark(self, chain: str) -> None:
+        """Remember this moment: events may have to be read from here again."""
+        known = self.chains[chain]
+        known.marks.append(Mark(known.latest, self.offsets[known.sources], self.watermarks[known.sources]))
+
+    def settle(self, time: int) -> None:
+        """Nothing before ``time`` is asked for any more: of each chain, forget moments that are older than need be."""
+        for chain in self.chains.values():
+            settled = [i for i, mark in enumerate(chain.marks) if mark.latest < time]
+            if settled:
+                del chain.marks[: settled[-1]]
+
+    def states(self, chain: str) -> list[SourceState]:
+        """Where each source of a chain goes on, and from where it is read once more."""
+        known = self.chains[chain]
+        hold = known.marks[0] if known.marks else None
+        found = []
+        for place, number in enumerate(known.sources.tolist()):
+            offset, watermark = int(self.offsets[number]), int(self.watermarks[number])
+            if hold is None:
+                found.append(SourceState(self.names[number], offset, watermark, offset, watermark))
+                continue
+            start = int(hold.offsets[place])
+            floors = tuple(floor for floor in self._floors.get(number, ()) if floor[0] >= start)
+            found.append(
+                SourceState(self.names[number], offset, watermark, start, int(hold.watermarks[place]), floors)
+            )
+        return found
+
+    # --- snapshots ---
+
+    def state(self) -> dict[str, Any]:
+        chains = [
+            [name, c.node, c.sources, c.latest, [[m.latest, m.offsets, m.watermarks] for m in c.marks]]
+            for name, c in self.chains.items()
+        ]
+        return {
+            "names": self.names,
+            "homes": self.homes,
+            "chains": chains,
+            "decisions": [[d.what, d.source, d.offset, d.time] for d in self.decisions],
+            "arrays": [self.offsets, self.watermarks, self.active, self._heard],
+            "floors": [[number, [list(floor) for floor in floors]] for number, floors in self._floors.items()],
+            "group": self._group,
+        }
+
+    @classmethod
+    def restored(cls, state: dict[str, Any]) -> Membership:
+        members = cls()
+        members.names, members.homes = list(state["names"]), list(state["homes"])
+        members.numbers = {name: number for number, name in enumerate(members.names)}
+        for name, node, sources, latest, marks in state["chains"]:
+            members.chains[name] = Chain(node, sources, latest, [Mark(*mark) for mark in marks])
+        members.decisions = [Decision(*values) for values in state["decisions"]]
+        members.offsets, members.watermarks, members.active, members._heard = state["arrays"]
+        members._floors = {number: [(at, time) for at, time in floors] for number, floors in state["floors"]}
+        members._group = state["group"]
+        return members

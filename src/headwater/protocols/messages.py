@@ -1,0 +1,238 @@
+"""What travels between nodes, and its byte form.
+
+Up: `Hello` (a leaf asks for its chain) and deltas. Down: `Assign` (where to go on, with which queries), `Positions` (what was
+accepted, or from where to send again), `Cuts`, `Flush`, `Refuse`. Deltas and positions are many and binary; the others are few.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from headwater.errors import HeadwaterError
+from headwater.packing import Reader, Writer
+from headwater.protocols.delta import Delta, delta_body, read_delta
+from headwater.protocols.frames import FRAME_BYTES_MAX, FrameError, frame, open_frame
+from headwater.protocols.ledger import Position
+
+#: A body of text may not be longer than this when unpacked.
+TEXT_BYTES_MAX = 1 << 28
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """A leaf is there. ``epoch``: under which it owns the chain, 0 if it does not; ``version``: of the queries it has."""
+
+    chain: str
+    node: str
+    epoch: int = 0
+    version: int = 0
+    #: The sources in the order of their numbers, each with its home.
+    sources: Sequence[tuple[str, str]] = ()
+    #: The columns of its events as an Arrow schema, if it has seen any.
+    schema: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """Where a source stands: the next offset that counts, and its watermark there.
+
+    Events from ``hold`` on are read once more for windows that markers cut; ``hold_watermark`` is that of the source before
+    them, and ``floors`` are (offset, time): from that offset on its watermark is at least that.
+    """
+
+    name: str
+    offset: int
+    watermark: int
+    hold: int
+    hold_watermark: int
+    floors: Sequence[tuple[int, int]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """The chain is the leaf's from this position on, under this epoch; older epochs are void.
+
+    ``queries`` is left out when the leaf has this version. ``cut`` and ``cut_time``: the last cut, which is over.
+    """
+
+    chain: str
+    node: str
+    epoch: int
+    position: int
+    cut: int
+    cut_time: int
+    sources: Sequence[SourceState]
+    version: int
+    queries: str | None = None
+    latest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Where chains stand: accepted for good, or (``resend``) from where the sender of a delta has to send again."""
+
+    resend: bool
+    chains: Mapping[str, Position]
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """Cut number ``number``: windows that markers cut are settled below ``until``. Leaves send what lies below, cut so.
+
+    ``idle``: of these sources only events before the offset count. ``cuts`` is the engine's affair.
+    """
+
+    number: int
+    until: int
+    idle: Mapping[str, int] = field(default_factory=dict)
+    cuts: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """Take in nothing more: what is there is everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The root cannot take this chain, and why."""
+
+    chain: str
+    reason: str
+
+
+Message = Hello | Assign | Positions | Cuts | Flush | Refuse | Delta
+#: The number under which each kind travels; numbers are never used again for another.
+DELTA, POSITIONS, HELLO, ASSIGN, CUTS, FLUSH, REFUSE = range(1, 8)
+
+
+def encode(message: Message) -> bytes:
+    """
+    >>> decode(encode(Positions(True, {"a": Position(1, 7)})))
+    Positions(resend=True, chains={'a': Position(epoch=1, at=7)})
+    """
+    match message:
+        case Delta():
+            return frame(DELTA, delta_body(message))
+        case Positions():
+            return frame(POSITIONS, _positions_body(message))
+        case Hello():
+            text: list[Any] = [message.chain, message.node, message.epoch, message.version, list(message.sources)]
+            return frame(HELLO, _text_body([*text, message.schema.hex()]))
+        case Assign():
+            sources = [
+                [s.name, s.offset, s.watermark, s.hold, s.hold_watermark, list(s.floors)] for s in message.sources
+            ]
+            fields = [message.chain, message.node, message.epoch, message.position, message.cut, message.cut_time]
+            return frame(ASSIGN, _text_body([*fields, sources, message.version, message.queries, message.latest]))
+        case Cuts():
+            head = _text_body([message.number, message.until, dict(message.idle)])
+            writer = Writer()
+            writer.blob(head)
+            writer.blob(message.cuts)
+            return frame(CUTS, writer.finish())
+        case Flush():
+            return frame(FLUSH, b"")
+        case Refuse():
+            return frame(REFUSE, _text_body([message.chain, message.reason]))
+
+
+def decode(data: bytes, bytes_max: int = FRAME_BYTES_MAX) -> Message:
+    """The message in a frame; whatever is wrong with it, a `FrameError` says so."""
+    kind, body = open_frame(data, bytes_max)
+    try:
+        return _read(kind, body)
+    except FrameError:
+        raise
+    except (HeadwaterError, ValueError, TypeError, KeyError, IndexError, OverflowError, zlib.error) as error:
+        raise FrameError(f"a frame of kind {kind} is damaged: {error}") from error
+
+
+def _read(kind: int, body: memoryview) -> Message:
+    match kind:
+        case 1:
+            return read_delta(body)
+        case 2:
+            return _read_positions(body)
+        case 3:
+            chain, node, epoch, version, sources, schema = _text(body)
+            named = tuple((_str(name), _str(home)) for name, home in sources)
+            return Hello(_str(chain), _str(node), _int(epoch), _int(version), named, bytes.fromhex(schema))
+        case 4:
+            return _read_assign(_text(body))
+        case 5:
+            reader = Reader(body)
+            number, until, idle = _text(reader.blob())
+            cuts = reader.blob()
+            reader.finish()
+            return Cuts(_int(number), _int(until), {name: _int(offset) for name, offset in idle.items()}, cuts)
+        case 6:
+            return Flush()
+        case 7:
+            chain, reason = _text(body)
+            return Refuse(_str(chain), _str(reason))
+    raise FrameError(f"no message has the kind {kind}")
+
+
+def _read_assign(fields: Any) -> Assign:
+    chain, node, epoch, position, cut, cut_time, sources, version, queries, latest = fields
+    states = []
+    for name, offset, watermark, hold, hold_watermark, floors in sources:
+        known = tuple((_int(at), _int(time)) for at, time in floors)
+        states.append(SourceState(_str(name), _int(offset), _int(watermark), _int(hold), _int(hold_watermark), known))
+    text = None if queries is None else _str(queries)
+    numbers = (_int(epoch), _int(position), _int(cut), _int(cut_time))
+    return Assign(_str(chain), _str(node), *numbers, tuple(states), _int(version), text, _int(latest))
+
+
+def _positions_body(message: Positions) -> bytes:
+    writer = Writer()
+    writer.number(message.resend)
+    writer.number(len(message.chains))
+    for chain, position in sorted(message.chains.items()):
+        writer.blob(chain.encode())
+        writer.number(position.epoch)
+        writer.number(position.at)
+    return writer.finish()
+
+
+def _read_positions(body: memoryview) -> Positions:
+    reader = Reader(body)
+    resend = reader.number()
+    chains = {}
+    for _ in range(reader.count()):
+        chain = reader.blob().decode()
+        chains[chain] = Position(reader.number(), reader.number())
+    reader.finish()
+    return Positions(bool(resend), chains)
+
+
+def _text_body(tree: Any) -> bytes:
+    return zlib.compress(json.dumps(tree).encode(), 6)
+
+
+def _text(body: bytes | memoryview) -> Any:
+    unpacker = zlib.decompressobj()
+    text = unpacker.decompress(body, TEXT_BYTES_MAX)
+    if unpacker.unconsumed_tail or not unpacker.eof:
+        raise FrameError("a message is longer than allowed, or its end is missing")
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise FrameError("a message is nested too deeply") from error
+
+
+def _int(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**64:
+        raise FrameError(f"{value!r} is no number of 64 bits")
+    return value
+
+
+def _str(value: Any) -> str:
+    if not isinstance(value, str):
+        raise FrameError(f"{value!r} is no text")
+    return value

@@ -1,0 +1,63 @@
+"""How often each fault and each path of the protocols occurred.
+
+A fault that nobody noticed proves nothing, so it counts only once a later step has read what it changed: a lost message whose
+receiver was there to take it, a pause in which something came, a crash after which the node was spoken to again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+#: Every fault that a plan can hold; also the words of ``--faults``.
+FAULTS = (
+    "delay",
+    "loss",
+    "duplication",
+    "reordering",
+    "partition",
+    "pause",
+    "crash",
+    "amnesia",
+    "halfway",
+    "replacement",
+    "drift",
+    "root",
+    "slow",
+)
+
+
+def chosen_faults(text: str) -> frozenset[str]:
+    """The faults that a user names: all, none, or some of them.
+
+    >>> sorted(chosen_faults("loss,crash"))
+    ['crash', 'loss']
+    >>> chosen_faults("looss")
+    Traceback (most recent call last):
+    ValueError: there is no fault 'looss'; there are delay, loss, duplication, reordering, partition, pause, crash, amnesia,
+        halfway, replacement, drift, root, slow
+    """
+    if text in ("all", "none"):
+        return frozenset(FAULTS if text == "all" else ())
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in FAULTS:
+            raise ValueError(f"there is no fault {name!r}; there are {', '.join(FAULTS)}")
+    return frozenset(names)
+
+
+class Counts(Counter[str]):
+    """Names begin with ``fault:`` or with ``path:``.
+
+    >>> counts = Counts({"fault: loss": 2})
+    >>> counts.missing(["fault: loss", "fault: pause"])
+    ['fault: pause']
+    """
+
+    def missing(self, wanted: Iterable[str]) -> list[str]:
+        """Those that never occurred."""
+        return [name for name in wanted if not self[name]]
+
+    def lines(self) -> list[str]:
+        """One line per name, in their order."""
+        return [f"{count:8,}  {name}" for name, count in sorted(self.items())]
