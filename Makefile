@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STAMP_BENCH := $(VENV)/.installed-bench
 JOBS ?= 2
+# What `make simulate` runs.
+SEEDS ?= 0..500
+SECONDS ?=
 # The first Python that is new enough; override with `make PYTHON=/path/to/python3.12 ...`.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
@@ -12,7 +15,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 TYPED := src/headwater
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow check format lint types bench bench-quick bench-sharing java clean
+.PHONY: help setup demo test test-slow check format lint types bench bench-quick bench-sharing simulate java clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +52,9 @@ bench-quick: $(STAMP_BENCH) ## a smoke run of the same (up to 2 minutes)
 
 bench-sharing: $(STAMP_BENCH) ## what sharing brings: every mode from 1 to 1,000 queries, with plots
 	@$(BIN)/headwater bench sharing --plots bench-plots
+
+simulate: $(STAMP) ## run simulated trees with all faults: SEEDS=0..500, SECONDS= (as long as asked)
+	@$(BIN)/headwater simulate tree --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))
 
 java: ## look for the Java that the Spark hosts will need
 	@scripts/find_java

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from headwater.simulator.runner import Options
 
 app = typer.Typer(
     name="headwater",
@@ -17,10 +20,18 @@ app = typer.Typer(
 )
 bench = typer.Typer(help="Measure headwater.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
+simulate = typer.Typer(help="Run nodes in a simulated world, with every fault.", no_args_is_help=True)
+app.add_typer(simulate, name="simulate")
+replay = typer.Typer(help="Show a simulated run step by step.", no_args_is_help=True)
+app.add_typer(replay, name="replay")
 
 Quick = Annotated[
     bool, typer.Option("--quick", help="A smoke run on a tenth of the events; its figures are marked as quick.")
 ]
+Leaves = Annotated[int, typer.Option(min=1, help="How many leaves the tree has.")]
+Height = Annotated[int, typer.Option(min=1, help="How many links lie between a leaf and the root; 1: no relays.")]
+FaultNames = Annotated[str, typer.Option("--faults", help="all, none, or some of them: loss,crash,...")]
+Plant = Annotated[str | None, typer.Option(help="Make a known mistake, to see it found.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per figure and line instead of a table.")]
 
 
@@ -99,6 +110,60 @@ def sharing(
     report = Report("sharing", quick=quick, as_json=json)
     bench_sharing.run(report, Progress(), plots)
     report.close()
+
+
+@simulate.command("tree")
+def simulate_tree(
+    leaves: Leaves = 16,
+    height: Height = 3,
+    seeds: Annotated[str, typer.Option(help="A range of seeds, such as 0..500, or one.")] = "0..100",
+    faults: FaultNames = "all",
+    plant: Plant = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; as many as there are cores by default.")] = None,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Begin no new run after so many seconds.")] = None,
+) -> None:
+    """Random queries, streams and faults over a tree; every row is compared with the reference."""
+    import os
+
+    from headwater.simulator.console import show_seeds
+    from headwater.simulator.seeds import parse_seeds
+
+    options = _tree_options(0, leaves, height, faults, plant)
+    try:
+        chosen = parse_seeds(seeds)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    raise typer.Exit(show_seeds(options, chosen, jobs or os.cpu_count() or 1, seconds))
+
+
+@replay.command("tree")
+def replay_tree(
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the run.")],
+    leaves: Leaves = 16,
+    height: Height = 3,
+    faults: FaultNames = "all",
+    plant: Plant = None,
+    node: Annotated[str | None, typer.Option(help="Only the steps of this node.")] = None,
+    last: Annotated[int | None, typer.Option(min=1, help="Only the last so many steps.")] = None,
+) -> None:
+    """Run one seed again and show every step: the time, the node, what happened to it and what it asked for."""
+    from headwater.simulator.console import show_run
+
+    raise typer.Exit(show_run(_tree_options(seed, leaves, height, faults, plant), node, last))
+
+
+def _tree_options(seed: int, leaves: int, height: int, faults: str, plant: str | None) -> Options:
+    from headwater.simulator import PLANTS
+    from headwater.simulator.counts import chosen_faults
+    from headwater.simulator.runner import Options
+
+    try:
+        chosen_faults(faults)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    if plant is not None and plant not in PLANTS:
+        raise typer.BadParameter(f"there is no plant {plant!r}; there are {', '.join(PLANTS)}")
+    return Options(seed, leaves, height, faults, plant)
 
 
 def _need(*libraries: str) -> None:

@@ -9,6 +9,8 @@ from headwater.errors import QueryError
 #: cebuffer: a buffer per window, aggregated when it ends. debucket: each window for itself, incrementally. desw, scotty:
 #: slices shared by queries of the same function and measure. desis: everything shared (the default).
 MODES: Final = ("cebuffer", "debucket", "desw", "scotty", "desis")
+#: The two halves of an engine over a tree; no user asks for these.
+LEAF, ROOT = "leaf", "root"
 
 
 def check_mode(mode: str) -> str:
@@ -16,6 +18,6 @@ def check_mode(mode: str) -> str:
     >>> check_mode("desis")
     'desis'
     """
-    if mode not in MODES:
+    if mode not in (*MODES, LEAF, ROOT):
         raise QueryError(f"mode is {mode!r}: give one of {', '.join(map(repr, MODES))}")
     return mode

@@ -19,6 +19,11 @@ from headwater.varints import UInt64Array, read_varints, varint_size, write_vari
 #: The three ways to write integers; of equal size, the first one is taken.
 PLAIN, STEPS, VARINT = 0, 1, 2
 INT64_MAX = np.int64(2**63 - 1)
+#: No number that is written on its own takes more bytes; without a bound, made-up ones would cost time that grows by squares.
+NUMBER_BYTES_MAX = 100
+#: Equal numbers, or equal steps, take no bytes each. A writer uses that for so many numbers in all and a reader takes no more:
+#: a few bytes that were made up must not cost gigabytes.
+UNWRITTEN_MAX = 2**22
 
 
 def order_bits(values: Float64Array) -> Int64Array:
@@ -52,6 +57,7 @@ class Writer:
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
+        self._unwritten = 0
 
     def finish(self) -> bytes:
         """Everything written so far."""
@@ -83,7 +89,8 @@ class Writer:
             return
         # The first step leads from zero: then steps say everything. Differences wrap around, and so back again.
         steps = np.diff(words, prepend=np.zeros(1, np.uint64))
-        plain_width, step_width = _width(words), _width(steps[1:])
+        narrowest = 0 if self._unwritten + len(words) <= UNWRITTEN_MAX else 1
+        plain_width, step_width = max(_width(words), narrowest), max(_width(steps[1:]), narrowest)
         sizes = (plain_width * len(words), step_width * (len(words) - 1), int(varint_size(steps)))
         mode = sizes.index(min(sizes))
         if mode == VARINT:
@@ -93,6 +100,8 @@ class Writer:
             self.blob(encoded.tobytes())
             return
         width, items = (plain_width, words) if mode == PLAIN else (step_width, steps[1:])
+        if width == 0:
+            self._unwritten += len(words)
         smallest = int(items.view(np.int64).min()) if len(items) else 0
         self._parts.append(bytes([mode << 4 | width]))
         if mode == STEPS:
@@ -138,9 +147,10 @@ class Reader:
     >>> reader.finish()
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | memoryview) -> None:
         self._data = memoryview(data)
         self._at = 0
+        self._unwritten = 0
 
     def finish(self) -> None:
         """Nothing may follow."""
@@ -149,6 +159,8 @@ class Reader:
 
     def take(self, size: int) -> memoryview:
         """The next ``size`` bytes."""
+        if size < 0:
+            raise FormatError(f"{size} is no length")
         if size > len(self._data) - self._at:
             raise FormatError(f"a partial ends {size - (len(self._data) - self._at)} bytes early")
         self._at += size
@@ -156,13 +168,24 @@ class Reader:
 
     def number(self) -> int:
         """A number >= 0."""
-        value = shift = 0
-        while True:
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
-            shift += 7
+        data, at = self._data, self._at
+        if at < len(data) and data[at] < 0x80:
+            self._at = at + 1
+            return data[at]
+        value = 0
+        for place, byte in enumerate(data[at : at + NUMBER_BYTES_MAX]):
+            value |= (byte & 0x7F) << 7 * place
             if byte < 0x80:
+                self._at = at + place + 1
                 return value
+        raise FormatError("a number has no end")
+
+    def count(self) -> int:
+        """How many items follow; each takes at least one byte, so that there cannot be more than bytes."""
+        count, left = self.number(), len(self._data) - self._at
+        if count > left:
+            raise FormatError(f"{count} items cannot be in {left} bytes")
+        return count
 
     def signed(self) -> int:
         """A number of any sign."""
@@ -190,6 +213,10 @@ class Reader:
             return np.cumsum(steps, dtype=np.uint64).view(np.int64)
         if mode not in (PLAIN, STEPS) or width > 8:
             raise FormatError(f"no way to write numbers has the code {form}")
+        if width == 0:
+            self._unwritten += count
+            if self._unwritten > UNWRITTEN_MAX:
+                raise FormatError(f"{self._unwritten} numbers that take no bytes are more than {UNWRITTEN_MAX}")
         first = _int64_word(self.signed()) if mode == STEPS else None
         smallest = _int64_word(self.signed())
         if first is None:
@@ -198,6 +225,7 @@ class Reader:
         return np.cumsum(steps, dtype=np.uint64).view(np.int64)
 
     def _words(self, count: int, width: int) -> UInt64Array:
+        # Taken first: if the bytes are not there, nothing is made room for.
         packed = np.frombuffer(self.take(count * width), np.uint8).reshape(count, width)
         words = np.zeros((count, 8), np.uint8)
         words[:, :width] = packed

@@ -201,6 +201,10 @@ class BucketGroup:
     def row_count(self) -> int:
         return sum(group.row_count() for _, group in self._buckets)
 
+    def count(self, seen: int, filtered: int, early: int) -> None:
+        """Windows of this way are never split between nodes."""
+        raise NotImplementedError
+
     def counters(self, number: int) -> dict[str, int]:
         return {
             "in": self._seen,

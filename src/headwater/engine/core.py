@@ -141,6 +141,18 @@ class Core(Progress):
 
     def _accept(self, events: Arrivals, scan: TimeScan, origin: Source, source: str) -> None:
         """Give events, all with a time, to every family, and let the source's watermark follow."""
+        queries = self._registry
+        before, chunk = self._placed(events, scan, origin)
+        arrays = events.arrays
+        for family in queries.families.values():
+            family.prepare(queries.types)
+            for dropped in family.accept(chunk, arrays, scan, before, events.misfits):
+                name = queries.query_names[dropped.query]
+                self._side.dropped(events.batch, chunk.offsets, dropped, name, source)
+        self._watermarks.saw(origin, scan.low, scan.high)
+
+    def _placed(self, events: Arrivals, scan: TimeScan, origin: Source) -> tuple[Int64Array | int, Chunk]:
+        """The source's watermark before each event, and the events with their places of birth and values."""
         marks, queries = self._watermarks, self._registry
         times, arrays = events.times, events.arrays
         before: Int64Array | int = origin.watermark
@@ -148,15 +160,9 @@ class Core(Progress):
         if not (scan.in_order and scan.low >= origin.watermark):
             before = marks.before_each(origin, times)
         columns = {name: read_values(arrays[name]) for name in queries.value_columns if name in arrays}
-        chunk = Chunk(times, events.offsets, origin.number, marks.names, columns)
         if queries.by_node:
             arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(np.zeros(len(times), np.int32), [origin.node])
-        for family in queries.families.values():
-            family.prepare(queries.types)
-            for dropped in family.accept(chunk, arrays, scan, before, events.misfits):
-                name = queries.query_names[dropped.query]
-                self._side.dropped(events.batch, chunk.offsets, dropped, name, source)
-        marks.saw(origin, scan.low, scan.high)
+        return before, Chunk(times, events.offsets, origin.number, marks.names, columns)
 
     def _holds_much(self) -> bool:
         """Whether it is time, within a long push, to make results of what has closed."""

@@ -29,7 +29,7 @@ class Walk:
         self.conditions = conditions  # which of the group's conditions are this window's markers
         self.cutter = Cutter(window, entry.begin)
         self.entries: list[Registered] = []
-        self._walked: list[Int64Array] = []
+        self.walked: list[Int64Array] = []  # windows that ended on the way and were not closed yet
 
     def serves(self, other: Walk) -> bool:
         """Whether both come to the same windows."""
@@ -39,7 +39,7 @@ class Walk:
     def on(self, stretch: Stretch, key_count: int) -> Int64Array:
         """Walk over released events; returns the cuts (key, time) that their rows need."""
         walked = self.cutter.walk(stretch.chunk.times, stretch.keys, key_count, self._markers(stretch))
-        self._walked.append(walked.windows)
+        self.walked.append(walked.windows)
         return walked.cuts
 
     def _markers(self, stretch: Stretch) -> list[BoolArray]:
@@ -49,7 +49,7 @@ class Walk:
         """How many events of the rows just walked over lie in none of the windows, ended or open."""
         if not isinstance(self.window, Between):
             return 0
-        return int(weights[~_inside(self.cutter, self._walked[-1], rows.key, rows.first)].sum())
+        return int(weights[~_inside(self.cutter, self.walked[-1], rows.key, rows.first)].sum())
 
     def waiting_outside(self, stretch: Stretch, key_count: int) -> int:
         """How many of the events that still wait lie in no window, as things stand."""
@@ -65,8 +65,8 @@ class Walk:
         if isinstance(self.window, Punctuated) and until >= self.cutter.begin:
             markers_now = buffer.keys_marked_at(until, self.conditions[0])
         self.cutter.grow(len(view.keys_in_order))
-        windows = np.concatenate((*self._walked, self.cutter.close(until, markers_now)))
-        self._walked = []
+        windows = np.concatenate((*self.walked, self.cutter.close(until, markers_now)))
+        self.walked = []
         key, start, end, range_end = windows.T
         lo, hi = view.ranges(key, start, range_end)
         query = np.zeros(len(windows), np.int32)
@@ -93,11 +93,12 @@ class CutQuery:
         return drop_from(self.entry.begin, times, self.counts)
 
     def state(self) -> list[Any]:
-        return [self.walk.cutter.state(), self.counts]
+        return [self.walk.cutter.state(), self.counts, self.walk.walked]
 
     def restore(self, state: list[Any]) -> None:
         self.walk.cutter.restore(state[0])
         self.counts = state[1].copy()
+        self.walk.walked = list(state[2]) if len(state) > 2 else []
 
 
 def drop_from(begin: int, times: Int64Array, counts: Int64Array) -> Int64Array:

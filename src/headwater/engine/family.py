@@ -12,15 +12,23 @@ from headwater.arrays import Int64Array
 from headwater.engine.assembler import Closed
 from headwater.engine.buckets import BucketGroup, can_split, overlap
 from headwater.engine.chunk import Chunk
+from headwater.engine.cut_halves import CutLeafGroup, CutRootGroup
 from headwater.engine.group import Dropped, QueryGroup
 from headwater.engine.intake import TimeScan, scan_times
 from headwater.engine.keys import NODE_KEY, KeyTable
 from headwater.engine.output import Layout, OutputPlan, Piece, piece_columns
+from headwater.engine.placement import needs_replay, placement
+from headwater.engine.raw_group import RawGroup
 from headwater.engine.registered import Registered, one_of_each
 from headwater.engine.replay import ReplayGroup
-from headwater.query import CONTEXT_SCOPES, Query
+from headwater.modes import LEAF, ROOT
+from headwater.query import Query
 from headwater.times import NEVER
-from headwater.windows import Band, Between, CountWindow, Custom, Punctuated, Session, Sliding
+from headwater.windows import Band, Session, Sliding
+
+
+#: All queries of a leaf that need events as they are: these travel once for all.
+RAW_FAMILY = ("raw",)
 
 
 class Group(Protocol):
@@ -44,28 +52,10 @@ class Group(Protocol):
     def expected_rows(self, until: int) -> int: ...
     def close(self, until: int) -> list[Closed]: ...
     def counters(self, number: int) -> dict[str, int]: ...
+    def count(self, seen: int, filtered: int, early: int) -> None: ...
     def row_count(self) -> int: ...
     def state(self) -> dict[str, Any]: ...
     def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None: ...
-
-
-def needs_replay(query: Query) -> bool:
-    """Whether a query's windows are computed from kept events.
-
-    That is so where members depend on each other (distinct), where windows of several nodes are matched, where an event can still
-    move bounds after its order was thought final (late markers, sessions of limited length), for a user's own cuts, and where
-    positions are counted for each node by itself.
-    """
-    window = query.window
-    if isinstance(window, CountWindow) and window.per == "all" and query.scope == "node":
-        return True
-    if query.distinct is not None or query.scope in CONTEXT_SCOPES or isinstance(window, Custom):
-        return True
-    if isinstance(window, Session):
-        return window.max_duration is not None
-    if isinstance(window, Punctuated) and not window.include_markers:
-        return True
-    return isinstance(window, Punctuated | Between) and query.lateness > 0
 
 
 def family_of(entry: Registered, mode: str) -> tuple[Any, ...]:
@@ -73,10 +63,15 @@ def family_of(entry: Registered, mode: str) -> tuple[Any, ...]:
     query = entry.query
     if mode in ("debucket", "cebuffer"):
         return (mode, entry.number)
+    if mode == LEAF and placement(query).way == "raw":
+        return RAW_FAMILY
     if needs_replay(query):
         return ("replay", entry.number)
     where = None if query.where is None else query.where.key()
     name: tuple[Any, ...] = ("shared", group_keys(query), where, _begin(entry))
+    if mode in (LEAF, ROOT):
+        # What travels in the same way is computed together.
+        name = (*name, placement(query).way)
     if mode in ("desw", "scotty"):
         name = (*name, query.window.measure, tuple(aggregation for _, aggregation in query.aggregates))
     return name
@@ -95,6 +90,10 @@ def _begin(entry: Registered) -> int:
 def _group_of(entry: Registered, mode: str) -> Group:
     query = entry.query
     keys, where = group_keys(query), query.where
+    if mode in (LEAF, ROOT) and placement(query).way == "cuts":
+        return (CutLeafGroup if mode == LEAF else CutRootGroup)(keys, where, _begin(entry))
+    if mode == LEAF and placement(query).way == "raw":
+        return RawGroup()
     if mode == "cebuffer" or needs_replay(query):
         return ReplayGroup(keys, where)
     if mode == "debucket" and overlap(query) > 1:
@@ -109,7 +108,7 @@ class Family:
         self.group = group
         self._plan: OutputPlan | None = None
         self._columns: frozenset[str] = frozenset()
-        self._malformed = 0
+        self.malformed = 0
         self._malformed_before: dict[int, int] = {}
 
     @classmethod
@@ -140,7 +139,7 @@ class Family:
 
     def register(self, entries: Sequence[Registered]) -> None:
         self.group.register(entries)
-        self._malformed_before |= dict.fromkeys((entry.number for entry in entries), self._malformed)
+        self._malformed_before |= dict.fromkeys((entry.number for entry in entries), self.malformed)
         self._changed()
 
     def unregister(self, number: int) -> None:
@@ -169,7 +168,7 @@ class Family:
         """Take in events. ``misfits``: per column those with a value of a wrong type; who reads it goes without them."""
         wrong = {row for name, rows in misfits.items() if name in self._columns for row in rows}
         if wrong:
-            self._malformed += len(wrong)
+            self.malformed += len(wrong)
             fits = np.ones(len(chunk), np.bool_)
             fits[list(wrong)] = False
             kept = np.flatnonzero(fits)
@@ -183,28 +182,36 @@ class Family:
 
     def close(self, until: int, layout: Layout, types: Mapping[str, pa.DataType]) -> list[Piece]:
         """What closes, as columns."""
-        pieces = self.group.close(until)
-        if not pieces:
+        return self.pieces(self.group.close(until), layout, types)
+
+    def pieces(self, closed: list[Closed], layout: Layout, types: Mapping[str, pa.DataType]) -> list[Piece]:
+        """Closed windows as columns."""
+        if not closed:
             return []
         if self._plan is None:
             self._plan = OutputPlan(self.group.queries(), types)
         plan, keys = self._plan, self.group.keys
         made = []
-        for piece in pieces:
+        for piece in closed:
             columns, overflow_count = piece_columns(piece, plan, keys, layout)
             made.append(Piece(columns, piece.key, keys.ranks(), piece.is_sorted, overflow_count))
         return made
 
+    def count(self, seen: int, filtered: int, early: int, malformed: int) -> None:
+        """Events that another half of the engine has seen."""
+        self.group.count(seen, filtered, early)
+        self.malformed += malformed
+
     def counters(self, number: int) -> dict[str, int]:
-        malformed = self._malformed - self._malformed_before[number]
+        malformed = self.malformed - self._malformed_before[number]
         counts = self.group.counters(number)
         return counts | {"in": counts["in"] + malformed, "malformed": malformed}
 
     def state(self) -> dict[str, Any]:
         before = [list(pair) for pair in self._malformed_before.items()]
-        return {"group": self.group.state(), "malformed": self._malformed, "malformed_before": before}
+        return {"group": self.group.state(), "malformed": self.malformed, "malformed_before": before}
 
     def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None:
         self.group.restore(state["group"], types)
-        self._malformed = state["malformed"]
+        self.malformed = state["malformed"]
         self._malformed_before = dict(map(tuple, state["malformed_before"]))

@@ -37,7 +37,7 @@ from headwater.engine.reorder import ReorderBuffer, Stretch, concat_stretches
 from headwater.engine.separation import separations
 from headwater.engine.session_windows import COUNT, SessionWindows
 from headwater.engine.slicer import Rows, cut_by_arrival, cut_sorted
-from headwater.engine.store import RowStore, block_of
+from headwater.engine.store import RowBlock, RowStore, block_of
 from headwater.engine.view import View
 from headwater.engine.work import Work
 from headwater.expressions import Expr
@@ -312,12 +312,16 @@ class QueryGroup:
         late = chunk.times < watermarks
         if not late.any():
             self.totals.clean += len(chunk)
-            self.buffer.add(stretch)
+            self._wait(stretch)
             return []
         which, rest = np.flatnonzero(late), np.flatnonzero(~late)
         self.totals.clean += len(rest)
-        self.buffer.add(stretch.take(rest))
+        self._wait(stretch.take(rest))
         return self._add_stragglers(chunk.take(which), keys[which], _at(watermarks, which))
+
+    def _wait(self, stretch: Stretch) -> None:
+        """Events on time wait until their order is final."""
+        self.buffer.add(stretch)
 
     def _lift(self, rows: Rows, chunk: Chunk, slice_count: int) -> None:
         if len(rows) == 0:
@@ -477,6 +481,41 @@ class QueryGroup:
             )
             self.store.compact(separate, len(self.keys))
 
+    # --- for the other half of an engine ---
+
+    @property
+    def edges(self) -> Edges:
+        """Where events are cut for all queries together."""
+        return self._edges
+
+    @property
+    def gap(self) -> int | None:
+        """The smallest gap of sessions."""
+        return self._gap
+
+    def take_block(self) -> RowBlock | None:
+        """All rows, those of one slice and key (with sessions: one chain) as one; they are no longer here."""
+        if len(self.store) == 0:
+            return None
+        self._compact()
+        found = self.store.sorted(len(self.keys))
+        assert found is not None
+        self.store.clear()
+        return found[0]
+
+    def add_block(self, block: RowBlock) -> None:
+        """Rows that another half has cut."""
+        rows = Rows(np.empty(0, np.int32), block.key, block.first, block.last)
+        self._add(rows, {op: block.partials[op] for op in self.ops}, 0)
+
+    def add_late(self, chunk: Chunk, keys: Int32Array, watermarks: Int64Array) -> None:
+        """Events of which some window was over before they came, as another half has found."""
+        self._add_stragglers(chunk, keys, watermarks)
+
+    def forget_unused_keys(self) -> None:
+        if len(self.keys) > KEYS_KEPT and len(self.store) + len(self.stragglers) == 0:
+            self._forget_keys()
+
     # --- accounts ---
 
     @property
@@ -489,6 +528,12 @@ class QueryGroup:
 
     def row_count(self) -> int:
         return len(self.store)
+
+    def count(self, seen: int, filtered: int, early: int) -> None:
+        """Events that another half of the engine has seen."""
+        self.totals.seen += seen
+        self.totals.filtered += filtered
+        self.totals.early += early
 
     def counters(self, number: int) -> dict[str, int]:
         """What became of every event since the query came, malformed ones aside."""

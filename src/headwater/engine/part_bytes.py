@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +11,17 @@ import pyarrow as pa
 from headwater.arrays import Int64Array
 from headwater.engine.keys import is_integer_key, to_int64
 from headwater.engine.operators import partials_from_bytes, partials_to_bytes
-from headwater.engine.parts import AccountsPart, AsidePart, EventsPart, LatePart, MarkersPart, Part, RowsPart
+from headwater.engine.parts import (
+    AccountsPart,
+    AsidePart,
+    EventsPart,
+    KeyedTimes,
+    LatePart,
+    MarkersPart,
+    Part,
+    RowsPart,
+    key_count,
+)
 from headwater.engine.state_bytes import table_from_bytes, table_to_bytes
 from headwater.errors import FormatError
 from headwater.packing import Reader, Writer
@@ -70,6 +80,33 @@ def part_from_bytes(data: bytes) -> Part:
         raise FormatError(f"a part is damaged: {error}") from error
     reader.finish()
     return part
+
+
+def cuts_to_bytes(cuts: Mapping[int, KeyedTimes]) -> bytes:
+    """Where each family's keys are cut, as the root announces it."""
+    writer = Writer()
+    writer.number(VERSION)
+    writer.number(len(cuts))
+    for family, keyed in cuts.items():
+        writer.number(family)
+        _write_keys(writer, keyed.key_columns, keyed.key)
+        writer.ints(keyed.times)
+    return writer.finish()
+
+
+def cuts_from_bytes(data: bytes) -> dict[int, KeyedTimes]:
+    """The cuts of which these are the bytes; anything else is a `FormatError`."""
+    reader = Reader(data)
+    if (version := reader.number()) != VERSION:
+        raise FormatError(f"cuts of version {version}; this release reads version {VERSION}")
+    cuts = {}
+    for _ in range(reader.count()):
+        family = reader.number()
+        columns, key = _read_keys(reader)
+        times = reader.ints()
+        cuts[family] = KeyedTimes(columns, _as_long(key, times), times)
+    reader.finish()
+    return cuts
 
 
 # --- rows ---
@@ -135,7 +172,7 @@ def _read_keys(reader: Reader) -> tuple[list[pa.Array], Int64Array]:
         is_plain = reader.number() == 0
         columns.append(pa.array(reader.ints()).cast(type_) if is_plain else pa.array(reader.objects(), type_))
     key = reader.ints()
-    size = len(columns[0]) if columns else 1
+    size = key_count(columns)
     if len(key) and not 0 <= int(key.min()) <= int(key.max()) < size or any(len(c) != size for c in columns):
         raise FormatError("a part names keys that it does not list")
     return columns, key

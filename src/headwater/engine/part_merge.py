@@ -12,7 +12,7 @@ import numpy as np
 
 from headwater.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.keys import KeyTable
-from headwater.engine.parts import AccountsPart, Part, RowsPart
+from headwater.engine.parts import AccountsPart, Part, RowsPart, key_count
 from headwater.engine.store import concat_columns, map_columns
 from headwater.jit import njit
 
@@ -76,15 +76,21 @@ def _merge_rows(parts: list[RowsPart]) -> RowsPart:
         first, last = first[heads], np.maximum.reduceat(last, heads) if len(heads) else last
     columns = table.columns()
     return RowsPart(
-        first_part.family, columns, key[heads].astype(np.int64), slices[heads], partials, gap, first, last, first_part.cut
+        first_part.family,
+        columns,
+        key[heads].astype(np.int64),
+        slices[heads],
+        partials,
+        gap,
+        first,
+        last,
+        first_part.cut,
     )
 
 
 def _numbered(table: KeyTable, part: RowsPart) -> Int32Array:
     """The keys of a part's rows as numbers of the table."""
-    if not part.key_columns:
-        return np.zeros(len(part.key), np.int32)
-    return table.encode(part.key_columns, len(part.key_columns[0]))[part.key]
+    return table.encode(part.key_columns, key_count(part.key_columns))[part.key]
 
 
 @njit

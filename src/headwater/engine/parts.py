@@ -101,7 +101,21 @@ class AsidePart:
     rows: pa.Table
 
 
+@dataclass(slots=True)
+class KeyedTimes:
+    """Times at which keys are cut: row i is a time of key ``key[i]`` of ``key_columns``."""
+
+    key_columns: list[pa.Array]
+    key: Int64Array
+    times: Int64Array
+
+
 Part = RowsPart | EventsPart | LatePart | MarkersPart | AccountsPart | AsidePart
+
+
+def key_count(columns: Sequence[pa.Array]) -> int:
+    """How many keys are listed; without key columns there is one that is the same for all."""
+    return len(columns[0]) if columns else 1
 
 
 def listed_keys(columns: Sequence[pa.Array], key: Int32Array) -> tuple[list[pa.Array], Int64Array]:

@@ -100,5 +100,5 @@ def _partials(query: Query) -> str:
 def _is_ordered(aggregation: Aggregation) -> bool:
     """Whether each value has to arrive, with its place in the order."""
     if aggregation.function == "user":
-        return not aggregation.parameter.commutative
+        return not all(own.commutative for own in aggregation.parameter.operators)
     return aggregation.function == "collect"

@@ -129,6 +129,11 @@ class Progress:
             if family.watermark < until:
                 family.prepare(queries.types)
                 pieces.extend(family.close(until, queries.layout, queries.types))
+        self._put_out(pieces)
+
+    def _put_out(self, pieces: list[Piece]) -> None:
+        """Make rows of what has closed."""
+        queries = self._registry
         overflows = sum(piece.overflow_count for piece in pieces)
         if overflows:
             self._note_overflows(overflows)

@@ -121,6 +121,23 @@ class Registry:
         self.layout = Layout.of(kinds, self.types)
         self.by_node = any(entry.query.scope != "global" for entry in kinds)
 
+    def take_over(self, entries: list[Registered], names: list[str], types: Mapping[str, pa.DataType]) -> None:
+        """Be the registry of another engine: the same queries under the same numbers, columns of the same types."""
+        self.query_names, self.types = list(names), dict(types)
+        for entry in entries:
+            family = family_of(entry, self._mode)
+            self.entries[entry.number] = self.by_name[entry.query.name] = entry
+            self._timeless_before[entry.number] = 0
+            self._family_of[entry.number] = family
+            if family not in self.families:
+                self.families[family] = Family.create(entry, self._mode, NEVER)
+            self.families[family].register([entry])
+        self._refresh()
+
+    def numbered_families(self) -> dict[int, Family]:
+        """Each family under the lowest number of its queries: the same on every node that has the same queries."""
+        return {min(entry.number for entry in f.group.queries()): f for f in self.families.values()}
+
     # --- what they are asked ---
 
     def check(self, schema: pa.Schema) -> None:

@@ -351,6 +351,11 @@ class ReplayGroup:
     def row_count(self) -> int:
         return sum(len(stretch) for stretch in self._stretches)
 
+    def count(self, seen: int, filtered: int, early: int) -> None:
+        """Events that another half of the engine has seen."""
+        self._seen += seen
+        self._filtered += filtered
+
     def counters(self, number: int) -> dict[str, int]:
         outside, late, dropped = (int(self._counts[i]) for i in (OUTSIDE, LATE, DROPPED))
         never_in = self._settled_outside.copy()

@@ -62,6 +62,19 @@ def map_columns(
     return {op: changed[id(column)] for op, column in partials.items()}
 
 
+def concat_columns(parts: Sequence[Mapping[Op, PartialColumn]]) -> dict[Op, PartialColumn]:
+    """The rows of all parts, one after the other; operators that share a column go on sharing it."""
+    known: dict[tuple[int, ...], PartialColumn] = {}
+    joined = {}
+    for op, column in parts[0].items():
+        columns = [part[op] for part in parts]
+        identity = tuple(map(id, columns))
+        if identity not in known:
+            known[identity] = type(column).concat(columns)
+        joined[op] = known[identity]
+    return joined
+
+
 def block_of(rows: Rows, partials: dict[Op, PartialColumn]) -> RowBlock:
     return RowBlock(rows.key, rows.first, rows.last, rows.position, rows.key_position, partials)
 
@@ -77,15 +90,7 @@ def concat_blocks(blocks: Sequence[RowBlock]) -> RowBlock:
             arrays = [block.first if array is None else array for block, array in zip(blocks, arrays, strict=True)]
         return None if any(array is None for array in arrays) else np.concatenate(arrays)
 
-    # Operators may share a column (all events counted, and those with a value): joined once, it stays shared.
-    known: dict[tuple[int, ...], PartialColumn] = {}
-    partials = {}
-    for op, column in blocks[0].partials.items():
-        parts = [block.partials[op] for block in blocks]
-        identity = tuple(map(id, parts))
-        if identity not in known:
-            known[identity] = type(column).concat(parts)
-        partials[op] = known[identity]
+    partials = concat_columns([block.partials for block in blocks])
     key, first, last = joined("key"), joined("first"), joined("last")
     return RowBlock(key, first, last, joined("position"), joined("key_position"), partials)
 
@@ -178,6 +183,10 @@ class RowStore:
             return
         self._sorted = self._sorted.take(np.flatnonzero(mask))
         self._key_starts = _starts_of_keys(self._sorted.key, key_count)
+
+    def clear(self) -> None:
+        """All rows have gone elsewhere."""
+        self._pending, self._sorted, self._compacted_rows = [], None, 0
 
     def renumber(self, numbers: Int32Array) -> None:
         """Keys have new numbers."""

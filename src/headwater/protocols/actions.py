@@ -1,4 +1,4 @@
-"""Everything a node can ask its host for. The host does these in their order; one that stops in the middle has done none behind."""
+"""Everything a node can ask its host for. The host does these in their order: one that stops has done none behind."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -142,17 +143,47 @@ def delta_body(delta: Delta) -> bytes:
 def read_delta(body: bytes | memoryview) -> Delta:
     """The delta of which this is the byte form; anything else is a `FormatError`."""
     reader = Reader(body)
-    ranges: dict[str, Range] = {}
-    for _ in range(reader.count()):
-        chain, epoch, start, length = reader.blob().decode(), reader.number(), reader.number(), reader.number()
-        ranges[chain] = Range(epoch, start, start + length)
-    advances: dict[str, Advance] = {}
-    for _ in range(reader.count()):
-        chain = reader.blob().decode()
-        sources, counts, rises, latest = reader.ints(), reader.ints(), reader.ints(), reader.signed()
-        if not len(sources) == len(counts) == len(rises) or (counts < 0).any() or (sources < 0).any():
-            raise FrameError(f"the advance of chain {chain!r} is damaged")
-        advances[chain] = Advance(sources, counts, rises, latest)
+    ranges = _read_ranges(reader)
+    advances = _read_advances(reader)
     parts = [reader.blob() for _ in range(reader.count())]
     reader.finish()
+    # Acceptance looks at the ranges: whatever moves without one would move again with every copy of the delta.
+    if not ranges or not advances.keys() <= ranges.keys():
+        raise FrameError("a delta says more than its stretches cover")
     return Delta(ranges, advances, parts)
+
+
+def _read_ranges(reader: Reader) -> dict[str, Range]:
+    ranges: dict[str, Range] = {}
+    for _ in range(reader.count()):
+        chain = read_chain(reader, ranges)
+        epoch, start, length = reader.number(), reader.number(), reader.number()
+        if epoch == 0 or length == 0 or max(epoch, start + length) >= 2**63:
+            raise FrameError(f"chain {chain!r} has no stretch of {length} from {start} on in epoch {epoch}")
+        ranges[chain] = Range(epoch, start, start + length)
+    return ranges
+
+
+def _read_advances(reader: Reader) -> dict[str, Advance]:
+    advances: dict[str, Advance] = {}
+    for _ in range(reader.count()):
+        chain = read_chain(reader, advances)
+        sources, counts, rises, latest = reader.ints(), reader.ints(), reader.ints(), reader.signed()
+        if not len(sources) == len(counts) == len(rises) or (counts < 0).any() or wrapped(latest) != latest:
+            raise FrameError(f"the advance of chain {chain!r} is damaged")
+        # A source that is named twice would move once: what is added by number does not add up.
+        if (sources < 0).any() or (sources[1:] <= sources[:-1]).any():
+            raise FrameError(f"the sources of chain {chain!r} are not in order")
+        advances[chain] = Advance(sources, counts, rises, latest)
+    return advances
+
+
+def read_chain(reader: Reader, before: dict[str, Any]) -> str:
+    """The name of the next chain; names come in order, each once."""
+    try:
+        chain = reader.blob().decode()
+    except UnicodeDecodeError as error:
+        raise FrameError(f"a chain has a name that is no text: {error}") from error
+    if before and chain <= next(reversed(before)):
+        raise FrameError(f"chain {chain!r} is named twice or out of order")
+    return chain

@@ -81,6 +81,20 @@ class FlushAsked:
     """The stream ends: leaves take in nothing more, and everything complete comes out."""
 
 
+@dataclass(frozen=True, slots=True)
+class IdleAsked:
+    """An operator says at the root: do not wait for this source any more."""
+
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnAsked:
+    """An operator says at the root: wait for this source again."""
+
+    source: str
+
+
 Event = (
     Started
     | MessageReceived
@@ -91,4 +105,6 @@ Event = (
     | QueryAdded
     | QueryRemoved
     | FlushAsked
+    | IdleAsked
+    | ReturnAsked
 )

@@ -51,11 +51,11 @@ class Ledger:
             return "unknown"
         if stretch.epoch != position.epoch:
             return "old epoch" if stretch.epoch < position.epoch else "new epoch"
+        if stretch.end <= position.at:
+            return "duplicate"
         if stretch.start == position.at:
             return None
-        if stretch.start > position.at:
-            return "gap"
-        return "duplicate" if stretch.end <= position.at else "overlap"
+        return "gap" if stretch.start > position.at else "overlap"
 
     def accept(self, delta: Delta) -> None:
         """Move on; call it only without objections."""

@@ -116,6 +116,10 @@ class Membership:
                 return f"source {name!r} belongs to another chain than {chain!r}; give each source to one leaf"
         return None
 
+    def chain_of(self, number: int) -> str:
+        """The chain of a source."""
+        return next(name for name, chain in self.chains.items() if number in chain.sources)
+
     def returning(self, chain: str, advance: Advance) -> list[int]:
         """Which idle sources would move with this advance: these return first, and what they sent is sliced anew."""
         numbers = self.chains[chain].sources[advance.sources]
@@ -151,11 +155,15 @@ class Membership:
         """Do not wait any more for those that have been silent for so long and have not ended."""
         silent = self.active & (self._heard <= now_ns - silence_ns) & (self.watermarks != FOREVER)
         numbers = np.flatnonzero(silent).tolist()
+        self.set_idle(numbers)
+        return [self.names[number] for number in numbers]
+
+    def set_idle(self, numbers: Sequence[int]) -> None:
+        """Do not wait for these any more."""
         group = self.watermark()
         for number in numbers:
             self.active[number] = False
             self.decisions.append(Decision("idle", self.names[number], int(self.offsets[number]), group))
-        return [self.names[number] for number in numbers]
 
     def decide_return(self, numbers: Sequence[int], now_ns: int) -> None:
         """These are back: they go on with a watermark of at least that of all."""
@@ -194,9 +202,7 @@ class Membership:
                 continue
             start = int(hold.offsets[place])
             floors = tuple(floor for floor in self._floors.get(number, ()) if floor[0] >= start)
-            found.append(
-                SourceState(self.names[number], offset, watermark, start, int(hold.watermarks[place]), floors)
-            )
+            found.append(SourceState(self.names[number], offset, watermark, start, int(hold.watermarks[place]), floors))
         return found
 
     # --- snapshots ---

@@ -14,12 +14,12 @@ from typing import Any
 
 from headwater.errors import HeadwaterError
 from headwater.packing import Reader, Writer
-from headwater.protocols.delta import Delta, delta_body, read_delta
+from headwater.protocols.delta import Delta, delta_body, read_chain, read_delta
 from headwater.protocols.frames import FRAME_BYTES_MAX, FrameError, frame, open_frame
 from headwater.protocols.ledger import Position
 
-#: A body of text may not be longer than this when unpacked.
-TEXT_BYTES_MAX = 1 << 28
+#: A body of text may not be longer than this when unpacked: a few packed bytes may stand for many, and those for many objects.
+TEXT_BYTES_MAX = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def decode(data: bytes, bytes_max: int = FRAME_BYTES_MAX) -> Message:
         return _read(kind, body)
     except FrameError:
         raise
-    except (HeadwaterError, ValueError, TypeError, KeyError, IndexError, OverflowError, zlib.error) as error:
+    except (HeadwaterError, ValueError, TypeError, AttributeError, ArithmeticError, LookupError, zlib.error) as error:
         raise FrameError(f"a frame of kind {kind} is damaged: {error}") from error
 
 
@@ -169,8 +169,9 @@ def _read(kind: int, body: memoryview) -> Message:
             number, until, idle = _text(reader.blob())
             cuts = reader.blob()
             reader.finish()
-            return Cuts(_int(number), _int(until), {name: _int(offset) for name, offset in idle.items()}, cuts)
+            return Cuts(_int(number), _int(until), {_str(name): _int(offset) for name, offset in idle.items()}, cuts)
         case 6:
+            Reader(body).finish()
             return Flush()
         case 7:
             chain, reason = _text(body)
@@ -203,16 +204,21 @@ def _positions_body(message: Positions) -> bytes:
 def _read_positions(body: memoryview) -> Positions:
     reader = Reader(body)
     resend = reader.number()
-    chains = {}
+    if resend > 1:
+        raise FrameError(f"positions are accepted (0) or to be sent from again (1), not {resend}")
+    chains: dict[str, Position] = {}
     for _ in range(reader.count()):
-        chain = reader.blob().decode()
-        chains[chain] = Position(reader.number(), reader.number())
+        chain = read_chain(reader, chains)
+        chains[chain] = Position(_int(reader.number()), _int(reader.number()))
     reader.finish()
     return Positions(bool(resend), chains)
 
 
 def _text_body(tree: Any) -> bytes:
-    return zlib.compress(json.dumps(tree).encode(), 6)
+    text = json.dumps(tree).encode()
+    if len(text) > TEXT_BYTES_MAX:
+        raise FrameError(f"a message of {len(text)} bytes is longer than the {TEXT_BYTES_MAX} that are allowed")
+    return zlib.compress(text, 6)
 
 
 def _text(body: bytes | memoryview) -> Any:
@@ -220,6 +226,8 @@ def _text(body: bytes | memoryview) -> Any:
     text = unpacker.decompress(body, TEXT_BYTES_MAX)
     if unpacker.unconsumed_tail or not unpacker.eof:
         raise FrameError("a message is longer than allowed, or its end is missing")
+    if unpacker.unused_data:
+        raise FrameError("bytes follow the end of a message")
     try:
         return json.loads(text)
     except RecursionError as error:
@@ -227,12 +235,16 @@ def _text(body: bytes | memoryview) -> Any:
 
 
 def _int(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**64:
-        raise FrameError(f"{value!r} is no number of 64 bits")
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise FrameError(f"a number is expected, not a {type(value).__name__}")
+    if not -(2**63) <= value < 2**63:
+        raise FrameError("a number does not fit into 64 bits")
     return value
 
 
 def _str(value: Any) -> str:
     if not isinstance(value, str):
-        raise FrameError(f"{value!r} is no text")
+        raise FrameError(f"a text is expected, not a {type(value).__name__}")
+    # Half a surrogate pair passes as JSON; whoever has to name it in a frame of bytes would fail.
+    value.encode()
     return value

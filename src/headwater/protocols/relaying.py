@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from headwater.protocols.delta import Delta
+from headwater.protocols.delta import Delta, Range
 from headwater.protocols.ledger import UNKNOWN, Ledger, Position
+
+#: A chain that is new here, or has a new owner: the child knows better.
+_BELIEVED = frozenset({"unknown", "new epoch"})
+#: Objections that hold only while some of the chain is held.
+_HEARSAY = frozenset({"gap", "duplicate", "overlap"})
 
 
 @dataclass(slots=True)
@@ -26,55 +31,102 @@ class Held:
 class Holding:
     """The chains that run through a relay.
 
-    Invariant: the held stretches of each chain follow one another and end where the ledger says that it stands.
+    Invariant: the held stretches of each chain come in their order. While some are held, they end where the ledger says that
+    the chain stands, and only what follows is taken. If none is held, the ledger knows by hearsay only (an answer that was
+    overtaken, a parent that has lost its memory since), and must not stop a child that knows better.
     """
 
     ledger: Ledger = field(default_factory=Ledger)
     held: list[Held] = field(default_factory=list)
+    #: What the root is known to have accepted: nobody has to send that again.
+    safe: dict[str, Position] = field(default_factory=dict)
+    #: Chains of which nothing is held and a gap was refused. If the child has nothing before it, the next one is believed.
+    doubted: set[str] = field(default_factory=set)
 
     def take(self, delta: Delta, nbytes: int) -> bool:
         """Take a child's delta in; False if it does not fit: then the ledger says where its chains stand.
 
         A chain that is new here, or has a new owner, is believed: if that was wrong, the root will say so.
         """
-        objections = self.ledger.objections(delta.ranges)
-        if any(reason not in ("unknown", "new epoch") for reason in objections.values()):
+        objections = self._objections(delta)
+        if not _BELIEVED.issuperset(objections.values()):
             return False
-        for chain in objections:
+        owners = [chain for chain, reason in objections.items() if reason == "new epoch"]
+        for chain in owners:
             self._void(chain)
+        # What was void may have carried other chains of this delta, which now stand further back.
+        if owners and not _BELIEVED.issuperset(self._objections(delta).values()):
+            return False
         self.ledger.accept(delta)
+        self.doubted -= delta.ranges.keys()
         self.held.append(Held(delta, nbytes))
         return True
+
+    def _objections(self, delta: Delta) -> dict[str, str]:
+        """Those of the ledger, as far as it knows more than hearsay."""
+        objections = self.ledger.objections(delta.ranges)
+        if _HEARSAY.isdisjoint(objections.values()):
+            return objections
+        held = _chains(one.delta for one in self.held)
+        return {
+            chain: reason
+            for chain, reason in objections.items()
+            if reason not in _HEARSAY or chain in held or not self._believed(chain, delta)
+        }
+
+    def _believed(self, chain: str, delta: Delta) -> bool:
+        """Whether to take a stretch though it does not begin where hearsay has it."""
+        stretch, safe = delta.ranges[chain], self.safe.get(chain, UNKNOWN)
+        if (stretch.epoch, stretch.start) < (safe.epoch, safe.at):
+            return False
+        if stretch.start <= self.ledger.positions[chain].at or chain in self.doubted:
+            return True
+        self.doubted.add(chain)
+        return False
 
     def _void(self, chain: str) -> None:
         """A new owner: what the old one sent will not be accepted any more."""
         self.ledger.positions.pop(chain, None)
         self._keep_fitting({})
 
+    @property
+    def has_unsent(self) -> bool:
+        return any(not one.sent for one in self.held)
+
     def next_to_send(self, bytes_max: int) -> list[Delta]:
         """What was not sent yet, as much of it as may be combined into one delta."""
-        chosen, size = [], 0
+        chosen: list[Delta] = []
+        size = 0
+        ends: dict[str, Range] = {}
         for one in self.held:
             if one.sent:
                 continue
-            if chosen and size + one.nbytes > bytes_max:
+            if chosen and (size + one.nbytes > bytes_max or not _follows(one.delta, ends)):
                 break
             one.sent = True
             chosen.append(one.delta)
             size += one.nbytes
+            ends.update(one.delta.ranges)
         return chosen
 
     def accepted(self, positions: Mapping[str, Position]) -> None:
         """The root has these: let go of what they cover."""
         for chain, position in positions.items():
-            known = self.ledger.positions.get(chain, UNKNOWN)
-            if (position.epoch, position.at) > (known.epoch, known.at):
-                self.ledger.positions[chain] = position
-        self.held = [one for one in self.held if not _covered(one.delta, positions)]
+            self.safe[chain] = _later(position, self.safe.get(chain, UNKNOWN))
+            self.ledger.positions[chain] = _later(position, self.ledger.positions.get(chain, UNKNOWN))
+        self.held = [one for one in self.held if not _covered(one.delta, self.safe)]
+
+    def safe_of(self, chains: Iterable[str]) -> dict[str, Position]:
+        """What the root is known to have of these chains: tell it a child whose delta is refused, for it may not have heard."""
+        return {chain: self.safe[chain] for chain in chains if chain in self.safe}
 
     def rejected(self, positions: Mapping[str, Position]) -> dict[str, Position]:
         """The parent stands here: keep what fits, send it anew, and return where children have to begin again."""
-        return self._keep_fitting(positions)
+        # An answer may be older than an acceptance that has come already.
+        told = {chain: _later(position, self.safe.get(chain, UNKNOWN)) for chain, position in positions.items()}
+        again = self._keep_fitting(told)
+        self.send_again()
+        return again
 
     def send_again(self) -> None:
         """No answer came: everything has to be sent once more."""
@@ -90,7 +142,6 @@ class Holding:
                 continue
             if self._fits(stands, one.delta):
                 stands.accept(one.delta)
-                one.sent = False
                 kept.append(one)
             else:
                 lost.append(one.delta)
@@ -116,6 +167,20 @@ class Holding:
             if reason != "unknown" or delta.ranges[chain].epoch != current.epoch:
                 return False
         return True
+
+
+def _follows(delta: Delta, ends: Mapping[str, Range]) -> bool:
+    """Whether a delta goes on where its chains end."""
+    for chain, stretch in delta.ranges.items():
+        before = ends.get(chain)
+        if before is not None and (before.epoch, before.end) != (stretch.epoch, stretch.start):
+            return False
+    return True
+
+
+def _later(one: Position, other: Position) -> Position:
+    """Of two answers about a chain, the one that was given later."""
+    return one if (one.epoch, one.at) > (other.epoch, other.at) else other
 
 
 def _covered(delta: Delta, positions: Mapping[str, Position]) -> bool:

@@ -1,0 +1,157 @@
+"""Windows that markers cut, over many nodes: the root says where, and each leaf cuts its own events there.
+
+A leaf sends at once which of its events are markers, and keeps all events. When the watermark of all has passed them, the root
+walks over the markers of all leaves in their order and announces the cuts; then leaves send what lies below, cut so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.engine.assembler import Closed
+from headwater.engine.chunk import Chunk
+from headwater.engine.group import QueryGroup
+from headwater.engine.operators import lift
+from headwater.engine.order_slicer import KeyCuts, cut_in_order
+from headwater.engine.parts import KeyedTimes, MarkersPart, RowsPart, key_count, listed_keys
+from headwater.engine.reorder import Stretch, concat_stretches
+from headwater.expressions import Expr
+from headwater.jit import njit
+from headwater.times import FOREVER, NEVER
+from headwater.windows import Punctuated
+
+
+class CutLeafGroup(QueryGroup):
+    """The half that has the events."""
+
+    def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
+        super().__init__(keys, where, begin)
+        #: While events are read again that the root has the markers of.
+        self.known_already = False
+        self._markers: list[Stretch] = []
+        self._earliest: Int64Array = np.empty(0, np.int64)  # the first time of each key, as far as the root was told
+
+    def _wait(self, stretch: Stretch) -> None:
+        super()._wait(stretch)
+        if not self.known_already:
+            decisive = self._decisive(stretch)
+            if len(decisive):
+                chosen = stretch.take(decisive)
+                self._markers.append(Stretch(chosen.chunk.select(()), chosen.keys, chosen.markers))
+
+    def _decisive(self, stretch: Stretch) -> Int64Array:
+        """Markers, and for windows that open with the first event of a key that event."""
+        marked = np.zeros(len(stretch), np.bool_)
+        for condition in stretch.markers:
+            marked |= condition
+        if any(isinstance(walk.window, Punctuated) for walk in self.walks):
+            marked[self._first_ones(stretch)] = True
+        return np.flatnonzero(marked)
+
+    def _first_ones(self, stretch: Stretch) -> Int64Array:
+        """The earliest event of each key, where it is earlier than any that the root was told of."""
+        missing = len(self.keys) - len(self._earliest)
+        self._earliest = np.concatenate((self._earliest, np.full(missing, FOREVER)))
+        order = np.lexsort((stretch.chunk.times, stretch.keys))
+        keys = stretch.keys[order]
+        heads = order[np.flatnonzero(np.diff(keys, prepend=np.int32(-1)))]
+        new = heads[stretch.chunk.times[heads] < self._earliest[stretch.keys[heads]]]
+        self._earliest[stretch.keys[new]] = stretch.chunk.times[new]
+        return new
+
+    def take_markers(self, family: int, chain: str) -> MarkersPart | None:
+        """What came since the last time that can open or end windows."""
+        if not self._markers:
+            return None
+        stretch, self._markers = concat_stretches(self._markers), []
+        columns, key = listed_keys(self.keys.columns(), stretch.keys)
+        chunk = stretch.chunk
+        sources = chunk.source_ids.astype(np.int64)
+        return MarkersPart(family, chain, columns, key, chunk.times, chunk.offsets, sources, stretch.markers)
+
+    def cut(self, family: int, since: int, until: int, cuts: KeyedTimes, idle: Mapping[int, int]) -> RowsPart | None:
+        """The events from ``since`` to ``until``, cut; of idle sources (by number) only those before the offset."""
+        released = self.buffer.release(until)
+        if not released:
+            return None
+        stretch = concat_stretches(released).in_order()
+        for source, offset in idle.items():
+            stretch = stretch.take(
+                np.flatnonzero((stretch.chunk.source_ids != source) | (stretch.chunk.offsets < offset))
+            )
+        if len(stretch) == 0:
+            return None
+        numbers = self.keys.encode(cuts.key_columns, key_count(cuts.key_columns))
+        own = KeyCuts.of(numbers[cuts.key].astype(np.int64), cuts.times, len(self.keys))
+        chunk, nowhere = stretch.chunk, np.empty(0, np.int64)
+        rows = cut_in_order(chunk.times, stretch.keys, len(self.keys), nowhere, own, None, None)
+        partials = lift(self.ops, chunk, rows.of_event, len(rows))
+        # Named by the cut they begin at, so that rows of several leaves can be merged.
+        begins = np.empty(len(rows), np.int64)
+        _last_cuts(rows.key, rows.first, own.starts, own.times, since, begins)
+        columns, key = listed_keys(self.keys.columns(), rows.key)
+        return RowsPart(family, columns, key, begins, partials, cut=True)
+
+    def forget_before(self, time: int) -> None:
+        """Events before ``time`` were cut and sent already."""
+        self.buffer.release(time)
+
+    def held_below(self, watermark: int) -> int:
+        """How many of them no event of this leaf can come before any more."""
+        return sum(int(np.searchsorted(part.chunk.times, watermark)) for part in self.buffer.parts)
+
+
+@njit
+def _last_cuts(
+    keys: Int32Array, times: Int64Array, starts: Int64Array, cuts: Int64Array, otherwise: int, out: Int64Array
+) -> None:
+    """For each (key, time) the last cut of the key at or before that time."""
+    for i in range(len(keys)):
+        low, high = starts[keys[i]], starts[keys[i] + 1]
+        place = low + np.searchsorted(cuts[low:high], times[i], side="right")
+        out[i] = cuts[place - 1] if place > low else otherwise
+
+
+class CutRootGroup(QueryGroup):
+    """The half that has the markers."""
+
+    def absorb_markers(self, part: MarkersPart, source_ids: Int32Array, names: list[str]) -> None:
+        """Markers of a leaf; they wait until their order is final."""
+        numbers = self.keys.encode(part.key_columns, key_count(part.key_columns))
+        self.in_order = True
+        conditions: list[BoolArray] = part.conditions
+        if len(conditions) != len(self.conditions):
+            return  # of a leaf that knows other queries; it will be told to begin again
+        chunk = Chunk(part.times, part.offsets, source_ids, names)
+        self.buffer.add(Stretch(chunk, numbers[part.key], conditions))
+
+    def announce(self, until: int) -> KeyedTimes:
+        """Walk over the markers below ``until`` and say where keys are cut."""
+        released = self.buffer.release(until)
+        cuts = [np.empty((0, 2), np.int64)]
+        for walk in self.walks:
+            # An empty walk too: what lies outside of windows is asked of the last one.
+            stretch = concat_stretches(released).in_order() if released else self._nothing()
+            cuts.append(walk.on(stretch, len(self.keys)))
+        joined = np.concatenate(cuts)
+        columns, key = listed_keys(self.keys.columns(), joined[:, 0].astype(np.int32))
+        return KeyedTimes(columns, key, joined[:, 1])
+
+    def _nothing(self) -> Stretch:
+        none = np.empty(0, np.int64)
+        markers = [np.empty(0, np.bool_) for _ in self.conditions]
+        return Stretch(Chunk(none, none, np.empty(0, np.int32), []), np.empty(0, np.int32), markers)
+
+    def finish(self, until: int) -> list[Closed]:
+        """Everything below ``until`` has come: the windows that are over."""
+        self.watermark = until
+        view = self._view()
+        pieces: list[Closed] = []
+        for walk in self.walks:
+            pieces.extend(walk.close(view, self.buffer, until))
+        self.stragglers.seen()
+        self._evict(view, until)
+        return [piece for piece in pieces if len(piece)]

@@ -1,0 +1,318 @@
+"""The half of an engine that has the events: it cuts them and gives parts of deltas; nothing is ever closed here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.arrays import Int64Array
+from headwater.engine.arrivals import Arrivals
+from headwater.engine.core import Core
+from headwater.engine.cut_halves import CutLeafGroup
+from headwater.engine.family import RAW_FAMILY, Family
+from headwater.engine.group import QueryGroup, Totals
+from headwater.engine.intake import TimeScan
+from headwater.engine.late import Stragglers
+from headwater.engine.leaf_parts import late_part, take_rows
+from headwater.engine.part_bytes import cuts_from_bytes
+from headwater.engine.parts import ALL_RAW, AccountsPart, AsidePart, EventsPart, Part
+from headwater.engine.query_set import QuerySet
+from headwater.engine.raw_group import RawGroup
+from headwater.engine.watermarks import Source
+from headwater.modes import LEAF
+from headwater.times import FOREVER, NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a source goes on; events from ``hold`` on are read once more, for cuts only (see `SourceState`)."""
+
+    name: str
+    home: str
+    offset: int
+    watermark: int
+    hold: int
+    hold_watermark: int
+    floors: Sequence[tuple[int, int]] = ()
+
+
+@dataclass(slots=True)
+class Moved:
+    """How far sources went on since the last time, by number."""
+
+    sources: list[int]
+    counts: list[int]
+    rises: list[int]
+    latest: int
+
+
+class LeafHalf(Core):
+    """Slices the events of a chain's sources by the queries of the root."""
+
+    def __init__(self, queries: QuerySet, chain: str, sources: Sequence[Standing], latest: int, cut_time: int) -> None:
+        super().__init__(
+            time=queries.time, unit=queries.unit, disorder=queries.disorder, strict=queries.strict, mode=LEAF
+        )
+        self._registry.take_over(list(queries.entries), list(queries.names), queries.types)
+        self._families = self._registry.numbered_families()
+        self._chain = chain
+        self._latest = latest
+        self._cut_time = cut_time
+        self._events: list[EventsPart] = []
+        self._standing: dict[str, Standing] = {}
+        self._told: dict[str, tuple[int, int]] = {}
+        self._moved: dict[str, None] = {}
+        self._told_latest = latest
+        self._is_reread = False
+        self._unread = 0  # events of raw queries that none of them wants
+        raw = self._registry.families.get(RAW_FAMILY)
+        self._raw = raw.group if raw is not None and isinstance(raw.group, RawGroup) else None
+        for source in sources:
+            self._add_source(source)
+
+    def _add_source(self, standing: Standing) -> None:
+        origin = self._watermarks.source(standing.name, standing.home)
+        origin.next_offset, origin.watermark = standing.hold, standing.hold_watermark
+        self._standing[standing.name] = standing
+        self._told[standing.name] = standing.offset, standing.watermark
+        self._pass_floors(origin, standing)
+
+    # --- events ---
+
+    def next_offset(self, source: str) -> int:
+        """The offset of the event that this source has to give next."""
+        return self._watermarks.sources[source].next_offset
+
+    def has_source(self, source: str) -> bool:
+        return source in self._standing
+
+    def is_past_reread(self, source: str) -> bool:
+        """Whether everything that was accepted before has been read again."""
+        return self.next_offset(source) >= self._standing[source].offset
+
+    def resume_offset(self, source: str) -> int:
+        """The offset up to which events were taken in, at least those that were accepted."""
+        return max(self.next_offset(source), self._standing[source].offset)
+
+    def is_past_rereads(self) -> bool:
+        return all(map(self.is_past_reread, self._standing))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more will come of any source."""
+        return all(source.watermark == FOREVER for source in self._watermarks.sources.values())
+
+    @property
+    def cut_time(self) -> int:
+        """Up to where events were cut."""
+        return self._cut_time
+
+    def told(self) -> tuple[dict[str, tuple[int, int]], int]:
+        """Up to where parts were taken: the offset and the watermark of each source, and the latest time."""
+        return dict(self._told), self._told_latest
+
+    def take_in(self, source: str, offset: int, batch: pa.RecordBatch, watermark: int | None) -> None:
+        """The next events of a source; those that were taken in before are passed over."""
+        origin, standing = self._watermarks.sources[source], self._standing[source]
+        end = offset + len(batch)
+        while origin.next_offset < end:
+            start = origin.next_offset
+            until = min([end, *(stop for stop in self._stops(standing) if stop > start)])
+            self._reread(origin.next_offset < standing.offset)
+            self._push_batch(batch.slice(start - offset, until - start), origin, source, start)
+            origin.next_offset = until
+            self._pass_floors(origin, standing)
+        if watermark is not None and end >= origin.next_offset:
+            self._watermarks.raise_source(source, watermark)
+        self._moved[source] = None
+
+    def _stops(self, standing: Standing) -> list[int]:
+        """Offsets at which something changes."""
+        return [standing.offset, *(at for at, _ in standing.floors)]
+
+    def _pass_floors(self, origin: Source, standing: Standing) -> None:
+        """Watermarks that the root has decided on begin at their offset."""
+        for at, time in standing.floors:
+            if at == origin.next_offset:
+                origin.watermark = max(origin.watermark, time)
+        if origin.next_offset == standing.offset:
+            origin.watermark = max(origin.watermark, standing.watermark)
+
+    def end(self, source: str, watermark: int) -> None:
+        """Nothing more will come of a source, or nothing before this watermark."""
+        self._watermarks.raise_source(source, watermark)
+        self._moved[source] = None
+
+    def _reread(self, again: bool) -> None:
+        """Whether the events that come now were accepted before, and are only held for cuts."""
+        self._is_reread = again
+        for family in self._families.values():
+            if isinstance(family.group, CutLeafGroup):
+                family.group.known_already = again
+
+    def _set_aside(self, events: Arrivals, source: str) -> None:
+        if not self._is_reread:
+            super()._set_aside(events, source)
+
+    def _accept(self, events: Arrivals, scan: TimeScan, origin: Source, source: str) -> None:
+        if self._is_reread:
+            self._hold_again(events, scan, origin)
+            return
+        self._latest = max(self._latest, scan.high)
+        if self._raw is not None:
+            self._collect(self._raw, events, scan, origin, source)
+        super()._accept(events, scan, origin, source)
+
+    def _hold_again(self, events: Arrivals, scan: TimeScan, origin: Source) -> None:
+        before, chunk = self._placed(events, scan, origin)
+        for family in self._families.values():
+            if isinstance(family.group, CutLeafGroup):
+                family.prepare(self._registry.types)
+                totals, stragglers, malformed = family.group.totals, family.group.stragglers, family.malformed
+                family.group.totals, family.group.stragglers = Totals(), Stragglers()
+                family.accept(chunk, events.arrays, scan, before, events.misfits)
+                family.group.totals, family.group.stragglers, family.malformed = totals, stragglers, malformed
+                family.group.forget_before(self._cut_time)
+        self._watermarks.saw(origin, scan.low, scan.high)
+
+    def _collect(self, raw: RawGroup, events: Arrivals, scan: TimeScan, origin: Source, source: str) -> None:
+        """Events that travel as themselves."""
+        before, chunk = self._placed(events, scan, origin)
+        marks = np.full(len(chunk), before) if isinstance(before, int) else before
+        wanted = raw.wanted(events.arrays, len(chunk))
+        if bool((chunk.times < marks).any()):
+            for dropped in raw.too_late(chunk, events.arrays, marks):
+                name = self._registry.query_names[dropped.query]
+                self._side.dropped(events.batch, chunk.offsets, dropped, name, source)
+        misfits = {name: sorted(rows) for name, rows in events.misfits.items()}
+        columns = {name: events.arrays[name] for name in raw.columns()}
+        sources = chunk.source_ids.astype(np.int64)
+        part = EventsPart(ALL_RAW, self._chain, chunk.times, chunk.offsets, sources, marks, columns, misfits)
+        if wanted is not None and not misfits:
+            self._unread += len(chunk) - int(wanted.sum())
+            part = _chosen(part, np.flatnonzero(wanted))
+        if len(part.times):
+            self._events.append(part)
+
+    # --- what goes up ---
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self._moved)
+
+    @property
+    def pending(self) -> int:
+        """How many rows and events wait to be sent."""
+        rows = sum(family.row_count for family in self._families.values())
+        return rows + sum(len(part.times) for part in self._events)
+
+    def held(self) -> int:
+        """How many events wait for cuts although nothing of this leaf can come before them any more."""
+        lowest = min((source.watermark for source in self._watermarks.sources.values()), default=NEVER)
+        groups = [family.group for family in self._families.values()]
+        return sum(group.held_below(lowest) for group in groups if isinstance(group, CutLeafGroup))
+
+    def take(self) -> tuple[Moved, list[Part]]:
+        """What has come since the last time: how far the sources are, and the parts of a delta."""
+        parts: list[Part] = []
+        for number, family in self._families.items():
+            group = family.group
+            if isinstance(group, CutLeafGroup):
+                markers = group.take_markers(number, self._chain)
+                parts.extend([markers] if markers is not None else [])
+            if isinstance(group, QueryGroup):
+                if len(group.stragglers):
+                    parts.append(late_part(number, self._chain, group))
+                parts.extend(take_rows(number, group))
+        parts.extend(joined_events(self._events))
+        self._events = []
+        side = self._side.take()
+        if len(side):
+            parts.append(AsidePart(side))
+        accounts = self._take_accounts()
+        if accounts is not None:
+            parts.append(accounts)
+        return self._take_moves(), parts
+
+    def _take_moves(self) -> Moved:
+        moved = Moved([], [], [], self._latest - self._told_latest)
+        self._told_latest = self._latest
+        for name in sorted(self._moved, key=lambda name: self._watermarks.sources[name].number):
+            source = self._watermarks.sources[name]
+            offset, watermark = self._told[name]
+            if source.next_offset < self._standing[name].offset:
+                continue  # still reading again what was accepted
+            if (source.next_offset, source.watermark) != (offset, watermark):
+                moved.sources.append(source.number)
+                moved.counts.append(source.next_offset - offset)
+                moved.rises.append(source.watermark - watermark)
+                self._told[name] = source.next_offset, source.watermark
+        self._moved = {}
+        return moved
+
+    def _take_accounts(self) -> AccountsPart | None:
+        rows = []
+        for number, family in self._families.items():
+            if isinstance(family.group, QueryGroup):
+                totals, family.group.totals = family.group.totals, Totals()
+                malformed, family.malformed = family.malformed, 0
+                rows.append([number, totals.seen, totals.filtered, totals.early, malformed])
+        if self._unread:
+            rows.append([ALL_RAW, self._unread, self._unread, 0, 0])
+        timeless, malformed = self._registry.timeless, self._malformed
+        self._registry.timeless = self._malformed = self._unread = 0
+        counted = [row for row in rows if any(row[1:])]
+        if not counted and not timeless and not malformed:
+            return None
+        return AccountsPart(np.array(counted, np.int64).reshape(-1, 5), timeless, malformed)
+
+    def cut(self, until: int, cuts: bytes, idle: Mapping[str, int]) -> list[Part]:
+        """Cut what was held below ``until`` where the root says."""
+        numbers = {self._watermarks.sources[n].number: at for n, at in idle.items() if n in self._watermarks.sources}
+        parts: list[Part] = []
+        for number, times in cuts_from_bytes(cuts).items():
+            family: Family | None = self._families.get(number)
+            if family is not None and isinstance(family.group, CutLeafGroup):
+                family.prepare(self._registry.types)
+                part = family.group.cut(number, self._cut_time, until, times, numbers)
+                parts.extend([part] if part is not None else [])
+        self._cut_time = until
+        return parts
+
+    def _emit(self) -> None:
+        """Windows close at the root."""
+
+
+def _chosen(part: EventsPart, rows: Int64Array) -> EventsPart:
+    columns = {name: array.take(pa.array(rows)) for name, array in part.columns.items()}
+    arrays = part.times[rows], part.offsets[rows], part.sources[rows], part.watermarks[rows]
+    return EventsPart(part.family, part.chain, *arrays, columns)
+
+
+def joined_events(parts: Sequence[EventsPart]) -> list[EventsPart]:
+    """Neighbouring batches as one part, so that Arrow's headers are paid once."""
+    clean = [part for part in parts if not part.misfits]
+    joined = [part for part in parts if part.misfits]
+    if clean:
+        first = clean[0]
+        columns = {name: _concat([part.columns[name] for part in clean]) for name in first.columns}
+        joined.append(
+            EventsPart(
+                first.family,
+                first.chain,
+                np.concatenate([part.times for part in clean]),
+                np.concatenate([part.offsets for part in clean]),
+                np.concatenate([part.sources for part in clean]),
+                np.concatenate([part.watermarks for part in clean]),
+                columns,
+            )
+        )
+    return joined
+
+
+def _concat(arrays: list[pa.Array]) -> pa.Array:
+    plain = [a.dictionary_decode() if pa.types.is_dictionary(a.type) else a for a in arrays]
+    return pa.concat_arrays(plain)

@@ -1,0 +1,66 @@
+"""The queries of a root as text, for its leaves: under the same numbers, with the same lives and the same types of columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headwater.engine.registered import Registered
+from headwater.errors import FormatError, HeadwaterError
+from headwater.query_io import from_json, to_json
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySet:
+    """What a leaf has to know to cut events as the root expects it. ``names``: of every number ever given."""
+
+    time: str
+    unit: str
+    disorder: int | None
+    strict: bool
+    entries: Sequence[Registered]
+    names: Sequence[str]
+    types: Mapping[str, pa.DataType]
+
+
+def query_set_text(queries: QuerySet) -> str:
+    """The versioned text form."""
+    schema = pa.schema(list(queries.types.items())).serialize().to_pybytes()
+    return json.dumps(
+        {
+            "version": VERSION,
+            "time": queries.time,
+            "unit": queries.unit,
+            "disorder": queries.disorder,
+            "strict": queries.strict,
+            "queries": to_json([entry.query for entry in queries.entries]),
+            "entries": [[entry.number, entry.begin, entry.stop] for entry in queries.entries],
+            "names": list(queries.names),
+            "types": schema.hex(),
+        }
+    )
+
+
+def read_query_set(text: str) -> QuerySet:
+    """The query set of which this is the text; anything else is a `FormatError`."""
+    try:
+        tree = json.loads(text)
+        if tree["version"] != VERSION:
+            raise FormatError(f"queries of version {tree['version']}; this release reads version {VERSION}")
+        entries = [
+            Registered(query, number, begin, stop)
+            for query, (number, begin, stop) in zip(from_json(tree["queries"]), tree["entries"], strict=True)
+        ]
+        schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(tree["types"])))
+        types = {field.name: field.type for field in schema}
+        settings = tree["time"], tree["unit"], tree["disorder"], tree["strict"]
+        return QuerySet(*settings, entries, tree["names"], types)
+    except HeadwaterError:
+        raise
+    except (ValueError, TypeError, KeyError, pa.ArrowException) as error:
+        raise FormatError(f"these are no queries: {error}") from error

@@ -1,0 +1,104 @@
+"""Queries of a leaf that need events as they are: these go on to the root once, whoever asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.arrays import BoolArray, Int64Array
+from headwater.engine.assembler import Closed
+from headwater.engine.chunk import Chunk
+from headwater.engine.group import Dropped
+from headwater.engine.intake import TimeScan
+from headwater.engine.keys import KeyTable
+from headwater.engine.late import DROPPED
+from headwater.engine.predicates import mask as predicate_mask
+from headwater.engine.registered import Registered
+from headwater.engine.standing import standing
+from headwater.times import NEVER
+
+
+class RawGroup:
+    """Decides which events travel; a leaf computes nothing of them.
+
+    Too late for a query is a matter of the event, its watermark and the query alone, so that is said here, where the event is
+    still whole.
+    """
+
+    def __init__(self) -> None:
+        self.keys = KeyTable(())
+        self.watermark = NEVER
+        self.slice_count = 0
+        self.calculation_count = 0
+        self._entries: dict[int, Registered] = {}
+
+    def queries(self) -> list[Registered]:
+        return list(self._entries.values())
+
+    def register(self, entries: Iterable[Registered]) -> None:
+        self._entries |= {entry.number: entry for entry in entries}
+
+    def unregister(self, number: int) -> None:
+        del self._entries[number]
+
+    def columns(self) -> list[str]:
+        """What has to travel."""
+        return sorted({name for entry in self._entries.values() for name in entry.query.columns()})
+
+    def wanted(self, arrays: Mapping[str, pa.Array], length: int) -> BoolArray | None:
+        """Which events some query does not filter out; None for all."""
+        wanted = np.zeros(length, np.bool_)
+        for entry in self._entries.values():
+            if entry.query.where is None:
+                return None
+            wanted |= predicate_mask(entry.query.where, arrays, length)
+        return None if wanted.all() else wanted
+
+    def too_late(self, chunk: Chunk, arrays: Mapping[str, pa.Array], watermarks: Int64Array) -> list[Dropped]:
+        """The events that are too late, per query."""
+        found = []
+        for entry in self._entries.values():
+            what = standing(entry, chunk.times, watermarks) == DROPPED
+            if entry.query.where is not None:
+                what &= predicate_mask(entry.query.where, arrays, len(chunk))
+            rows = np.flatnonzero(what)
+            if len(rows):
+                found.append(Dropped(entry.number, chunk.take(rows), watermarks[rows]))
+        return found
+
+    # What a family asks of a group that computes; here there is nothing to answer.
+
+    def changed(self) -> None:
+        """Nothing to work out anew."""
+
+    def prepare(self, types: Mapping[str, pa.DataType]) -> None:
+        """Nothing to prepare."""
+
+    def accept(
+        self, chunk: Chunk, arrays: Mapping[str, pa.Array], scan: TimeScan, watermarks: Int64Array | int
+    ) -> list[Dropped]:
+        return []
+
+    def expected_rows(self, until: int) -> int:
+        return 0
+
+    def close(self, until: int) -> list[Closed]:
+        return []
+
+    def count(self, seen: int, filtered: int, early: int) -> None:
+        """The root keeps the accounts."""
+
+    def counters(self, number: int) -> dict[str, int]:
+        return dict.fromkeys(("in", "filtered", "outside", "member", "late", "dropped"), 0)
+
+    def row_count(self) -> int:
+        return 0
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None:
+        """Nothing was kept."""

@@ -1,0 +1,181 @@
+"""The half of an engine that has no events: it takes the parts of accepted deltas in, closes windows and gives rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.arrays import Int64Array
+from headwater.engine.chunk import Chunk
+from headwater.engine.cut_halves import CutRootGroup
+from headwater.engine.family import Family
+from headwater.engine.group import QueryGroup
+from headwater.engine.intake import read_values, scan_times
+from headwater.engine.keys import NODE_KEY
+from headwater.engine.leaf_parts import values_of
+from headwater.engine.output import Piece
+from headwater.engine.part_bytes import cuts_to_bytes
+from headwater.engine.parts import (
+    AccountsPart,
+    AsidePart,
+    EventsPart,
+    LatePart,
+    MarkersPart,
+    Part,
+    RowsPart,
+    key_count,
+)
+from headwater.engine.placement import placement
+from headwater.engine.progress import Progress
+from headwater.engine.query_set import QuerySet
+from headwater.engine.store import RowBlock
+from headwater.modes import ROOT
+from headwater.query import Query
+
+#: The numbers of all sources of a chain, in the order of the chain.
+Resolve = Callable[[str], Int64Array]
+
+
+class RootHalf(Progress):
+    """Windows over what other halves have cut.
+
+    Sources are numbered by whoever accepts deltas; ``names`` and ``homes`` are its lists and grow.
+    """
+
+    def __init__(self, queries: Iterable[Query] = (), **settings: Any) -> None:
+        super().__init__(queries, mode=ROOT, **{k: v for k, v in settings.items() if k != "mode"})
+        self.names: list[str] = []
+        self.homes: list[str] = []
+
+    # --- queries ---
+
+    def query_set(self) -> QuerySet:
+        """The queries as leaves need them."""
+        queries = self._registry
+        disorder = self._watermarks.disorder
+        entries = [entry for entry in queries.entries.values()]
+        return QuerySet(self._time, self._unit, disorder, self._strict, entries, queries.query_names, queries.types)
+
+    def check(self, schema: pa.Schema) -> None:
+        """Refuse queries that do not fit the columns; fixes the types of the columns that they read."""
+        self._registry.check(schema)
+
+    @property
+    def queries(self) -> list[Query]:
+        return [entry.query for entry in self._registry.entries.values()]
+
+    @property
+    def has_cuts(self) -> bool:
+        """Whether some windows are cut by markers, so that leaves have to be told where."""
+        return any(isinstance(family.group, CutRootGroup) for family in self._registry.families.values())
+
+    # --- what comes in ---
+
+    def absorb(self, parts: Iterable[Part], resolve: Resolve) -> None:
+        """Take in the parts of an accepted delta. Parts of queries that are gone count for nothing."""
+        families = self._registry.numbered_families()
+        for family in families.values():
+            family.prepare(self._registry.types)
+        for part in parts:
+            match part:
+                case AccountsPart():
+                    self._count(part, families)
+                case AsidePart():
+                    self._side.tables.append(part.rows)
+                case EventsPart():
+                    self._accept_events(part, families, resolve)
+                case RowsPart() | LatePart() | MarkersPart():
+                    known = families.get(part.family)
+                    if known is not None and isinstance(known.group, QueryGroup):
+                        self._add(part, known.group, resolve)
+
+    def _add(self, part: RowsPart | LatePart | MarkersPart, group: QueryGroup, resolve: Resolve) -> None:
+        if isinstance(part, MarkersPart):
+            assert isinstance(group, CutRootGroup)
+            group.absorb_markers(part, resolve(part.chain)[part.sources].astype(np.int32), self.names)
+            return
+        keys = group.keys.encode(part.key_columns, key_count(part.key_columns))[part.key]
+        if isinstance(part, RowsPart):
+            first = part.slices if part.first is None else part.first
+            if group.gap is not None and part.last is None:
+                return  # of a leaf that knew of no sessions; it will be told to begin again
+            group.add_block(RowBlock(keys, first, part.last, None, None, dict(part.partials)))
+            return
+        columns = {name: values_of(array, self._registry.types[name]) for name, array in part.columns.items()}
+        sources = resolve(part.chain)[part.sources].astype(np.int32)
+        group.add_late(Chunk(part.times, part.offsets, sources, self.names, columns), keys, part.watermarks)
+
+    def _accept_events(self, part: EventsPart, families: Mapping[int, Family], resolve: Resolve) -> None:
+        """Events as themselves, for one family or for all that ask for such."""
+        arrays = dict(part.columns)
+        sources = resolve(part.chain)[part.sources].astype(np.int32)
+        if self._registry.by_node:
+            arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(pa.array(sources), pa.array(self.homes, pa.string()))
+        names = [name for name in self._registry.value_columns if name in arrays]
+        columns = {name: read_values(arrays[name]) for name in names}
+        chunk = Chunk(part.times, part.offsets, sources, self.names, columns)
+        scan = scan_times(part.times)
+        for number, family in families.items():
+            if part.family == number or (part.family < 0 and _is_raw(family)):
+                # Whoever is too late was said where the event was whole.
+                family.accept(chunk, arrays, scan, part.watermarks, part.misfits)
+
+    def _count(self, part: AccountsPart, families: Mapping[int, Family]) -> None:
+        self._registry.timeless += part.timeless
+        self._malformed += part.malformed
+        for number, seen, filtered, early, malformed in part.rows.tolist():
+            for own, family in families.items():
+                if own == number or (number < 0 and _is_raw(family)):
+                    family.count(seen, filtered, early, malformed)
+
+    # --- what goes out ---
+
+    def raise_to(self, watermark: int, latest: int) -> None:
+        """The watermark of all, and the latest time of all events."""
+        self._watermarks.group = max(self._watermarks.group, watermark)
+        self._watermarks.highest_time = max(self._watermarks.highest_time, latest)
+
+    def close(self) -> None:
+        """Close what the watermark has passed, except for windows that wait for their cuts."""
+        self._emit()
+
+    def _emit(self) -> None:
+        until = self._watermarks.group
+        pieces: list[Piece] = []
+        for family in self._registry.families.values():
+            if family.watermark < until and not isinstance(family.group, CutRootGroup):
+                family.prepare(self._registry.types)
+                pieces.extend(family.close(until, self._registry.layout, self._registry.types))
+        self._put_out(pieces)
+
+    def announce(self, until: int) -> bytes:
+        """Where markers cut below ``until``."""
+        cuts = {}
+        for number, family in self._registry.numbered_families().items():
+            if isinstance(family.group, CutRootGroup):
+                family.prepare(self._registry.types)
+                cuts[number] = family.group.announce(until)
+        return cuts_to_bytes(cuts)
+
+    def finish_cut(self, until: int) -> None:
+        """What lies below ``until`` has come, cut as announced."""
+        pieces: list[Piece] = []
+        for family in self._registry.families.values():
+            if isinstance(family.group, CutRootGroup):
+                family.prepare(self._registry.types)
+                made = family.group.finish(until)
+                pieces.extend(family.pieces(made, self._registry.layout, self._registry.types))
+        self._put_out(pieces)
+
+    def take_rows(self) -> pa.Table | None:
+        """The rows that came out since the last time."""
+        if not self._tables:
+            return None
+        return self._take()[0]
+
+
+def _is_raw(family: Family) -> bool:
+    return placement(family.group.queries()[0].query).way == "raw"

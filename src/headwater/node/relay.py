@@ -1,0 +1,191 @@
+"""A relay: deltas of its children in, combined deltas out; what the root says goes down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
+
+from headwater.engine.part_bytes import part_from_bytes, part_to_bytes
+from headwater.engine.part_merge import merge_parts
+from headwater.engine.state_bytes import from_bytes, to_bytes
+from headwater.errors import FormatError
+from headwater.node.leaf import CUT_SUFFIX
+from headwater.node.settings import NodeSettings
+from headwater.protocols.actions import Action, Noted, SendMessage, SetTimer
+from headwater.protocols.delta import Delta, combine
+from headwater.protocols.events import Event, MessageReceived, Started, TimerFired
+from headwater.protocols.frames import FrameError
+from headwater.protocols.ledger import Position
+from headwater.protocols.messages import Assign, Cuts, Flush, Hello, Positions, Refuse, decode, encode
+from headwater.protocols.relaying import Held, Holding
+
+
+def merged(lists: Sequence[Sequence[bytes]]) -> list[bytes]:
+    """The parts of several deltas as those of one."""
+    if len(lists) == 1:
+        return list(lists[0])
+    parts = [part_from_bytes(data) for parts in lists for data in parts]
+    return [part_to_bytes(part) for part in merge_parts(parts)]
+
+
+class Routes:
+    """Which links a chain was heard on: what concerns it goes down these."""
+
+    def __init__(self) -> None:
+        self.links: dict[str, dict[str, None]] = {}
+        self.children: dict[str, None] = {}
+
+    def heard(self, chain: str, link: str) -> None:
+        self.children[link] = None
+        self.links.setdefault(chain.removesuffix(CUT_SUFFIX), {})[link] = None
+
+    def of(self, chain: str) -> list[str]:
+        return list(self.links.get(chain.removesuffix(CUT_SUFFIX), ()))
+
+    def split(self, positions: Mapping[str, Position]) -> dict[str, dict[str, Position]]:
+        """What each link has to hear of these chains."""
+        told: dict[str, dict[str, Position]] = {}
+        for chain, position in positions.items():
+            for link in self.of(chain):
+                told.setdefault(link, {})[chain] = position
+        return told
+
+    def state(self) -> list[list[str]]:
+        return [[chain, *links] for chain, links in self.links.items()]
+
+    @classmethod
+    def restored(cls, state: Sequence[Sequence[str]]) -> Routes:
+        routes = cls()
+        for chain, *links in state:
+            for link in links:
+                routes.heard(chain, link)
+        return routes
+
+
+class RelayNode:
+    """Merges what its children send, so that a link above it carries a slice once, however many leaves have added to it."""
+
+    def __init__(self, name: str, parent: str, *, settings: NodeSettings | None = None) -> None:
+        self.name = name
+        self.parent = parent
+        self.settings = NodeSettings() if settings is None else settings
+        self._routes = Routes()
+        self._holding = Holding()
+        self._send_timer = False
+        self._heard = False
+
+    def handle(self, event: Event, now_ns: int) -> list[Action]:
+        """What happens, and what is to be done about it."""
+        match event:
+            case Started():
+                self._send_timer = False
+                return [SetTimer("resend", self.settings.resend_ns), *self._soon()]
+            case MessageReceived(sender, frame):
+                return self._on_frame(sender, frame)
+            case TimerFired("send"):
+                self._send_timer = False
+                return self._send()
+            case TimerFired("resend"):
+                return self._on_resend_timer()
+        return []
+
+    def _on_frame(self, sender: str, frame: bytes) -> list[Action]:
+        try:
+            message = decode(frame, self.settings.frame_bytes_max)
+        except FrameError as error:
+            return [Noted("damaged frame", {"why": str(error)})]
+        match message:
+            case Delta():
+                return self._on_delta(sender, message, len(frame))
+            case Hello(chain):
+                self._routes.heard(chain, sender)
+                return [SendMessage(self.parent, frame)]
+            case Positions():
+                return self._on_positions(message)
+            case Assign(chain) | Refuse(chain):
+                return [SendMessage(link, frame) for link in self._routes.of(chain)]
+            case Cuts() | Flush():
+                return [SendMessage(link, frame) for link in self._routes.children]
+        return []
+
+    # --- up ---
+
+    def _on_delta(self, sender: str, delta: Delta, nbytes: int) -> list[Action]:
+        for chain in delta.ranges:
+            self._routes.heard(chain, sender)
+        if self._holding.take(delta, nbytes):
+            return self._soon()
+        positions = self._holding.ledger.of(delta.ranges)
+        known = {chain: position for chain, position in positions.items() if position.epoch}
+        reply = SendMessage(sender, encode(Positions(True, known)))
+        return [Noted("rejected", {"chains": sorted(delta.ranges)}), reply]
+
+    def _soon(self) -> list[Action]:
+        if self._send_timer or not self._holding.has_unsent:
+            return []
+        self._send_timer = True
+        return [SetTimer("send", self.settings.linger_ns)]
+
+    def _send(self) -> list[Action]:
+        actions: list[Action] = []
+        while deltas := self._holding.next_to_send(self.settings.frame_bytes_max // 2):
+            try:
+                frame = encode(deltas[0] if len(deltas) == 1 else combine(deltas, merged))
+            except FormatError as error:
+                return [*actions, Noted("unreadable part", {"why": str(error)})]
+            actions.append(SendMessage(self.parent, frame))
+            if len(deltas) > 1:
+                actions.append(Noted("combined", {"deltas": len(deltas)}))
+        return actions
+
+    def _on_resend_timer(self) -> list[Action]:
+        timer = SetTimer("resend", self.settings.resend_ns)
+        if self._heard or not self._holding.held:
+            self._heard = False
+            return [timer]
+        self._holding.send_again()
+        return [Noted("resent", {"deltas": len(self._holding.held)}), *self._soon(), timer]
+
+    # --- down ---
+
+    def _on_positions(self, positions: Positions) -> list[Action]:
+        self._heard = True
+        if not positions.resend:
+            self._holding.accepted(positions.chains)
+            told = self._routes.split(positions.chains)
+            return [SendMessage(link, encode(Positions(False, known))) for link, known in told.items()]
+        again = self._holding.rejected(positions.chains)
+        notes: list[Action] = [Noted("recombined", {"chains": sorted(positions.chains)})]
+        told = self._routes.split(again)
+        sends = [SendMessage(link, encode(Positions(True, known))) for link, known in told.items()]
+        return [*notes, *sends, *self._soon()]
+
+    # --- snapshots ---
+
+    def snapshot(self) -> bytes:
+        """Everything the relay knows."""
+        positions = [[chain, p.epoch, p.at] for chain, p in self._holding.ledger.positions.items()]
+        return to_bytes(
+            {
+                "names": [self.name, self.parent],
+                "settings": list(astuple(self.settings)),
+                "routes": self._routes.state(),
+                "positions": positions,
+                "held": [[encode(one.delta), one.sent] for one in self._holding.held],
+            }
+        )
+
+    @classmethod
+    def restore(cls, data: bytes) -> RelayNode:
+        """A relay that goes on where ``snapshot`` was taken; the next event is `Started`."""
+        state = from_bytes(data)
+        name, parent = state["names"]
+        relay = cls(name, parent, settings=NodeSettings(*state["settings"]))
+        relay._routes = Routes.restored(state["routes"])
+        for chain, epoch, at in state["positions"]:
+            relay._holding.ledger.positions[chain] = Position(epoch, at)
+        for frame, sent in state["held"]:
+            delta = decode(frame)
+            assert isinstance(delta, Delta)
+            relay._holding.held.append(Held(delta, len(frame), sent))
+        return relay

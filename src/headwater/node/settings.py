@@ -1,0 +1,33 @@
+"""The settings of nodes: how long they wait and how much they hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headwater.protocols.frames import FRAME_BYTES_MAX
+
+SECOND_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """Times in nanoseconds of the host's clock."""
+
+    #: A node gathers for so long before it sends: longer means fewer bytes, shorter means earlier results.
+    linger_ns: int = SECOND_NS // 10
+    #: What nobody has answered for so long is sent again.
+    resend_ns: int = SECOND_NS
+    #: A leaf that has no chain asks again after this.
+    hello_ns: int = SECOND_NS
+    #: The root does not wait any more for a source that has been silent for so long; None: it waits for ever.
+    idle_ns: int | None = None
+    #: A leaf stops reading while so many of its deltas are not accepted ...
+    steps_max: int = 16
+    #: ... or so many events wait for cuts although nothing can come before them.
+    held_max: int = 1 << 20
+    #: A leaf does not wait to send once this many rows and events have come together.
+    pending_max: int = 1 << 18
+    #: The root writes a checkpoint after so many records.
+    checkpoint_every: int = 256
+    #: Frames that are longer are refused; relays combine up to half of it.
+    frame_bytes_max: int = FRAME_BYTES_MAX

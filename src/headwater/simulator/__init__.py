@@ -1,0 +1,36 @@
+"""A world for trees of nodes in which everything that can go wrong does, and one seed says what and when.
+
+`simulate` runs one seed and `simulate_many` a range of them; `Run`, `World` and the rest are there to build other worlds from.
+"""
+
+from __future__ import annotations
+
+from headwater.simulator.counts import FAULTS, Counts
+from headwater.simulator.plants import PLANTS
+from headwater.simulator.runner import Options, Outcome, Run, simulate
+from headwater.simulator.seeds import Summary, parse_seeds, simulate_many
+from headwater.simulator.topology import Topology, tree
+from headwater.simulator.transcript import Transcript
+from headwater.simulator.truth import ViolationError
+from headwater.simulator.workload import Workload, draw_workload
+from headwater.simulator.world import World
+
+__all__ = [
+    "FAULTS",
+    "PLANTS",
+    "Counts",
+    "Options",
+    "Outcome",
+    "Run",
+    "Summary",
+    "Topology",
+    "Transcript",
+    "ViolationError",
+    "Workload",
+    "World",
+    "draw_workload",
+    "parse_seeds",
+    "simulate",
+    "simulate_many",
+    "tree",
+]

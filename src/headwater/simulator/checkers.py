@@ -1,0 +1,266 @@
+"""Is what comes out right? Safety at every step, liveness at the end; nothing here knows how nodes work.
+
+Safety: a row leaves only if the reference holds it for what was accepted by then; each (query, window, key, revision) leaves
+once, whatever the root went through; revisions rise, and what they replace was there. Liveness: in the end the last revision of
+every window is what the reference says of everything, and so are the counters and the side output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, Refused
+from headwater.protocols.events import Event
+from headwater.query import Query
+from headwater.reference import Entry, ResultRow, Row, identity
+from headwater.simulator.counts import Counts
+from headwater.simulator.machine import Machine
+from headwater.simulator.truth import Truth, ViolationError
+
+Place = tuple[str, Any, str, int, int]  # query, key, node, start, end
+
+
+class Shown(NamedTuple):
+    """A row that was emitted and still holds."""
+
+    row: ResultRow
+    step: int
+
+
+class Checker:
+    """Watches the root. ``share``: of how many emissions every row is compared with the reference at once."""
+
+    def __init__(self, truth: Truth, queries: Mapping[str, Query], counts: Counts, dice: Random, share: float) -> None:
+        self.truth = truth
+        self.shown: dict[Place, Shown] = {}
+        self.row_count = 0
+        self._queries, self._counts, self._dice, self._share = queries, counts, dice, share
+        self._revisions: dict[Place, int] = {}
+        self._steps: dict[tuple[str, int], Any] = {}
+        #: What the root told, by the number of its record.
+        self._told: dict[int, list[Noted]] = {}
+        self._aside: dict[tuple[str | None, str, int], str] = {}
+        self.is_finished = False
+
+    # --- what the world tells ---
+
+    def after(self, time_ns: int, machine: Machine, event: Event | None, actions: list[Action], done: int) -> None:
+        """A node was handed an event, and so many of its actions were done."""
+        is_root = machine.role == "root"
+        # What is on disk has happened, whether there was time to tell of it or not: a root's notes stand or fall together.
+        told = len(actions) if is_root and done else done
+        for action in actions[:told]:
+            if type(action) is Noted:
+                self._noted(machine, action, event is None)
+        for action in actions[:done]:
+            kind = type(action)
+            if kind is EmitRows and is_root:
+                self._emitted(action.step, action.rows)  # type: ignore[union-attr]
+            elif kind is EmitAside and is_root:
+                self._put_aside(action.step, action.rows)  # type: ignore[union-attr]
+            elif kind is Refused:
+                raise ViolationError(f"{machine.name} was refused: {action.reason}")  # type: ignore[union-attr]
+
+    def happened(self, time_ns: int, machine: str, what: str) -> None:
+        """Faults are none of its business."""
+
+    def _noted(self, machine: Machine, note: Noted, is_replay: bool) -> None:
+        what = note.what
+        detail = note.detail
+        if what == "decided":
+            what = f"decided {detail['what']}"
+        self._counts[f"path: {machine.role} {what}"] += 1
+        if note.what == "rejected" and isinstance(detail.get("chains"), dict):
+            for reason in detail["chains"].values():
+                self._counts[f"path: {machine.role} rejected: {reason}"] += 1
+        if machine.role == "root" and "record" in detail:
+            told = self._told.setdefault(detail["record"], [])
+            if not is_replay:
+                told.append(note)
+                self.truth.note(note.what, detail)
+            elif note not in told:
+                raise ViolationError(f"after its recovery the root tells of {note}; before it was {told}")
+
+    # --- safety ---
+
+    def _emitted(self, step: int, table: pa.Table) -> None:
+        rows = result_rows(table, self._queries)
+        if self._is_repeated("rows", step, [identity(tuple(row)) for row in rows]):
+            return
+        if self.is_finished and rows:
+            raise ViolationError(f"step {step} came after the end")
+        self.row_count += len(rows)
+        for row in rows:
+            self._show(row, step)
+        if rows and self._dice.random() < self._share:
+            self.compare_now({row.query: None for row in rows}, rows)
+
+    def _show(self, row: ResultRow, step: int) -> None:
+        place = _place(row)
+        if row.revision <= self._revisions.get(place, -1):
+            raise ViolationError(f"step {step}: {_text(row)} comes again with a revision that was there before")
+        for start, end, revision in row.replaces or ():
+            replaced = self.shown.pop((*place[:3], start, end), None)
+            if replaced is None or replaced.row.revision != revision:
+                raise ViolationError(
+                    f"step {step}: {_text(row)} replaces {start}..{end}#{revision}, which was not there"
+                )
+        self._revisions[place] = row.revision
+        is_gone = row.event_count == 0 and row.replaces is not None
+        if is_gone:
+            self.shown.pop(place, None)
+        else:
+            self.shown[place] = Shown(row, step)
+
+    def compare_now(self, names: Mapping[str, None], rows: list[ResultRow]) -> None:
+        """Each of these rows is one that the reference holds right now."""
+        for entry in self.truth.stream.entries:
+            if entry.query.name not in names:
+                continue
+            held = self._reference(entry)
+            for row in rows:
+                if row.query != entry.query.name:
+                    continue
+                is_gone = row.event_count == 0 and row.replaces is not None
+                expected = held.get(_place(row))
+                if is_gone != (expected is None) or expected is not None and not _same(row, expected):
+                    raise ViolationError(
+                        f"{_text(row)} was emitted; the reference says {_row_text(expected)} of what was accepted so far"
+                        f" (watermark {self.truth.stream.watermark})"
+                    )
+
+    def _put_aside(self, step: int, table: pa.Table) -> None:
+        rows = table.select(["query", "reason", "source", "offset"]).to_pylist()
+        if self._is_repeated("aside", step, rows):
+            return
+        for row in rows:
+            place = row["query"], row["source"], row["offset"]
+            if place in self._aside:
+                raise ViolationError(f"step {step}: {place} was put aside twice")
+            self._aside[place] = row["reason"]
+
+    def _is_repeated(self, kind: str, step: int, content: Any) -> bool:
+        """After a recovery a step may come again, with the same content."""
+        known = self._steps.setdefault((kind, step), content)
+        if known is content:
+            return False
+        if known != content:
+            raise ViolationError(f"step {step} came again with other {kind}: {content} where it was {known}")
+        return True
+
+    # --- liveness ---
+
+    def check_settled(self) -> None:
+        """All is quiet, before the end of the stream: what is closed is out, where nothing late can be on its way."""
+        for entry in self.truth.stream.entries:
+            if not entry.query.lateness and not entry.is_removed:
+                self._compare_all(entry)
+
+    def check_end(self, counters: Mapping[str, Mapping[str, int]]) -> None:
+        """The stream has ended: everything is out, and nothing else."""
+        for entry in self.truth.stream.entries:
+            if not entry.is_removed:
+                self._compare_all(entry)
+        self._check_counters(counters)
+        self._check_aside()
+
+    def _compare_all(self, entry: Entry) -> None:
+        expected = self._reference(entry)
+        actual = {place: shown for place, shown in self.shown.items() if place[0] == entry.query.name}
+        for place, row in expected.items():
+            found = actual.pop(place, None)
+            if found is None:
+                raise ViolationError(f"{_place_text(place)} is missing: {_row_text(row)} of {entry.query}")
+            if not _same(found.row, row):
+                raise ViolationError(
+                    f"{_text(found.row)} (step {found.step}) should be {_row_text(row)} of {entry.query}"
+                )
+        for found in actual.values():
+            raise ViolationError(f"{_text(found.row)} (step {found.step}) is no window of {entry.query}")
+
+    def _reference(self, entry: Entry) -> dict[Place, Row]:
+        name = entry.query.name
+        held = self.truth.stream.rows(entry)
+        return {(name, identity(key), node, start, end): row for (key, node, start, end), row in held.items()}
+
+    def _check_counters(self, counters: Mapping[str, Mapping[str, int]]) -> None:
+        stream = self.truth.stream
+        for entry in stream.entries:
+            name = entry.query.name
+            if entry.is_removed:
+                continue
+            expected, actual = stream.counters(entry), dict(counters[name])
+            if name in self.truth.draining:
+                expected, actual = _merged(expected), _merged(actual)
+            if expected != actual:
+                raise ViolationError(f"{name} counts {actual}; it should be {expected}")
+
+    def _check_aside(self) -> None:
+        stream = self.truth.stream
+        live = {entry.query.name: entry for entry in stream.entries if not entry.is_removed}
+        expected = {
+            (name, event.source.decode(), event.offset)
+            for name, entry in live.items()
+            for event in entry.events
+            if stream.fate(entry, event) == "dropped"
+        }
+        for source, count in self.truth.accepted.items():
+            rows = self.truth.logs[source].rows[:count]
+            expected |= {(None, source, offset) for offset, row in enumerate(rows) if row["time"] is None}
+        actual = {place for place in self._aside if place[0] is None or place[0] in live}
+        if expected != actual:
+            missing, more = sorted(expected - actual, key=str)[:5], sorted(actual - expected, key=str)[:5]
+            raise ViolationError(f"put aside should be {len(expected)} events: missing {missing}, too many {more}")
+
+
+def _merged(counts: Mapping[str, int]) -> dict[str, int]:
+    """Of a query that runs out, an event that will be in no window may count as a member until then."""
+    total = counts["member"] + counts["late"] + counts["outside"]
+    return dict(counts) | {"member": total, "late": 0, "outside": 0}
+
+
+def result_rows(table: pa.Table, queries: Mapping[str, Query]) -> list[ResultRow]:
+    """The rows of a results table as the reference writes them."""
+    return [_result_row(row, queries[row["query"]]) for row in table.to_pylist()]
+
+
+def _result_row(row: dict[str, Any], query: Query) -> ResultRow:
+    return ResultRow(
+        query.name,
+        row["window_start"],
+        row["window_end"],
+        tuple(row[key] for key in query.keys),
+        {alias: row[alias] for alias, _ in query.aggregates},
+        row["event_count"],
+        row["revision"],
+        tuple(tuple(other.values()) for other in row["replaces"] or ()) or None,
+        row.get("node") or "",
+        row.get("first_time"),
+        row.get("last_time"),
+    )
+
+
+def _place(row: ResultRow) -> Place:
+    return row.query, identity(row.key), row.node, row.start, row.end
+
+
+def _same(row: ResultRow, expected: Row) -> bool:
+    return row.event_count == expected.event_count and identity(row.values) == identity(expected.values)
+
+
+def _text(row: ResultRow) -> str:
+    place = f"{row.query} {row.key} {row.node}[{row.start}, {row.end})#{row.revision}"
+    return f"{place} {row.values} of {row.event_count} events"
+
+
+def _row_text(row: Row | None) -> str:
+    return "there is no such row" if row is None else f"{row.values} of {row.event_count} events"
+
+
+def _place_text(place: Place) -> str:
+    name, key, node, start, end = place
+    return f"{name} {tuple(part[1][-1] for part in key)} {node}[{start}, {end})"

@@ -1,0 +1,203 @@
+"""A tree in one process in which every message arrives at once: for cases, examples and measurements without faults."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from headwater.node import LeafNode, NodeSettings, RelayNode, RootNode
+from headwater.protocols.actions import (
+    Action,
+    Checkpoint,
+    EmitAside,
+    EmitRows,
+    Finished,
+    Noted,
+    ReadFrom,
+    Record,
+    Refused,
+    SendMessage,
+    SetTimer,
+)
+from headwater.protocols.events import (
+    BatchArrived,
+    Event,
+    MessageReceived,
+    SourceEnded,
+    SourceOpened,
+    Started,
+    TimerFired,
+)
+from headwater.errors import QueryError
+from headwater.query import Query
+
+#: Timers that only matter when something went wrong or nobody speaks.
+PATIENT = frozenset({"resend", "tend", "idle"})
+
+
+class Node(Protocol):
+    """What the tree drives."""
+
+    def handle(self, event: Event, now_ns: int) -> list[Action]: ...
+
+
+@dataclass(slots=True)
+class SourceLog:
+    """The events of a source so far and its watermarks: read again, it gives the same."""
+
+    leaf: str
+    batches: list[tuple[int, pa.RecordBatch, int | None]] = field(default_factory=list)
+    end: int = 0
+    ended: bool = False
+
+
+class InstantTree:
+    """A root, relays and leaves. ``parents`` names for each node but the root the one above it; those without children are leaves.
+
+    >>> import headwater as hw
+    >>> tree = InstantTree({"left": "root", "right": "root"}, [hw.query("all", hw.tumbling(10), n=hw.count())])
+    >>> for leaf in ("left", "right"):
+    ...     tree.open(leaf, leaf, schema=pa.schema({"time": pa.int64()}))
+    ...     tree.push(leaf, pa.record_batch({"time": [1, 5]}))
+    >>> tree.flush()
+    >>> tree.take_rows().column("n").to_pylist()
+    [4]
+    """
+
+    def __init__(
+        self,
+        parents: Mapping[str, str],
+        queries: Sequence[Query] = (),
+        *,
+        settings: NodeSettings | None = None,
+        keep_records: bool = False,
+        **root_settings: Any,
+    ) -> None:
+        above = set(parents.values())
+        self.root_name = next(iter(above - set(parents)), "root")
+        self.root = RootNode(self.root_name, queries, settings=settings, **root_settings)
+        self.nodes: dict[str, Node] = {self.root_name: self.root}
+        for name, parent in parents.items():
+            kind = RelayNode if name in above else LeafNode
+            self.nodes[name] = kind(name, parent, settings=settings)
+        self.parents = dict(parents)
+        self.sources: dict[str, SourceLog] = {}
+        self.bytes_up: dict[str, int] = dict.fromkeys(parents, 0)
+        self.bytes_down: dict[str, int] = dict.fromkeys(parents, 0)
+        self.notes: list[tuple[str, Noted]] = []
+        self.records: list[bytes] = []
+        self.checkpoint = b""
+        self.is_finished = False
+        self.now_ns = 0
+        self._keep_records = keep_records
+        self._rows: list[pa.Table] = []
+        self._aside: list[pa.Table] = []
+        self._messages: deque[tuple[str, str, bytes]] = deque()
+        self._timers: dict[tuple[str, str], None] = {}
+        for name in self.nodes:
+            self.handle(name, Started())
+        self.settle()
+
+    # --- what happens ---
+
+    def open(self, leaf: str, source: str, home: str = "", schema: pa.Schema | None = None) -> None:
+        """A leaf has a source from now on."""
+        self.sources[source] = SourceLog(leaf)
+        self.handle(leaf, SourceOpened(source, home, schema))
+        self.settle()
+
+    def push(self, source: str, batch: pa.RecordBatch, watermark: int | None = None, settle: bool = True) -> None:
+        """The next events of a source, and its watermark behind them."""
+        log = self.sources[source]
+        log.batches.append((log.end, batch, watermark))
+        self.handle(log.leaf, BatchArrived(source, log.end, batch, watermark))
+        log.end += len(batch)
+        if settle:
+            self.settle()
+
+    def end(self, source: str) -> None:
+        """No more events of a source."""
+        log = self.sources[source]
+        log.ended = True
+        self.handle(log.leaf, SourceEnded(source, log.end))
+        self.settle()
+
+    def flush(self) -> None:
+        """The end of the stream."""
+        from headwater.protocols.events import FlushAsked
+
+        self.tell_root(FlushAsked())
+
+    def tell_root(self, event: Event) -> None:
+        self.handle(self.root_name, event)
+        self.settle()
+
+    def settle(self) -> None:
+        """Let everything happen that happens by itself, until nothing does."""
+        while self._messages or self._timers:
+            while self._messages:
+                sender, target, frame = self._messages.popleft()
+                self.handle(target, MessageReceived(sender, frame))
+            timers, self._timers = self._timers, {}
+            for name, timer in timers:
+                self.handle(name, TimerFired(timer))
+
+    # --- what comes of it ---
+
+    def take_rows(self) -> pa.Table:
+        """The result rows since the last call."""
+        rows, self._rows = self._rows, []
+        return pa.concat_tables(rows, promote_options="permissive") if rows else pa.table({})
+
+    def take_aside(self) -> pa.Table | None:
+        """The side output since the last call."""
+        aside, self._aside = self._aside, []
+        return pa.concat_tables(aside) if aside else None
+
+    def handle(self, name: str, event: Event) -> None:
+        """Let one thing happen to one node, and do what it asks for."""
+        self.now_ns += 1
+        for action in self.nodes[name].handle(event, self.now_ns):
+            self._do(name, action)
+
+    def _do(self, name: str, action: Action) -> None:
+        match action:
+            case SendMessage(target, frame):
+                if self.parents.get(name) == target:
+                    self.bytes_up[name] += len(frame)
+                else:
+                    self.bytes_down[target] += len(frame)
+                self._messages.append((name, target, frame))
+            case SetTimer(timer) if timer not in PATIENT:
+                self._timers[name, timer] = None
+            case ReadFrom(source, offset):
+                self._read(name, source, offset)
+            case EmitRows(_, rows):
+                self._rows.append(rows)
+            case EmitAside(_, rows):
+                self._aside.append(rows)
+            case Record(data) if self._keep_records:
+                self.records.append(data)
+            case Checkpoint(data) if self._keep_records:
+                self.checkpoint, self.records = data, []
+            case Noted():
+                self.notes.append((name, action))
+            case Refused(reason):
+                raise QueryError(reason)
+            case Finished() if name == self.root_name:
+                self.is_finished = True
+
+    def _read(self, leaf: str, source: str, offset: int) -> None:
+        log = self.sources.get(source)
+        if log is None or log.leaf != leaf:
+            return
+        for start, batch, watermark in list(log.batches):
+            if start + len(batch) >= offset:
+                skip = max(offset - start, 0)
+                self.handle(leaf, BatchArrived(source, start + skip, batch.slice(skip), watermark))
+        if log.ended:
+            self.handle(leaf, SourceEnded(source, log.end))

@@ -1,0 +1,214 @@
+"""One run from its seed to its verdict, and many of them.
+
+First faults and safety: whatever happens, nothing wrong may leave. Then everything heals, and liveness: within a bounded time
+everything that the sources said is accepted, silent sources are left out, the stream ends, and all rows are out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from headwater.node import LeafNode, NodeSettings, RelayNode, RootNode
+from headwater.protocols.events import Event, FlushAsked, QueryAdded
+from headwater.simulator.checkers import Checker
+from headwater.simulator.counts import Counts, chosen_faults
+from headwater.simulator.faults import Faults, draw_plan
+from headwater.simulator.machine import Clock, Machine, Maker
+from headwater.simulator.network import MS
+from headwater.simulator.plants import planted
+from headwater.simulator.topology import ROOT, Topology, tree
+from headwater.simulator.truth import Truth, ViolationError
+from headwater.simulator.workload import SPAN_TICKS, TICK_NS, Workload, draw_workload
+from headwater.simulator.world import NodeError, Observer, World
+
+SECOND_NS = 1000 * MS
+#: How long healing may take before it counts as never.
+PATIENCE_NS = 60 * SECOND_NS
+#: How long to watch after the end whether something still comes.
+QUIET_NS = SECOND_NS
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to run.
+
+    >>> Options(17, 16, 3).command
+    'headwater replay tree --seed 17 --leaves 16 --height 3 --faults all'
+    """
+
+    seed: int
+    leaves: int = 16
+    height: int = 3
+    faults: str = "all"
+    plant: str | None = None
+
+    @property
+    def command(self) -> str:
+        """What replays this very run, step by step."""
+        plant = f" --plant {self.plant}" if self.plant else ""
+        shape = f"--seed {self.seed} --leaves {self.leaves} --height {self.height} --faults {self.faults}"
+        return f"headwater replay tree {shape}{plant}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run went; ``failure`` says what was wrong."""
+
+    options: Options
+    failure: str | None
+    counts: Counts
+    steps: int = 0
+    rows: int = 0
+    time_ns: int = 0
+
+    def text(self) -> str:
+        """The failure and the one command that replays it."""
+        return f"seed {self.options.seed} failed: {self.failure}\nreplay it: {self.options.command}"
+
+
+def simulate(options: Options, observers: Sequence[Observer] = ()) -> Outcome:
+    """One run. Other observers see each step before the checker does."""
+    run = Run.of(options, observers)
+    failure = None
+    with planted(options.plant):
+        try:
+            run.play()
+        except (ViolationError, NodeError) as error:
+            failure = f"at {run.world.time_ns / 1e6:.3f} ms: {error}"
+    world = run.world
+    return Outcome(options, failure, world.counts, world.steps, run.checker.row_count, world.time_ns)
+
+
+@dataclass
+class Run:
+    """A world with a tree, a workload, a plan of faults and a checker."""
+
+    world: World
+    topology: Topology
+    workload: Workload
+    faults: Faults
+    truth: Truth
+    checker: Checker
+    settings: NodeSettings
+    clocks: dict[str, Clock] = field(default_factory=dict)
+    fault_end_ns: int = 0
+
+    @classmethod
+    def of(cls, options: Options, observers: Sequence[Observer] = ()) -> Run:
+        """Everything that the seed decides."""
+        dice = Random(options.seed)
+        topology = tree(options.leaves, options.height)
+        workload = draw_workload(Random(dice.getrandbits(64)), topology)
+        chosen = chosen_faults(options.faults)
+        plan_end_ns = SPAN_TICKS * TICK_NS * 5 // 4
+        plan = draw_plan(Random(dice.getrandbits(64)), topology, chosen, plan_end_ns)
+        settings = _settings(Random(dice.getrandbits(64)))
+        checker_dice = Random(dice.getrandbits(64))
+        world = World(dice.getrandbits(64), list(observers))
+        added = {event.query.name: event.query for _, event in workload.script if isinstance(event, QueryAdded)}
+        truth = Truth(workload, added)
+        queries = {query.name: query for query in workload.queries} | added
+        checker = Checker(truth, queries, world.counts, checker_dice, share=0.25)
+        world.observers.append(checker)
+        run = cls(world, topology, workload, None, truth, checker, settings, plan.clocks, plan_end_ns)  # type: ignore[arg-type]
+        run.faults = Faults(world, topology, plan, run.replacement)
+        return run
+
+    def play(self) -> None:
+        """From the first step to the last."""
+        self.begin()
+        self.world.run(max(self.fault_end_ns, self.workload.last_ns))
+        self.faults.heal()
+        self.settle()
+        self.end()
+
+    def begin(self) -> None:
+        """Machines start one after the other, users do what their script says, faults strike."""
+        self.faults.begin()
+        world, workload = self.world, self.workload
+        root = Maker(self._root, RootNode.restore, RootNode.recover)
+        world.at(0, world.add, self._machine(ROOT, "root", root))
+        for relay in self.topology.relays:
+            world.at(0, world.add, self._machine(relay, "relay", self._relay(relay)))
+        for leaf in self.topology.leaves:
+            world.at(0, world.add, self.leaf(leaf, leaf))
+        for at_ns, event in workload.script:
+            world.at(at_ns, self.ask, event)
+
+    def settle(self) -> None:
+        """Faults are over: everything is accepted, and nobody waits for the silent any more."""
+        truth, world = self.truth, self.world
+        self._await("everything to be accepted", lambda: not truth.missing_count or truth.is_flushed)
+        if truth.is_flushed or self.workload.ends_early:
+            return
+        self._await("silent sources to be left out", lambda: not truth.waiting_for)
+        world.run(world.time_ns + QUIET_NS)
+        self.checker.check_settled()
+
+    def end(self) -> None:
+        """The stream ends, and everything is out."""
+        world = self.world
+        if not self.truth.is_flushed:
+            self.ask(FlushAsked())
+        self._await("the end", lambda: world.is_finished)
+        self.checker.is_finished = True
+        world.run(world.time_ns + QUIET_NS)
+        root = world.machines[ROOT].node
+        assert isinstance(root, RootNode)
+        self.checker.check_end(root.counters())
+
+    def ask(self, event: Event) -> None:
+        """A user asks the root for something, again if it is not there."""
+        if isinstance(event, FlushAsked):
+            self.truth.may_end = True
+        if not self.world.hand(self.world.machines[ROOT], event):
+            self.world.at(self.world.time_ns + 20 * MS, self.ask, event)
+
+    def leaf(self, name: str, chain: str) -> Machine:
+        """A leaf's machine, for the first owner of a chain or another."""
+        parent, settings = self.topology.parents[chain], self.settings
+        maker = Maker(lambda: LeafNode(name, parent, chain=chain, settings=settings), LeafNode.restore)
+        return Machine(name, "leaf", maker, self.workload.logs[chain], self.clocks.get(chain, Clock()))
+
+    def replacement(self, old: Machine) -> Machine:
+        """The machine that takes a leaf's chain over."""
+        return self.leaf(f"{old.name}b", old.name)
+
+    def _root(self) -> RootNode:
+        return RootNode(ROOT, self.workload.queries, disorder=self.workload.disorder, settings=self.settings)
+
+    def _relay(self, name: str) -> Maker:
+        parent, settings = self.topology.parents[name], self.settings
+        return Maker(lambda: RelayNode(name, parent, settings=settings), RelayNode.restore)
+
+    def _machine(self, name: str, role: str, maker: Maker) -> Machine:
+        return Machine(name, role, maker, clock=self.clocks.get(name, Clock()))
+
+    def _await(self, what: str, is_done: Callable[[], bool]) -> None:
+        world = self.world
+        if not world.run(world.time_ns + PATIENCE_NS, is_done):
+            missing = {
+                source: f"{count} of {len(self.truth.logs[source])}"
+                for source, count in self.truth.accepted.items()
+                if count < len(self.truth.logs[source])
+            }
+            raise ViolationError(
+                f"{PATIENCE_NS // SECOND_NS} seconds after the last fault still waiting for {what};"
+                f" accepted {missing or 'everything'}, waiting for {sorted(self.truth.waiting_for)[:5]}"
+            )
+
+
+def _settings(dice: Random) -> NodeSettings:
+    """Nodes in a hurry, so that little virtual time holds many messages; bounds so low that they are met."""
+    return NodeSettings(
+        linger_ns=dice.choice([5, 20]) * MS,
+        resend_ns=dice.choice([50, 120]) * MS,
+        hello_ns=100 * MS,
+        idle_ns=dice.choice([200, 300, 600]) * MS,
+        steps_max=dice.choice([2, 4, 16]),
+        held_max=dice.choice([20, 1 << 20]),
+        pending_max=dice.choice([10, 1 << 18]),
+        checkpoint_every=dice.choice([1, 5, 256]),
+    )

@@ -1,0 +1,138 @@
+"""What is true so far: the history that the root's own notes and the sources' logs tell, kept in the reference.
+
+The root notes what it accepted and decided, once that is on its disk; the logs say which events those were. So the reference
+stands at every moment where the root should stand, without a look into any node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headwater.history import Added, Advanced, Arrived, Flushed, Idle, Joined, Removed, Returned, Settings, Step
+from headwater.query import Query
+from headwater.reference import Stream
+from headwater.simulator.streams import SourceLog
+from headwater.simulator.workload import Workload
+from headwater.times import FOREVER, NEVER
+
+
+class ViolationError(Exception):
+    """Something happened that must never happen, or something did not that must."""
+
+
+class Truth:
+    """The reference, fed with what was accepted and decided."""
+
+    def __init__(self, workload: Workload, added: Mapping[str, Query]) -> None:
+        self.stream = Stream(Settings(workload.queries, disorder=workload.disorder))
+        self.steps: list[Step] = []
+        self.logs = {log.source: log for log in workload.all_logs}
+        #: Of each source: how many events were accepted, and whether the group waits for it.
+        self.accepted = dict.fromkeys(self.logs, 0)
+        self.active: dict[str, bool] = {}
+        self.is_flushed = False
+        #: Whether a user has asked for the end: from then on sources may end anywhere.
+        self.may_end = False
+        self.draining: set[str] = set()
+        #: How many events of the logs were not accepted yet.
+        self.missing_count = sum(map(len, self.logs.values()))
+        #: The sources that the group waits for although they may have no more to say: those that will not end.
+        self.waiting_for = {source for source, log in self.logs.items() if log.ended_ns is None}
+        self._added = added
+        self._watermark = NEVER
+
+    def note(self, what: str, detail: Mapping[str, Any]) -> None:
+        """The root notes something; most notes are not about the stream."""
+        match what:
+            case "accepted":
+                self._accept(detail["sources"])
+                self._check_watermark(int(detail["watermark"]))
+            case "decided":
+                self._decide(detail["what"], detail["source"], detail["offset"], detail["time"])
+            case "query added":
+                self._take(Added(self._added[detail["name"]], detail["at"]))
+                if detail["at"] <= self.stream.largest_time:
+                    raise ViolationError(
+                        f"query {detail['name']} was added at {detail['at']}, but {self.stream.largest_time} was seen"
+                    )
+            case "query removed":
+                self._take(Removed(detail["name"], detail["drain"]))
+                if detail["drain"]:
+                    self.draining.add(detail["name"])
+            case "flushed":
+                self.is_flushed = True
+                self._take(Flushed())
+
+    def _take(self, step: Step) -> None:
+        self.steps.append(step)
+        self.stream.take(step)
+
+    def _accept(self, sources: Mapping[str, Sequence[int]]) -> None:
+        if self.is_flushed:
+            raise ViolationError("something was accepted after the end of the stream")
+        for source, (start, end, watermark) in sorted(sources.items()):
+            log = self.logs[source]
+            if start != self.accepted[source] or not start <= end <= len(log):
+                raise ViolationError(
+                    f"{source}: [{start}, {end}) was accepted where it stood at {self.accepted[source]}"
+                )
+            if source not in self.active:
+                raise ViolationError(f"{source} was accepted before it joined")
+            self.active[source] = True
+            self.accepted[source] = end
+            self.missing_count -= end - start
+            for step in _steps(log, start, end):
+                self._take(step)
+            self._check_source(log, end, watermark)
+            self._take(Advanced(source, watermark))
+
+    def _check_source(self, log: SourceLog, end: int, watermark: int) -> None:
+        """The watermark of a source follows from what it said so far; what stands just behind may be there or not."""
+        before = self.stream.sources[log.source].watermark
+        told = [before, *(told.watermark for told in log.told if told.position == end)]
+        allowed = {max(told[: count + 1]) for count in range(len(told))}
+        if self.may_end or end == len(log) and log.ended_ns is not None:
+            allowed.add(FOREVER)
+        if watermark not in allowed:
+            raise ViolationError(
+                f"{log.source}: behind {end} events its watermark is {sorted(allowed)}, not {watermark}"
+            )
+
+    def _check_watermark(self, watermark: int) -> None:
+        if watermark < self._watermark:
+            raise ViolationError(f"the watermark fell from {self._watermark} to {watermark}")
+        self._watermark = watermark
+        if watermark != self.stream.watermark:
+            raise ViolationError(f"the watermark is {watermark} and should be {self.stream.watermark}")
+
+    def _decide(self, what: str, source: str, offset: int, time: int) -> None:
+        # Sources that fall idle do so together; those that join or return go on from the watermark that they find.
+        right_time = time == self.stream.watermark or what == "idle" and time < self.stream.watermark
+        if offset != self.accepted[source] or not right_time:
+            raise ViolationError(
+                f"{source} {what} at offset {offset}, time {time};"
+                f" accepted are {self.accepted[source]}, the watermark is {self.stream.watermark}"
+            )
+        self.active[source] = what != "idle"
+        if what == "idle":
+            self.waiting_for.discard(source)
+        elif self.logs[source].ended_ns is None:
+            self.waiting_for.add(source)
+        if what == "joined":
+            self._take(Joined(source, self.logs[source].home))
+        elif what == "idle":
+            self._take(Idle(source))
+        else:
+            self._take(Returned(source))
+
+
+def _steps(log: SourceLog, start: int, end: int) -> list[Step]:
+    """The events of a stretch, and the explicit watermarks in front of and between them."""
+    steps: list[Step] = []
+    told = {mark.position: mark.watermark for mark in log.told if start <= mark.position < end}
+    for offset in range(start, end):
+        if offset in told:
+            steps.append(Advanced(log.source, told[offset]))
+        steps.append(Arrived(log.source, offset, log.rows[offset], log.home))
+    return steps

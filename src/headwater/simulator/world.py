@@ -1,0 +1,313 @@
+"""The world: one seed, one virtual time, one queue of what happens next.
+
+What happens is ordered by (time, order of scheduling), and everything random comes from generators that the seed began, so a run
+is a function of its seed. The world is a host like any other: it hands events to nodes and does what they ask for, in order.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from random import Random
+from typing import Any, Protocol
+
+from headwater.protocols.actions import (
+    Action,
+    Checkpoint,
+    EmitAside,
+    EmitRows,
+    Finished,
+    Noted,
+    PauseReading,
+    ReadFrom,
+    Record,
+    Refused,
+    ResumeReading,
+    SendMessage,
+    SetTimer,
+    Superseded,
+)
+from headwater.protocols.events import Event, MessageReceived, SourceOpened, Started, TimerFired
+from headwater.simulator.counts import Counts
+from headwater.simulator.machine import Machine
+from headwater.simulator.network import MS, Network
+from headwater.simulator.streams import Reader
+
+#: How long a leaf takes from one look into its logs to the next while there is more to read.
+LOOK_NS = MS // 10
+
+
+class NodeError(Exception):
+    """A node raised an error: none ever should, whatever happens to it."""
+
+
+class Observer(Protocol):
+    """Who watches: checkers, transcripts. ``done``: how many of the actions were done before the machine fell over."""
+
+    def after(self, time_ns: int, machine: Machine, event: Event | None, actions: list[Action], done: int) -> None: ...
+
+    def happened(self, time_ns: int, machine: str, what: str) -> None: ...
+
+
+class World:
+    """Machines by name, the network between them, and the time."""
+
+    def __init__(self, seed: int, observers: list[Observer] | None = None) -> None:
+        self.dice = Random(seed)
+        self.time_ns = 0
+        self.counts = Counts()
+        self.machines: dict[str, Machine] = {}
+        self.observers = observers or []
+        self.network = Network(self.dice, self.counts, self.at, self._carry, is_there=self._is_there)
+        self.steps = 0
+        #: Whether batches are cut at random places, as they are while faults are tried.
+        self.cuts_batches = True
+        self.is_finished = False
+        self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._scheduled = 0
+        self._parents: dict[str, str] = {}
+        self._doers: dict[type, Callable[[Machine, Any], None]] = {
+            SendMessage: self._send,
+            SetTimer: self._set_timer,
+            ReadFrom: self._read_from,
+            PauseReading: self._pause_reading,
+            ResumeReading: self._resume_reading,
+            Record: self._record,
+            Checkpoint: self._checkpoint,
+            Finished: self._finish,
+            Superseded: self._supersede,
+            Refused: self._nothing,
+            EmitRows: self._nothing,
+            EmitAside: self._nothing,
+            Noted: self._nothing,
+        }
+
+    # --- time ---
+
+    def at(self, time_ns: int, action: Callable[..., None], *arguments: Any) -> None:
+        """Let something happen at a time; at equal times what was scheduled first happens first."""
+        heapq.heappush(self._queue, (time_ns, self._scheduled, action, arguments))
+        self._scheduled += 1
+
+    def run(self, until_ns: int, is_over: Callable[[], bool] = lambda: False) -> bool:
+        """Let everything happen up to a time, or until it is over; returns whether it is."""
+        queue = self._queue
+        while not is_over():
+            if not queue or queue[0][0] > until_ns:
+                self.time_ns = max(self.time_ns, until_ns)
+                return is_over()
+            self.time_ns, _, action, arguments = heapq.heappop(queue)
+            action(*arguments)
+        return True
+
+    # --- machines ---
+
+    def add(self, machine: Machine) -> None:
+        """A machine starts."""
+        self.machines[machine.name] = machine
+        self.start(machine)
+
+    def start(self, machine: Machine) -> None:
+        """A machine's node begins, or goes on after a crash, with its sources."""
+        actions = machine.revive()
+        self._perform(machine, None, actions)
+        self.hand(machine, Started())
+        for log in machine.logs:
+            self.at(max(self.time_ns, log.opened_ns), self._open, machine, machine.life, log.source)
+
+    def crash(self, machine: Machine, keeps_memory: bool) -> None:
+        """A machine falls over; a root has on disk what it recorded, others have their memory or nothing."""
+        if machine.node is None:
+            return
+        if keeps_memory and machine.role != "root":
+            machine.memory = machine.node.snapshot()
+        machine.forget_life()
+        self.tell(machine.name, "crashes" if keeps_memory else "crashes and forgets")
+
+    def pause(self, machine: Machine, until_ns: int) -> None:
+        """A machine does nothing for a while; what comes meanwhile waits."""
+        machine.paused_until_ns = max(machine.paused_until_ns, until_ns)
+        self.at(machine.paused_until_ns, self._wake, machine, machine.life)
+        self.tell(machine.name, "pauses")
+
+    def hand(self, machine: Machine, event: Event) -> bool:
+        """Something happens to a node; returns whether the machine is up. A paused or busy one takes it later."""
+        node = machine.node
+        if node is None:
+            return False
+        if machine.paused_until_ns > self.time_ns:
+            if not machine.backlog:
+                self.counts["fault: pause"] += 1
+            machine.backlog.append(event)
+            return True
+        if machine.slowness_ns:
+            if machine.busy_until_ns > self.time_ns:
+                self.counts["fault: slow"] += 1
+                self.at(machine.busy_until_ns, self._hand_late, machine, machine.life, event)
+                machine.busy_until_ns += machine.slowness_ns
+                return True
+            machine.busy_until_ns = self.time_ns + machine.slowness_ns
+        self._handle(machine, node, event)
+        return True
+
+    def _handle(self, machine: Machine, node: Any, event: Event) -> None:
+        self.steps += 1
+        if machine.unread_faults and isinstance(event, MessageReceived):
+            for fault in machine.unread_faults:
+                self.counts[f"fault: {fault}"] += 1
+            machine.unread_faults.clear()
+        try:
+            actions = node.handle(event, machine.clock.now(self.time_ns))
+        except Exception as error:
+            for observer in self.observers:
+                observer.after(self.time_ns, machine, event, [], 0)
+            raise NodeError(
+                f"{machine.name} raised {type(error).__name__} on {type(event).__name__}: {error}"
+            ) from error
+        self._perform(machine, event, actions)
+
+    def _perform(self, machine: Machine, event: Event | None, actions: list[Action]) -> None:
+        stumble = machine.stumble
+        done = len(actions)
+        if stumble is not None and len(actions) >= 2:
+            done = 1 + stumble[0] % (len(actions) - 1)
+        doers = self._doers
+        for action in actions if done == len(actions) else actions[:done]:
+            doers[type(action)](machine, action)
+        for observer in self.observers:
+            observer.after(self.time_ns, machine, event, actions, done)
+        if stumble is not None and done < len(actions):
+            self.crash(machine, stumble[1])
+            if any(not isinstance(action, Noted) for action in actions[done:]):
+                machine.unread_faults.append("halfway")
+
+    # --- what nodes ask for ---
+
+    def _send(self, machine: Machine, action: SendMessage) -> None:
+        self.network.send(machine.name, action.target, action.frame, self.time_ns)
+
+    def _set_timer(self, machine: Machine, action: SetTimer) -> None:
+        number = machine.timers.get(action.name, 0) + 1
+        machine.timers[action.name] = number
+        delay_ns = machine.clock.real_delay(action.delay_ns)
+        self.at(self.time_ns + delay_ns, self._fire, machine, machine.life, action.name, number)
+
+    def _read_from(self, machine: Machine, action: ReadFrom) -> None:
+        # A node that has its memory back may ask before its sources were opened again.
+        self._reader(machine, action.source).move(action.offset)
+        self._look_soon(machine)
+
+    def _pause_reading(self, machine: Machine, _action: PauseReading) -> None:
+        machine.is_reading_paused = True
+
+    def _resume_reading(self, machine: Machine, _action: ResumeReading) -> None:
+        machine.is_reading_paused = False
+        self._look_soon(machine)
+
+    def _record(self, machine: Machine, action: Record) -> None:
+        machine.records.append(action.data)
+
+    def _checkpoint(self, machine: Machine, action: Checkpoint) -> None:
+        machine.checkpoint = action.data
+        machine.records.clear()
+
+    def _finish(self, machine: Machine, _action: Finished) -> None:
+        if machine.role == "root":
+            self.is_finished = True
+
+    def _supersede(self, machine: Machine, _action: Superseded) -> None:
+        machine.is_retired = True
+        # Not at once: the rest of its list is still to be done.
+        self.at(self.time_ns, machine.forget_life)
+
+    def _nothing(self, machine: Machine, action: Action) -> None:
+        """Observers see to it."""
+
+    # --- what happens later ---
+
+    def _fire(self, machine: Machine, life: int, name: str, number: int) -> None:
+        if machine.life != life or machine.timers.get(name) != number:
+            return
+        if machine.clock.drift_ppm:
+            self.counts["fault: drift"] += 1
+        self.hand(machine, TimerFired(name))
+
+    def _carry(self, sender: str, target: str, frame: bytes) -> bool:
+        machine = self.machines.get(target)
+        if machine is None or not self.hand(machine, MessageReceived(sender, frame)):
+            return False
+        origin = self.machines.get(sender)
+        if origin is not None and origin.is_replaced:
+            self.counts["fault: replacement"] += 1
+        return True
+
+    def _is_there(self, name: str) -> bool:
+        machine = self.machines.get(name)
+        return machine is not None and machine.is_up
+
+    def _hand_late(self, machine: Machine, life: int, event: Event) -> None:
+        if machine.life == life and machine.node is not None:
+            self._handle(machine, machine.node, event)
+
+    def _wake(self, machine: Machine, life: int) -> None:
+        if machine.life == life and machine.paused_until_ns <= self.time_ns:
+            self.wake(machine)
+
+    def wake(self, machine: Machine) -> None:
+        """A paused machine goes on, with everything that came meanwhile."""
+        waiting, machine.backlog = machine.backlog, []
+        for event in waiting:
+            self.hand(machine, event)
+        self._look_soon(machine)
+
+    # --- sources ---
+
+    def _open(self, machine: Machine, life: int, source: str) -> None:
+        if machine.life != life or machine.node is None:
+            return
+        log = self._reader(machine, source).log
+        self.hand(machine, SourceOpened(source, log.home, log.events.schema))
+
+    def _reader(self, machine: Machine, source: str) -> Reader:
+        reader = machine.readers.get(source)
+        if reader is None:
+            log = next(log for log in machine.logs if log.source == source)
+            reader = machine.readers[source] = Reader(log)
+        return reader
+
+    def _look_soon(self, machine: Machine) -> None:
+        """Look into the logs as soon as there is something to read."""
+        if machine.is_reading_paused or machine.node is None:
+            return
+        moments = [moment for reader in machine.readers.values() if (moment := reader.next_ns()) is not None]
+        if not moments:
+            return
+        look_ns = max(min(moments), self.time_ns + LOOK_NS)
+        if machine.look_ns is None or look_ns < machine.look_ns:
+            machine.look_ns = look_ns
+            self.at(look_ns, self._look, machine, machine.life, look_ns)
+
+    def _look(self, machine: Machine, life: int, look_ns: int) -> None:
+        if machine.life != life or machine.look_ns != look_ns:
+            return
+        machine.look_ns = None
+        if machine.paused_until_ns > self.time_ns:
+            return  # it looks again when it wakes
+        if machine.busy_until_ns > self.time_ns:
+            machine.look_ns = machine.busy_until_ns
+            self.at(machine.look_ns, self._look, machine, life, machine.look_ns)
+            return
+        dice = self.dice if self.cuts_batches else None
+        for reader in list(machine.readers.values()):
+            if machine.is_reading_paused or machine.life != life or machine.node is None:
+                break
+            if machine.busy_until_ns > self.time_ns:
+                break
+            event = reader.next_event(self.time_ns, dice)
+            if event is not None:
+                self.hand(machine, event)
+        self._look_soon(machine)
+
+    def tell(self, machine: str, what: str) -> None:
+        for observer in self.observers:
+            observer.happened(self.time_ns, machine, what)

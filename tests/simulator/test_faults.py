@@ -1,0 +1,80 @@
+"""Plans of faults: drawn from the seed, only those that were asked for, and nothing after healing."""
+
+from random import Random
+
+import pytest
+
+from headwater.simulator.counts import FAULTS, Counts, chosen_faults
+from headwater.simulator.faults import STRIKES, Faults, draw_plan
+from headwater.simulator.machine import Machine, Maker
+from headwater.simulator.network import MS, Quality
+from headwater.simulator.topology import ROOT, tree
+from headwater.simulator.world import World
+
+UNTIL_NS = 1000 * MS
+
+
+class Silent:
+    """A node that does nothing."""
+
+    def handle(self, event, now_ns):
+        return []
+
+    def snapshot(self):
+        return b""
+
+
+def machine(name, role="leaf"):
+    return Machine(name, role, Maker(Silent, lambda data: Silent()))
+
+
+def world_with(faults, seed):
+    topology, world = tree(4, 2), World(seed)
+    for name in (ROOT, *topology.relays, *topology.leaves):
+        role = "root" if name == ROOT else name.split("-")[0]
+        world.add(machine(name, role))
+    plan = draw_plan(Random(seed), topology, frozenset(faults), UNTIL_NS)
+    return world, Faults(world, topology, plan, lambda old: machine(f"{old.name}b")), plan
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_plan_has_only_what_was_asked_for(fault):
+    for seed in range(20):
+        _, _, plan = world_with([fault], seed)
+        assert {strike.fault for strike in plan.strikes} <= {fault}
+        assert bool(plan.clocks) == (fault == "drift")
+        assert plan.quality.loss == 0 or fault == "loss"
+        assert plan.quality.jitter_ns == 0 or fault == "delay"
+
+
+def test_no_faults_no_plan():
+    _, _, plan = world_with([], 5)
+    assert plan.strikes == () and plan.quality == Quality() and not plan.bad_links and not plan.clocks
+
+
+@pytest.mark.parametrize("fault", STRIKES)
+@pytest.mark.parametrize("seed", range(5))
+def test_after_healing_everybody_is_up_or_was_replaced(fault, seed):
+    world, faults, plan = world_with([fault], seed)
+    faults.begin()
+    world.run(UNTIL_NS)
+    faults.heal()
+    world.run(UNTIL_NS * 10)
+    assert all(machine.is_up for machine in world.machines.values() if not machine.is_replaced)
+    assert all(machine.paused_until_ns <= UNTIL_NS for machine in world.machines.values())
+    assert world.network.quality == Quality() and not world.network.cut
+    replaced = {strike.target for strike in plan.strikes} if fault == "replacement" else set()
+    assert {name for name, machine in world.machines.items() if machine.is_replaced} == replaced
+    assert {f"{name}b" for name in replaced} <= set(world.machines)
+
+
+def test_faults_are_named():
+    assert chosen_faults("all") == set(FAULTS) and chosen_faults("none") == set()
+    with pytest.raises(ValueError, match="there is no fault 'los'"):
+        chosen_faults("los")
+
+
+def test_counts_name_what_never_occurred():
+    counts = Counts({"fault: loss": 1})
+    assert counts.missing(["fault: loss", "path: x"]) == ["path: x"]
+    assert counts.lines() == ["       1  fault: loss"]
