@@ -104,7 +104,7 @@ class EngineHost:
         queries = {query.name: query for query in settings.queries}
         schema = schema or arrow_schema(history, settings.time)
         emitted = []
-        for index, step, arrivals in _batches(history):
+        for index, step, arrivals in batches(history):
             engine = self.changed(engine, index)
             if arrivals:
                 self.push(engine, arrivals, schema)
@@ -115,7 +115,7 @@ class EngineHost:
             rows = result_rows(engine.results().table, queries)
             if rows:
                 emitted.append((index, rows))
-        return Played(emitted, _dropped(engine.side_output()), engine.counters())
+        return Played(emitted, dropped_places(engine.side_output()), engine.counters())
 
     def changed(self, engine: Any, index: int) -> Any:
         """The engine that takes the next step, whose index is given: a test may put another in its place."""
@@ -191,7 +191,7 @@ def _result_row(row: dict[str, Any], query: Query) -> ResultRow:
     )
 
 
-def _batches(history: Sequence[Step]) -> list[tuple[int, Step, list[Arrived]]]:
+def batches(history: Sequence[Step]) -> list[tuple[int, Step, list[Arrived]]]:
     """Neighbouring arrivals of one source, of consecutive offsets, together; every other step alone."""
 
     def batch(numbered: tuple[int, Step]) -> object:
@@ -222,7 +222,7 @@ def _drive(engine: Any, step: Step) -> None:
             pass
 
 
-def _dropped(side_output: pa.Table) -> frozenset[Place]:
+def dropped_places(side_output: pa.Table) -> frozenset[Place]:
     # Malformed events are there too; they are so for all queries and name none.
     rows = side_output.select(["query", "source", "offset"]).to_pylist()
     return frozenset((row["query"], row["source"], row["offset"]) for row in rows if row["query"] is not None)

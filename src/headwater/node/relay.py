@@ -117,8 +117,10 @@ class RelayNode:
             return self._soon()
         positions = self._holding.ledger.of(delta.ranges)
         known = {chain: position for chain, position in positions.items() if position.epoch}
-        reply = SendMessage(sender, encode(Positions(True, known)))
-        return [Noted("rejected", {"chains": sorted(delta.ranges)}), reply]
+        # What the root has accepted too: an acceptance may have been lost on this link.
+        answers = (Positions(False, self._holding.safe_of(delta.ranges)), Positions(True, known))
+        replies = [SendMessage(sender, encode(answer)) for answer in answers if answer.chains]
+        return [Noted("rejected", {"chains": sorted(delta.ranges)}), *replies]
 
     def _soon(self) -> list[Action]:
         if self._send_timer or not self._holding.has_unsent:

@@ -6,7 +6,7 @@ the minimum over those that are active. That a source joins, falls idle or retur
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -115,6 +115,13 @@ class Membership:
             if name in self.numbers and name not in listed:
                 return f"source {name!r} belongs to another chain than {chain!r}; give each source to one leaf"
         return None
+
+    def has_all(self, advances: Mapping[str, Advance]) -> bool:
+        """Whether all sources that move are there."""
+        return all(
+            chain in self.chains and advance.sources.max(initial=-1) < len(self.chains[chain].sources)
+            for chain, advance in advances.items()
+        )
 
     def chain_of(self, number: int) -> str:
         """The chain of a source."""

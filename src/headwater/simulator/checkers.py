@@ -7,7 +7,7 @@ every window is what the reference says of everything, and so are the counters a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any, NamedTuple
 
@@ -94,26 +94,30 @@ class Checker:
         if self.is_finished and rows:
             raise ViolationError(f"step {step} came after the end")
         self.row_count += len(rows)
+        # Several rows may replace the same one: a window that was split.
+        replaced = {place: row for row in rows for place in self._replaced(row, step)}
+        for place in replaced:
+            del self.shown[place]
         for row in rows:
             self._show(row, step)
         if rows and self._dice.random() < self._share:
             self.compare_now({row.query: None for row in rows}, rows)
 
+    def _replaced(self, row: ResultRow, step: int) -> Iterator[Place]:
+        """The places of the rows that a row replaces: each was emitted, with this revision, and still held."""
+        for start, end, revision in row.replaces or ():
+            place = (*_place(row)[:3], start, end)
+            found = self.shown.get(place)
+            if found is None or found.row.revision != revision:
+                raise ViolationError(f"step {step}: {_text(row)} replaces {start}..{end}#{revision}, which was not there")
+            yield place
+
     def _show(self, row: ResultRow, step: int) -> None:
         place = _place(row)
         if row.revision <= self._revisions.get(place, -1):
             raise ViolationError(f"step {step}: {_text(row)} comes again with a revision that was there before")
-        for start, end, revision in row.replaces or ():
-            replaced = self.shown.pop((*place[:3], start, end), None)
-            if replaced is None or replaced.row.revision != revision:
-                raise ViolationError(
-                    f"step {step}: {_text(row)} replaces {start}..{end}#{revision}, which was not there"
-                )
         self._revisions[place] = row.revision
-        is_gone = row.event_count == 0 and row.replaces is not None
-        if is_gone:
-            self.shown.pop(place, None)
-        else:
+        if not _is_gone(row):
             self.shown[place] = Shown(row, step)
 
     def compare_now(self, names: Mapping[str, None], rows: list[ResultRow]) -> None:
@@ -125,9 +129,8 @@ class Checker:
             for row in rows:
                 if row.query != entry.query.name:
                     continue
-                is_gone = row.event_count == 0 and row.replaces is not None
                 expected = held.get(_place(row))
-                if is_gone != (expected is None) or expected is not None and not _same(row, expected):
+                if _is_gone(row) != (expected is None) or expected is not None and not _same(row, expected):
                     raise ViolationError(
                         f"{_text(row)} was emitted; the reference says {_row_text(expected)} of what was accepted so far"
                         f" (watermark {self.truth.stream.watermark})"
@@ -246,6 +249,11 @@ def _result_row(row: dict[str, Any], query: Query) -> ResultRow:
 
 def _place(row: ResultRow) -> Place:
     return row.query, identity(row.key), row.node, row.start, row.end
+
+
+def _is_gone(row: ResultRow) -> bool:
+    """Whether the row says that its window is no more."""
+    return row.event_count == 0 and row.replaces is not None
 
 
 def _same(row: ResultRow, expected: Row) -> bool:

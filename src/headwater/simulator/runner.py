@@ -26,6 +26,8 @@ from headwater.simulator.world import NodeError, Observer, World
 SECOND_NS = 1000 * MS
 #: How long healing may take before it counts as never.
 PATIENCE_NS = 60 * SECOND_NS
+#: A run with more steps than this per leaf has gone wild.
+STEPS_PER_NODE_MAX = 4_000
 #: How long to watch after the end whether something still comes.
 QUIET_NS = SECOND_NS
 
@@ -107,6 +109,7 @@ class Run:
         settings = _settings(Random(dice.getrandbits(64)))
         checker_dice = Random(dice.getrandbits(64))
         world = World(dice.getrandbits(64), list(observers))
+        world.steps_max = STEPS_PER_NODE_MAX * (10 + options.leaves)
         added = {event.query.name: event.query for _, event in workload.script if isinstance(event, QueryAdded)}
         truth = Truth(workload, added)
         queries = {query.name: query for query in workload.queries} | added

@@ -60,6 +60,8 @@ class World:
         self.observers = observers or []
         self.network = Network(self.dice, self.counts, self.at, self._carry, is_there=self._is_there)
         self.steps = 0
+        #: Far more than any run needs.
+        self.steps_max = 1 << 62
         #: Whether batches are cut at random places, as they are while faults are tried.
         self.cuts_batches = True
         self.is_finished = False
@@ -152,6 +154,8 @@ class World:
 
     def _handle(self, machine: Machine, node: Any, event: Event) -> None:
         self.steps += 1
+        if self.steps > self.steps_max:
+            raise NodeError(f"{self.steps_max:,} steps and no end: messages breed messages")
         if machine.unread_faults and isinstance(event, MessageReceived):
             for fault in machine.unread_faults:
                 self.counts[f"fault: {fault}"] += 1

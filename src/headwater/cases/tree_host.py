@@ -1,0 +1,165 @@
+"""A tree of nodes as a host of cases: leaves slice, relays merge, the root emits; the rows are those of one machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.cases.hosts import EngineHost, Played, arrow_schema, batches, dropped_places, result_rows
+from headwater.history import (
+    Added,
+    Advanced,
+    Arrived,
+    Flushed,
+    Idle,
+    Joined,
+    Removed,
+    Returned,
+    Settings,
+    Step,
+)
+from headwater.protocols.events import FlushAsked, IdleAsked, QueryAdded, QueryRemoved, ReturnAsked
+
+from headwater.reference import ResultRow
+from headwater.simulator.instant import InstantTree
+
+ROOT = "root"
+#: A source that is there only to carry a watermark that came before any source, and falls idle at once.
+EARLY = "\0early"
+
+#: From sources to the tree: for each node the one above it, and for each source its leaf.
+Arrangement = Callable[[Sequence[str]], tuple[dict[str, str], dict[str, str]]]
+
+
+def as_one(sources: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Everything on one leaf."""
+    return {"leaf": ROOT}, dict.fromkeys(sources, "leaf")
+
+
+def apart(sources: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Each source on a leaf of its own."""
+    leaves = {source: f"leaf-{i}" for i, source in enumerate(sources)}
+    return dict.fromkeys(leaves.values(), ROOT), leaves
+
+
+def in_random_tree(seed: int) -> Arrangement:
+    """Sources spread over some leaves, below any number of relays."""
+
+    def arrange(sources: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+        random = Random(seed)
+        relays = [f"relay-{i}" for i in range(random.randint(1, 4))]
+        parents = {relay: random.choice([ROOT, *relays[:i]]) for i, relay in enumerate(relays)}
+        count = random.randint(1, max(len(sources), 1))
+        leaves = [f"leaf-{i}" for i in range(count)]
+        parents |= {leaf: random.choice([ROOT, *relays]) for leaf in leaves}
+        # A relay without children would be taken for a leaf.
+        used = set(parents.values())
+        while unused := [relay for relay in relays if relay in parents and relay not in used]:
+            for relay in unused:
+                del parents[relay]
+            used = set(parents.values())
+        return parents, {source: random.choice(leaves) for source in sources}
+
+    return arrange
+
+
+class TreeHost(EngineHost):
+    """Plays histories on a tree that is arranged as asked."""
+
+    def __init__(self, arrangement: Arrangement) -> None:
+        super().__init__()
+        self._arrangement = arrangement
+
+    def play(self, settings: Settings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
+        schema = schema or arrow_schema(history, settings.time)
+        sources = sorted({step.source for step in history if isinstance(step, Arrived | Joined | Idle | Returned)})
+        named = {step.source for step in history if isinstance(step, Advanced) and step.source is not None}
+        parents, leaves = self._arrangement(sorted({*sources, *named, EARLY}))
+        tree = InstantTree(parents, settings.queries, time=settings.time, disorder=settings.disorder, schema=schema)
+        player = _Player(tree, leaves, schema)
+        queries = {query.name: query for query in settings.queries}
+        emitted = []
+        for index, step, arrivals in batches(history):
+            if arrivals:
+                player.push(arrivals)
+                continue
+            if isinstance(step, Added):
+                queries[step.query.name] = step.query
+            player.drive(step)
+            rows = in_order(result_rows(tree.take_rows(), queries), list(queries))
+            if rows:
+                emitted.append((index, rows))
+        aside = tree.take_aside()
+        dropped = frozenset() if aside is None else dropped_places(aside)
+        return Played(emitted, dropped, tree.root.counters())
+
+
+class _Player:
+    """Lets the steps of a history happen to a tree."""
+
+    def __init__(self, tree: InstantTree, leaves: dict[str, str], schema: pa.Schema) -> None:
+        self._tree = tree
+        self._leaves = leaves
+        self._schema = schema
+
+    def push(self, arrivals: Sequence[Arrived]) -> None:
+        first = arrivals[0]
+        self._open(first.source, first.node)
+        known = self._tree.sources[first.source].end
+        fresh = [arrival.row for arrival in arrivals if arrival.offset >= known]
+        self._tree.push(first.source, _batch(fresh, self._schema))
+
+    def _open(self, source: str, home: str = "") -> None:
+        if source not in self._tree.sources:
+            self._tree.open(self._leaves[source], source, home, self._schema)
+
+    def drive(self, step: Step) -> None:
+        """Anything but arrivals."""
+        tree = self._tree
+        match step:
+            case Advanced(None, watermark):
+                if not tree.sources:
+                    self._open(EARLY)
+                    self._advance(EARLY, watermark)
+                    tree.tell_root(IdleAsked(EARLY))
+                for source in tree.sources:
+                    if source != EARLY:
+                        self._advance(source, watermark)
+            case Advanced(str(source), watermark):
+                self._open(source)
+                self._advance(source, watermark)
+            case Joined(source, home):
+                self._open(source, home)
+            case Idle(source):
+                self._open(source)
+                tree.tell_root(IdleAsked(source))
+            case Returned(source):
+                self._open(source)
+                tree.tell_root(ReturnAsked(source))
+            case Added(query, at):
+                tree.tell_root(QueryAdded(query, at))
+            case Removed(name, drain):
+                tree.tell_root(QueryRemoved(name, drain))
+            case Flushed():
+                tree.tell_root(FlushAsked())
+
+    def _advance(self, source: str, watermark: int) -> None:
+        self._tree.push(source, _batch([], self._schema), watermark)
+
+
+def _batch(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def in_order(rows: list[ResultRow], names: list[str]) -> list[ResultRow]:
+    """Rows of one step that left one after the other, in the order in which one machine gives them."""
+    place = {name: i for i, name in enumerate(names)}
+    return sorted(rows, key=lambda row: (row.end, row.start, place[row.query]))
+
+
+ARRANGEMENTS: dict[str, Arrangement] = {"on one node": as_one, "each source on its own": apart} | {
+    f"in random tree {seed}": in_random_tree(seed) for seed in range(3)
+}
