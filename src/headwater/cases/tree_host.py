@@ -79,7 +79,8 @@ class TreeHost(EngineHost):
         named = {step.source for step in history if isinstance(step, Advanced) and step.source is not None}
         parents, leaves = self._arrangement(sorted({*sources, *named, EARLY}))
         tree = InstantTree(parents, settings.queries, time=settings.time, disorder=settings.disorder, schema=schema)
-        player = _Player(tree, leaves, schema)
+        homes = {step.source: step.node for step in reversed(history) if isinstance(step, Arrived | Joined) and step.node}
+        player = _Player(tree, leaves, homes, schema)
         queries = {query.name: query for query in settings.queries}
         emitted = []
         for index, step, arrivals in batches(history):
@@ -100,28 +101,31 @@ class TreeHost(EngineHost):
 class _Player:
     """Lets the steps of a history happen to a tree."""
 
-    def __init__(self, tree: InstantTree, leaves: dict[str, str], schema: pa.Schema) -> None:
+    def __init__(
+        self, tree: InstantTree, leaves: dict[str, str], homes: dict[str, str], schema: pa.Schema
+    ) -> None:
         self._tree = tree
         self._leaves = leaves
+        self._homes = homes
         self._schema = schema
 
     def push(self, arrivals: Sequence[Arrived]) -> None:
         first = arrivals[0]
-        self._open(first.source, first.node)
+        self._open(first.source)
         known = self._tree.sources[first.source].end
         fresh = [arrival.row for arrival in arrivals if arrival.offset >= known]
         self._tree.push(first.source, _batch(fresh, self._schema))
 
-    def _open(self, source: str, home: str = "") -> None:
+    def _open(self, source: str) -> None:
         if source not in self._tree.sources:
-            self._tree.open(self._leaves[source], source, home, self._schema)
+            self._tree.open(self._leaves[source], source, self._homes.get(source, ""), self._schema)
 
     def drive(self, step: Step) -> None:
         """Anything but arrivals."""
         tree = self._tree
         match step:
             case Advanced(None, watermark):
-                if not tree.sources:
+                if not set(tree.sources) - {EARLY}:
                     self._open(EARLY)
                     self._advance(EARLY, watermark)
                     tree.tell_root(IdleAsked(EARLY))
@@ -131,8 +135,8 @@ class _Player:
             case Advanced(str(source), watermark):
                 self._open(source)
                 self._advance(source, watermark)
-            case Joined(source, home):
-                self._open(source, home)
+            case Joined(source):
+                self._open(source)
             case Idle(source):
                 self._open(source)
                 tree.tell_root(IdleAsked(source))

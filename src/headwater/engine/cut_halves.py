@@ -14,10 +14,13 @@ from headwater.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.assembler import Closed
 from headwater.engine.chunk import Chunk
 from headwater.engine.group import QueryGroup
+from headwater.engine.op import Op
 from headwater.engine.operators import lift
 from headwater.engine.order_slicer import KeyCuts, cut_in_order
 from headwater.engine.parts import KeyedTimes, MarkersPart, RowsPart, key_count, listed_keys
 from headwater.engine.reorder import Stretch, concat_stretches
+from headwater.engine.store import RowBlock
+from headwater.engine.store import RowBlock
 from headwater.expressions import Expr
 from headwater.jit import njit
 from headwater.times import FOREVER, NEVER
@@ -127,6 +130,22 @@ class CutRootGroup(QueryGroup):
             return  # of a leaf that knows other queries; it will be told to begin again
         chunk = Chunk(part.times, part.offsets, source_ids, names)
         self.buffer.add(Stretch(chunk, numbers[part.key], conditions))
+
+    def add_block(self, block: RowBlock) -> None:
+        """Rows of leaves, whose keys need not have had a marker."""
+        for walk in self.walks:
+            walk.cutter.grow(len(self.keys))
+        super().add_block(block)
+
+    def _change_operators(self, ops: list[Op]) -> None:
+        super()._change_operators(ops)
+        for part in self.buffer.parts:
+            part.chunk.columns.clear()  # markers come without values
+
+    def add_block(self, block: RowBlock) -> None:
+        for walk in self.walks:
+            walk.cutter.grow(len(self.keys))  # keys that have no marker
+        super().add_block(block)
 
     def announce(self, until: int) -> KeyedTimes:
         """Walk over the markers below ``until`` and say where keys are cut."""

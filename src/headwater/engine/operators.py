@@ -30,11 +30,15 @@ from headwater.errors import FormatError, QueryError
 from headwater.own import Operator, load_path, path_of
 from headwater.packing import Reader, Writer
 
-__all__ = ["Op", "PartialColumn", "lift", "partials_from_bytes", "partials_to_bytes"]
+__all__ = ["Op", "PartialColumn", "UnknownOperatorError", "lift", "partials_from_bytes", "partials_to_bytes"]
 
 VERSION = 1
 #: Kinds that numeric kernels compute, several of one column in a single pass.
 NUMERIC_KINDS = frozenset({"count", "valid", "sum", "sumsq", "min", "max", "product"})
+
+
+class UnknownOperatorError(FormatError):
+    """Partials of a user's operator that is not known here and cannot be found by its import path."""
 
 
 class PartialColumn(Protocol):
@@ -228,8 +232,11 @@ def _op_of(name: str) -> Op:
         path = parameter["path"] if isinstance(parameter, dict) else None
         if path is not None:
             parameter = load_path(path)
-    except (ValueError, KeyError, TypeError, QueryError) as error:
+    except QueryError as error:
+        raise UnknownOperatorError(f"the user's operator {name!r} cannot be found: {error}") from error
+    except (ValueError, KeyError, TypeError) as error:
         raise FormatError(f"no operator: {name!r} ({error})") from error
     if isinstance(parameter, dict):
-        raise FormatError(f"the user's operator {parameter.get('operator')!r} has no import path; give it as known")
+        name = parameter.get("operator")
+        raise UnknownOperatorError(f"the user's operator {name!r} has no import path; give it as known")
     return Op(kind, column, parameter)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from headwater.arrays import Int64Array
 from headwater.engine.keys import is_integer_key, to_int64
+from headwater.engine.op import Op
 from headwater.engine.operators import partials_from_bytes, partials_to_bytes
 from headwater.engine.parts import (
     AccountsPart,
@@ -66,16 +67,16 @@ def part_to_bytes(part: Part) -> bytes:
     return writer.finish()
 
 
-def part_from_bytes(data: bytes) -> Part:
-    """The part of which these are the bytes; anything else is a `FormatError`."""
+def part_from_bytes(data: bytes, known: Iterable[Op] = ()) -> Part:
+    """The part of which these are the bytes; anything else is a `FormatError`. Users' operators are looked for in ``known``."""
     reader = Reader(data)
     if (version := reader.number()) != VERSION:
         raise FormatError(f"a part of version {version}; this release reads version {VERSION}")
-    read = _READERS.get(reader.number())
-    if read is None:
+    kind = reader.number()
+    if kind not in (ROWS, *_READERS):
         raise FormatError("a part of a kind that this release does not know")
     try:
-        part = read(reader)
+        part = _read_rows(reader, known) if kind == ROWS else _READERS[kind](reader)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise FormatError(f"a part is damaged: {error}") from error
     reader.finish()
@@ -125,7 +126,7 @@ def _write_rows(writer: Writer, part: RowsPart) -> None:
     writer.blob(partials_to_bytes(part.partials))
 
 
-def _read_rows(reader: Reader) -> RowsPart:
+def _read_rows(reader: Reader, known: Iterable[Op]) -> RowsPart:
     family, cut = reader.number(), bool(reader.number())
     key_columns, key = _read_keys(reader)
     slices = reader.ints()
@@ -134,7 +135,7 @@ def _read_rows(reader: Reader) -> RowsPart:
     if gap >= 0:
         first = reader.ints() + _as_long(slices, slices)
         last = _as_long(reader.ints(), slices) + first
-    partials = partials_from_bytes(reader.blob())
+    partials = partials_from_bytes(reader.blob(), known)
     _as_long(key, slices)
     if any(len(column) != len(slices) for column in partials.values()):
         raise FormatError("a part has more or fewer partials than rows")
@@ -294,7 +295,6 @@ def _as_long(numbers: Int64Array, other: Int64Array) -> Int64Array:
 
 
 _READERS: Final[dict[int, Callable[[Reader], Part]]] = {
-    ROWS: _read_rows,
     EVENTS: _read_events_part,
     LATE: _read_late,
     MARKERS: _read_markers,

@@ -16,6 +16,7 @@ from headwater.engine.group import QueryGroup
 from headwater.engine.intake import read_values, scan_times
 from headwater.engine.keys import NODE_KEY
 from headwater.engine.leaf_parts import values_of
+from headwater.engine.op import Op
 from headwater.engine.output import Piece
 from headwater.engine.part_bytes import cuts_to_bytes
 from headwater.engine.parts import (
@@ -71,6 +72,11 @@ class RootHalf(Progress):
     def has_cuts(self) -> bool:
         """Whether some windows are cut by markers, so that leaves have to be told where."""
         return any(isinstance(family.group, CutRootGroup) for family in self._registry.families.values())
+
+    def operators(self) -> list[Op]:
+        """The operators of all queries."""
+        groups = [family.group for family in self._registry.families.values()]
+        return [op for group in groups if isinstance(group, QueryGroup) for op in group.ops]
 
     # --- what comes in ---
 

@@ -36,6 +36,7 @@ from headwater.protocols.events import (
     TimerFired,
 )
 from headwater.protocols.frames import FrameError
+from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Assign, Cuts, Flush, Hello, Positions, Refuse, decode, encode
 from headwater.protocols.outbox import Outbox
 from headwater.times import FOREVER
@@ -73,6 +74,7 @@ class LeafNode:
         self._send_timer = False
         self._finished = False
         self._heard = False  # whether an answer came since the last look
+        self._answered: dict[str, Position] = {}  # from where frames were sent again since then
 
     # --- the one door ---
 
@@ -192,6 +194,8 @@ class LeafNode:
         if half is None or not half.has_source(event.source):
             return []
         expected = half.next_offset(event.source)
+        if expected >= self._ends.get(event.source, FOREVER):
+            return []  # a flush has ended the source here, whatever it still has to say
         if event.offset > expected:
             return [ReadFrom(event.source, expected)]
         if self._paused and self._must_wait():
@@ -279,10 +283,15 @@ class LeafNode:
             if position.epoch != self._assigned.epoch:
                 if positions.resend and position.epoch == 0 and chain == self.chain:
                     actions.extend(self._ask_for_queries(0))
+                elif positions.resend and position.epoch > self._assigned.epoch:
+                    # What was assigned since has not arrived; the root will say it again, to whoever owns the chain now.
+                    actions.extend(self._ask_for_queries(self._assigned.epoch))
                 continue
             self._heard = True
             if positions.resend:
-                frames = outbox.frames_from(position.at)
+                # Once for each position until the timer fires: each frame that comes too early is answered, all alike.
+                frames = [] if self._answered.get(chain) == position else outbox.frames_from(position.at)
+                self._answered[chain] = position
                 actions.extend(SendMessage(self.parent, frame) for frame in frames)
                 if frames:
                     actions.append(Noted("resent", {"frames": len(frames)}))
@@ -296,6 +305,7 @@ class LeafNode:
 
     def _on_resend_timer(self) -> list[Action]:
         timer = SetTimer("resend", self.settings.resend_ns)
+        self._answered.clear()
         if self._heard:
             self._heard = False
             return [timer]
@@ -312,7 +322,10 @@ class LeafNode:
     def _is_full(self) -> bool:
         if self._half is None:
             return False
-        return self._must_wait() or self._half.held() >= self.settings.held_max
+        if self._must_wait():
+            return True
+        # What is read again was held before; the cuts that let go of it need all of it.
+        return self._half.is_past_rereads() and self._half.held() >= self.settings.held_max
 
     def _balance(self) -> list[Action]:
         """Stop reading while too much is held, and go on when there is room."""

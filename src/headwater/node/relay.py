@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 
+from headwater.engine.operators import UnknownOperatorError
 from headwater.engine.part_bytes import part_from_bytes, part_to_bytes
 from headwater.engine.part_merge import merge_parts
+from headwater.engine.parts import Part
 from headwater.engine.state_bytes import from_bytes, to_bytes
 from headwater.errors import FormatError
 from headwater.node.leaf import CUT_SUFFIX
@@ -24,8 +26,15 @@ def merged(lists: Sequence[Sequence[bytes]]) -> list[bytes]:
     """The parts of several deltas as those of one."""
     if len(lists) == 1:
         return list(lists[0])
-    parts = [part_from_bytes(data) for parts in lists for data in parts]
-    return [part_to_bytes(part) for part in merge_parts(parts)]
+    parts: list[Part] = []
+    unread: list[bytes] = []
+    for data in (data for encoded in lists for data in encoded):
+        try:
+            parts.append(part_from_bytes(data))
+        except UnknownOperatorError:
+            # The root has the queries, and with them the operator; here such rows travel side by side.
+            unread.append(data)
+    return [*(part_to_bytes(part) for part in merge_parts(parts)), *unread]
 
 
 class Routes:

@@ -204,6 +204,8 @@ class RootNode:
         current = self._ledger.positions.get(chain)
         names = set() if known is None else {self._members.names[number] for number in known.sources.tolist()}
         fresh = [name for name, _ in hello.sources if name not in names]
+        if known is not None and hello.node in known.former:
+            return self._assign(chain)  # to its owner of now; whoever lost it hears so
         if current is not None and known is not None and not fresh:
             if known.node == hello.node and current.epoch == hello.epoch:
                 return self._assign(chain)
@@ -327,6 +329,8 @@ class RootNode:
     def _on_delta(self, sender: str, delta: Delta, now_ns: int) -> list[Action]:
         for chain in delta.ranges:
             self._routes.heard(chain, sender)
+        if self._finished:
+            return [Noted("rejected", {"chains": dict.fromkeys(sorted(delta.ranges), "finished")})]
         reasons = self._ledger.objections(delta.ranges)
         if reasons:
             return self._reject(sender, delta, reasons)
@@ -336,7 +340,8 @@ class RootNode:
         if any(back.values()):
             return self._take_back(sender, delta, back, now_ns)
         try:
-            parts = [part_from_bytes(data) for data in delta.parts]
+            operators = self._half.operators()
+            parts = [part_from_bytes(data, operators) for data in delta.parts]
         except FormatError as error:
             return [Noted("damaged delta", {"chains": sorted(delta.ranges), "why": str(error)})]
         return self._accept(sender, delta, parts, now_ns)
@@ -424,6 +429,8 @@ class RootNode:
 
     def _finish(self) -> list[Action]:
         done = self._members.watermark() == FOREVER and (not self._half.has_cuts or self._cut_time == FOREVER)
+        # Without being asked it is the end only if no source is left that may return.
+        done = done and (self._flushing or bool((self._members.watermarks == FOREVER).all()))
         if not done or self._finished:
             return []
         self._finished = True

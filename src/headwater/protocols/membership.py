@@ -46,6 +46,8 @@ class Chain:
     latest: int = NEVER
     #: Moments from which events may have to be read again, oldest first; kept only while something asks for them.
     marks: list[Mark] = field(default_factory=list)
+    #: Nodes that owned it before: one that lost a chain to another never gets it back, however late it asks.
+    former: list[str] = field(default_factory=list)
 
 
 class Membership:
@@ -78,6 +80,8 @@ class Membership:
     def join(self, chain: str, node: str, sources: Sequence[tuple[str, str]], now_ns: int) -> None:
         """A leaf comes with these sources, known ones in the order in which it named them before."""
         known = self.chains.setdefault(chain, Chain(node))
+        if known.node != node:
+            known.former.append(known.node)
         known.node = node
         have = {self.names[number] for number in known.sources.tolist()}
         fresh = [(name, home) for name, home in sources if name not in have]
@@ -167,15 +171,16 @@ class Membership:
 
     def set_idle(self, numbers: Sequence[int]) -> None:
         """Do not wait for these any more."""
-        group = self.watermark()
         for number in numbers:
+            # One after the other, as they are logged: each may let the watermark of all rise.
+            self.decisions.append(Decision("idle", self.names[number], int(self.offsets[number]), self.watermark()))
             self.active[number] = False
-            self.decisions.append(Decision("idle", self.names[number], int(self.offsets[number]), group))
+        self.watermark()
 
     def decide_return(self, numbers: Sequence[int], now_ns: int) -> None:
         """These are back: they go on with a watermark of at least that of all."""
-        group = self.watermark()
         for number in numbers:
+            group = self.watermark()
             self.active[number] = True
             self._heard[number] = now_ns
             self.watermarks[number] = max(int(self.watermarks[number]), group)
@@ -216,7 +221,7 @@ class Membership:
 
     def state(self) -> dict[str, Any]:
         chains = [
-            [name, c.node, c.sources, c.latest, [[m.latest, m.offsets, m.watermarks] for m in c.marks]]
+            [name, c.node, c.sources, c.latest, [[m.latest, m.offsets, m.watermarks] for m in c.marks], c.former]
             for name, c in self.chains.items()
         ]
         return {
@@ -234,8 +239,8 @@ class Membership:
         members = cls()
         members.names, members.homes = list(state["names"]), list(state["homes"])
         members.numbers = {name: number for number, name in enumerate(members.names)}
-        for name, node, sources, latest, marks in state["chains"]:
-            members.chains[name] = Chain(node, sources, latest, [Mark(*mark) for mark in marks])
+        for name, node, sources, latest, marks, former in state["chains"]:
+            members.chains[name] = Chain(node, sources, latest, [Mark(*mark) for mark in marks], list(former))
         members.decisions = [Decision(*values) for values in state["decisions"]]
         members.offsets, members.watermarks, members.active, members._heard = state["arrays"]
         members._floors = {number: [(at, time) for at, time in floors] for number, floors in state["floors"]}

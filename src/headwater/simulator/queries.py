@@ -7,6 +7,7 @@ are drawn: a result is right or wrong, never nearly right.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -18,7 +19,7 @@ from headwater.aggregations import Aggregation
 from headwater.expressions import Expr, col
 from headwater.own import Aggregate, Operator, aggregate_of
 from headwater.query import CONTEXT_SCOPES, Query, query
-from headwater.windows import Window
+from headwater.windows import Between, Punctuated, Session, Window
 
 SCHEMA = pa.schema(
     {
@@ -144,15 +145,22 @@ _AGGREGATES: dict[str, Callable[[Random], Aggregation]] = {
 }
 
 
-def draw_query(dice: Random, name: str, kind: str | None = None) -> Query:
-    """A query with every option; its result columns have names of their own, so that each has one type."""
-    kinds = list(WINDOWS)
+#: The kinds that can be computed where the events are, given the right options.
+SPLITTABLE = ("tumbling", "sliding", "band", "session", "punctuated", "between")
+
+
+def draw_query(dice: Random, name: str, kind: str | None = None, is_splittable: bool = False) -> Query:
+    """A query with every option, or only with those that let it be computed where the events are.
+
+    Its result columns have names of their own, so that each has one type.
+    """
+    kinds = list(SPLITTABLE if is_splittable else WINDOWS)
     kind = kind or dice.choices(kinds, [_WEIGHTS.get(each, 1) for each in kinds])[0]
     window = WINDOWS[kind](dice)
     scopes = ["global"] * 4 + ["node", "ordinal", "matched", "overlap"]
     allowed = [scope for scope in scopes if window.is_context or scope not in CONTEXT_SCOPES]
     functions = sorted(_AGGREGATES)
-    chosen = [_AGGREGATES[dice.choice(functions)](dice) for _ in range(dice.randint(1, 3))]
+    chosen = [_AGGREGATES[dice.choice(functions)](dice) for _ in range(dice.randint(1, 2))]
     options: dict[str, Any] = {
         "keys": dice.choice([(), (), ("k",), ("g", "k")]),
         "where": dice.choice(_CONDITIONS) if dice.random() < 0.25 else None,
@@ -161,4 +169,12 @@ def draw_query(dice: Random, name: str, kind: str | None = None) -> Query:
         "emit_empty": not window.is_context and dice.random() < 0.2,
         "scope": dice.choice(allowed),
     }
+    if is_splittable:
+        options |= {"distinct": None, "scope": dice.choice(["global", "global", "node"])}
+        if isinstance(window, Session | Punctuated | Between):
+            window = replace(window, max_duration=None)
+        if isinstance(window, Punctuated):
+            window = replace(window, include_markers=True)
+        if isinstance(window, Punctuated | Between):
+            options["lateness"] = 0
     return query(name, window, **options, **{f"{name}_v{n}": aggregation for n, aggregation in enumerate(chosen)})

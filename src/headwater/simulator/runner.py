@@ -206,12 +206,12 @@ class Run:
 def _settings(dice: Random) -> NodeSettings:
     """Nodes in a hurry, so that little virtual time holds many messages; bounds so low that they are met."""
     return NodeSettings(
-        linger_ns=dice.choice([5, 20]) * MS,
-        resend_ns=dice.choice([50, 120]) * MS,
-        hello_ns=100 * MS,
-        idle_ns=dice.choice([200, 300, 600]) * MS,
+        linger_ns=dice.choice([20, 60]) * MS,
+        resend_ns=dice.choice([150, 300]) * MS,
+        hello_ns=200 * MS,
+        idle_ns=dice.choice([400, 900]) * MS,
         steps_max=dice.choice([2, 4, 16]),
         held_max=dice.choice([20, 1 << 20]),
         pending_max=dice.choice([10, 1 << 18]),
-        checkpoint_every=dice.choice([1, 5, 256]),
+        checkpoint_every=dice.choice([10, 50, 256]),
     )

@@ -52,7 +52,7 @@ class Truth:
                 self._decide(detail["what"], detail["source"], detail["offset"], detail["time"])
             case "query added":
                 self._take(Added(self._added[detail["name"]], detail["at"]))
-                if detail["at"] <= self.stream.largest_time:
+                if NEVER < self.stream.largest_time >= detail["at"]:
                     raise ViolationError(
                         f"query {detail['name']} was added at {detail['at']}, but {self.stream.largest_time} was seen"
                     )
@@ -107,24 +107,24 @@ class Truth:
             raise ViolationError(f"the watermark is {watermark} and should be {self.stream.watermark}")
 
     def _decide(self, what: str, source: str, offset: int, time: int) -> None:
-        # Sources that fall idle do so together; those that join or return go on from the watermark that they find.
-        right_time = time == self.stream.watermark or what == "idle" and time < self.stream.watermark
+        right_time = time == self.stream.watermark
         if offset != self.accepted[source] or not right_time:
             raise ViolationError(
                 f"{source} {what} at offset {offset}, time {time};"
                 f" accepted are {self.accepted[source]}, the watermark is {self.stream.watermark}"
             )
         self.active[source] = what != "idle"
-        if what == "idle":
-            self.waiting_for.discard(source)
-        elif self.logs[source].ended_ns is None:
-            self.waiting_for.add(source)
         if what == "joined":
             self._take(Joined(source, self.logs[source].home))
         elif what == "idle":
             self._take(Idle(source))
         else:
             self._take(Returned(source))
+        is_awaited = self.active[source] and self.stream.sources[source].watermark < FOREVER
+        if is_awaited and self.logs[source].ended_ns is None:
+            self.waiting_for.add(source)
+        else:
+            self.waiting_for.discard(source)
 
 
 def _steps(log: SourceLog, start: int, end: int) -> list[Step]:

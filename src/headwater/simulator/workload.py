@@ -48,10 +48,10 @@ class Workload:
 
 
 def draw_workload(dice: Random, topology: Topology, event_count: int | None = None) -> Workload:
-    """A small stream over all leaves: 100 to 400 events in all, unless said otherwise."""
+    """A small stream over all leaves: 60 to 300 events in all, unless said otherwise."""
     style = _Style(dice)
     leaf_sources = {leaf: dice.choice([1, 1, 2, 3]) for leaf in topology.leaves}
-    count = event_count or dice.randint(100, 400)
+    count = event_count or dice.randint(60, 300)
     share = max(2, count // sum(leaf_sources.values()))
     logs = {}
     for leaf, source_count in leaf_sources.items():
@@ -59,8 +59,11 @@ def draw_workload(dice: Random, topology: Topology, event_count: int | None = No
         names = [f"{leaf}/{chr(97 + number)}" for number in range(source_count)]
         home = leaf if len(leaf_sources) <= 4 else dice.choice(["north", "south", "west"])
         logs[leaf] = tuple(style.log(name, home, max(1, int(share * dice.choice([0.3, 1, 1, 1.7])))) for name in names)
-    queries = tuple(draw_query(dice, f"q{number}") for number in range(dice.choice([1, 2, 2, 3, 4])))
-    script, ends_early = _script(dice, queries)
+    # Whatever cannot be split sends raw events along and hides what the others do: mostly there is none.
+    is_split = dice.random() < 0.7
+    names = [f"q{number}" for number in range(dice.choice([1, 1, 2, 2, 3]))]
+    queries = tuple(draw_query(dice, name, is_splittable=is_split) for name in names)
+    script, ends_early = _script(dice, queries, is_split)
     return Workload(queries, logs, script, style.disorder, ends_early)
 
 
@@ -83,6 +86,7 @@ class _Style:
         begin = dice.choice([0, 0, 0, dice.randint(0, SPAN_TICKS // 2)])
         rate = count / (SPAN_TICKS - begin) * dice.choice([1, 1, 1, 3])  # a fast one ends early
         skew = dice.choice([0, 0, dice.randint(-10, 10)])
+        burst = dice.choice([2, 6, 15])  # it speaks as soon as it knows, or of several ticks at once
         tells = self.disorder is None or dice.random() < 0.3
         now, high = float(begin), None
         rows, moments, told = [], [], []
@@ -93,7 +97,7 @@ class _Style:
                 time -= dice.randint(1, 40)
             row = self._row(time)
             rows.append(row)
-            moments.append(int(now * TICK_NS))
+            moments.append(-int(-now // burst) * burst * TICK_NS)
             if row["time"] is not None:
                 high = time if high is None else max(high, time)
             if tells and high is not None and dice.random() < 0.3:
@@ -120,12 +124,12 @@ class _Style:
         return {"time": None if dice.random() < self._malformed else time} | row
 
 
-def _script(dice: Random, queries: tuple[Query, ...]) -> tuple[tuple[tuple[int, Event], ...], bool]:
+def _script(dice: Random, queries: tuple[Query, ...], is_split: bool) -> tuple[tuple[tuple[int, Event], ...], bool]:
     """What users do while the stream runs: add queries, remove some, now and then end it all."""
     script: list[tuple[int, Event]] = []
     names = [query.name for query in queries]
     for number in range(dice.choice([0, 0, 1, 2])):
-        added = draw_query(dice, f"a{number}")
+        added = draw_query(dice, f"a{number}", is_splittable=is_split)
         script.append((dice.randrange(SPAN_TICKS) * TICK_NS, QueryAdded(added)))
     if len(names) > 1 and dice.random() < 0.3:
         script.append((dice.randrange(SPAN_TICKS) * TICK_NS, QueryRemoved(dice.choice(names), dice.random() < 0.6)))

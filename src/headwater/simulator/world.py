@@ -112,7 +112,8 @@ class World:
     def start(self, machine: Machine) -> None:
         """A machine's node begins, or goes on after a crash, with its sources."""
         actions = machine.revive()
-        self._perform(machine, None, actions)
+        if actions:
+            self._perform(machine, None, actions)
         self.hand(machine, Started())
         for log in machine.logs:
             self.at(max(self.time_ns, log.opened_ns), self._open, machine, machine.life, log.source)
