@@ -57,6 +57,7 @@ class Host(StrEnum):
 
     reference = "reference"
     engine = "engine"
+    tree = "tree"
 
 
 @app.command()

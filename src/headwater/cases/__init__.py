@@ -1,7 +1,7 @@
 """Test cases as data: read them from files, run them on a host, compare what comes out.
 
 `check_files` is what `headwater check` calls. A host is anything that can play a history and finish partials; the
-reference and the engine are two, others join by adding themselves to `HOSTS`.
+reference, the engine and a tree of nodes are three, others join by adding themselves to `HOSTS`.
 """
 
 from __future__ import annotations
@@ -9,14 +9,19 @@ from __future__ import annotations
 from headwater.cases.check import Outcome, check_files, read_cases, run_case
 from headwater.cases.differences import explain_difference
 from headwater.cases.hosts import HOSTS, EngineHost, Host, Played, ReferenceHost
+from headwater.cases.tree_host import EveryTree, TreeHost
+
+HOSTS["tree"] = EveryTree()
 
 __all__ = [
     "HOSTS",
     "EngineHost",
+    "EveryTree",
     "Host",
     "Outcome",
     "Played",
     "ReferenceHost",
+    "TreeHost",
     "check_files",
     "explain_difference",
     "read_cases",

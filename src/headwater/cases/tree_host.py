@@ -6,9 +6,20 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from headwater.aggregations import Aggregation
+from headwater.cases.differences import explain_difference
 from headwater.cases.hosts import EngineHost, Played, arrow_schema, batches, dropped_places, result_rows
+from headwater.engine.aggregates import lower, operators_of
+from headwater.engine.chunk import Chunk
+from headwater.engine.intake import read_values
+from headwater.engine.op import Op
+from headwater.engine.operators import lift
+from headwater.engine.part_bytes import part_from_bytes, part_to_bytes
+from headwater.engine.parts import RowsPart
+from headwater.errors import HeadwaterError
 from headwater.history import (
     Added,
     Advanced,
@@ -21,6 +32,7 @@ from headwater.history import (
     Settings,
     Step,
 )
+from headwater.node.relay import merged
 from headwater.protocols.events import FlushAsked, IdleAsked, QueryAdded, QueryRemoved, ReturnAsked
 
 from headwater.reference import ResultRow
@@ -73,6 +85,15 @@ class TreeHost(EngineHost):
         super().__init__()
         self._arrangement = arrangement
 
+    def finish(self, aggregation: Aggregation, parts: Sequence[Sequence[Any]]) -> Any:
+        """Each part leaves its leaf as bytes, a relay merges them, and the root lowers what arrives."""
+        values = pa.array([value for part in parts for value in part])
+        ops = operators_of(aggregation, values.type)
+        frames = [[part_to_bytes(_rows_part(ops, pa.array(part, values.type)))] for part in parts]
+        (merged_part,) = map(part_from_bytes, merged(frames))
+        assert isinstance(merged_part, RowsPart)
+        return lower(aggregation, merged_part.partials, values.type)[0].as_py()
+
     def play(self, settings: Settings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
         schema = schema or arrow_schema(history, settings.time)
         sources = sorted({step.source for step in history if isinstance(step, Arrived | Joined | Idle | Returned)})
@@ -95,7 +116,8 @@ class TreeHost(EngineHost):
                 emitted.append((index, rows))
         aside = tree.take_aside()
         dropped = frozenset() if aside is None else dropped_places(aside)
-        return Played(emitted, dropped, tree.root.counters())
+        places = frozenset((query, source, player.offsets[source][offset]) for query, source, offset in dropped)
+        return Played(emitted, places, tree.root.counters())
 
 
 class _Player:
@@ -108,13 +130,16 @@ class _Player:
         self._leaves = leaves
         self._homes = homes
         self._schema = schema
+        #: For each source the offsets that the history gives: it may leave some out, a log does not.
+        self.offsets: dict[str, list[int]] = {}
 
     def push(self, arrivals: Sequence[Arrived]) -> None:
         first = arrivals[0]
         self._open(first.source)
-        known = self._tree.sources[first.source].end
-        fresh = [arrival.row for arrival in arrivals if arrival.offset >= known]
-        self._tree.push(first.source, _batch(fresh, self._schema))
+        known = self.offsets.setdefault(first.source, [])
+        fresh = [arrival for arrival in arrivals if not known or arrival.offset > known[-1]]
+        known.extend(arrival.offset for arrival in fresh)
+        self._tree.push(first.source, _batch([arrival.row for arrival in fresh], self._schema))
 
     def _open(self, source: str) -> None:
         if source not in self._tree.sources:
@@ -127,6 +152,7 @@ class _Player:
             case Advanced(None, watermark):
                 if not set(tree.sources) - {EARLY}:
                     self._open(EARLY)
+                    tree.tell_root(ReturnAsked(EARLY))
                     self._advance(EARLY, watermark)
                     tree.tell_root(IdleAsked(EARLY))
                 for source in tree.sources:
@@ -154,6 +180,14 @@ class _Player:
         self._tree.push(source, _batch([], self._schema), watermark)
 
 
+def _rows_part(ops: Sequence[Op], values: pa.Array) -> RowsPart:
+    """All values of one node, as one slice of one key."""
+    places = np.arange(len(values), dtype=np.int64)
+    chunk = Chunk(places, places, np.zeros(len(values), np.int32), [""], {"value": read_values(values)})
+    here = np.zeros(1, np.int64)
+    return RowsPart(0, [], here, here, lift(ops, chunk, np.zeros(len(values), np.int32), 1))
+
+
 def _batch(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=schema)
 
@@ -164,6 +198,32 @@ def in_order(rows: list[ResultRow], names: list[str]) -> list[ResultRow]:
     return sorted(rows, key=lambda row: (row.end, row.start, place[row.query]))
 
 
-ARRANGEMENTS: dict[str, Arrangement] = {"on one node": as_one, "each source on its own": apart} | {
-    f"in random tree {seed}": in_random_tree(seed) for seed in range(3)
+class EveryTree(TreeHost):
+    """Plays a history on all arrangements: they must agree to the last row, step by step."""
+
+    def __init__(self) -> None:
+        super().__init__(apart)
+
+    def play(self, settings: Settings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
+        first, *others = ARRANGEMENTS
+        played = TreeHost(ARRANGEMENTS[first]).play(settings, history, schema)
+        for name in others:
+            other = TreeHost(ARRANGEMENTS[name]).play(settings, history, schema)
+            if repr(other) != repr(played):
+                text = explain_difference(_all_rows(played), _all_rows(other))
+                raise DisagreementError(f"{first} and {name} disagree:\n{text or 'steps, counters or late events differ'}")
+        return played
+
+
+class DisagreementError(HeadwaterError):
+    """The same events gave other rows because they were born elsewhere."""
+
+
+def _all_rows(played: Played) -> list[ResultRow]:
+    return [row for _, rows in played.emitted for row in rows]
+
+
+#: Disco's reading (a leaf for each node that a case names) first.
+ARRANGEMENTS: dict[str, Arrangement] = {"each source on its own": apart, "everything on one node": as_one} | {
+    f"random tree {seed}": in_random_tree(seed) for seed in range(3)
 }

@@ -140,7 +140,9 @@ def concat_chunks(chunks: Sequence[Chunk]) -> Chunk:
     if len(chunks) == 1:
         return chunks[0]
     names = max((chunk.source_names for chunk in chunks), key=len)
-    columns = {name: concat_values([chunk.columns[name] for chunk in chunks]) for name in chunks[0].columns}
+    # Queries come and go: a column that some chunks do not have is one that nobody asks for any more.
+    shared = [name for name in chunks[0].columns if all(name in chunk.columns for chunk in chunks)]
+    columns = {name: concat_values([chunk.columns[name] for chunk in chunks]) for name in shared}
     return Chunk(
         np.concatenate([chunk.times for chunk in chunks]),
         np.concatenate([chunk.offsets for chunk in chunks]),

@@ -75,6 +75,8 @@ class RootHalf(Progress):
 
     def operators(self) -> list[Op]:
         """The operators of all queries."""
+        for family in self._registry.families.values():
+            family.prepare(self._registry.types)
         groups = [family.group for family in self._registry.families.values()]
         return [op for group in groups if isinstance(group, QueryGroup) for op in group.ops]
 

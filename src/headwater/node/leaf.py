@@ -264,8 +264,11 @@ class LeafNode:
 
     def _on_cuts(self, cuts: Cuts) -> list[Action]:
         half, assigned = self._half, self._assigned
-        if half is None or assigned is None or cuts.number != self._cut_outbox.end + 1:
+        if half is None or assigned is None or cuts.number <= self._cut_outbox.end:
             return []
+        if cuts.number > self._cut_outbox.end + 1:
+            # Cuts were done that this leaf had nothing for and did not hear of: begin anew behind them.
+            return self._ask_for_queries(0)
         if not half.is_past_rereads():
             return []  # the root asks again; until then what was accepted is read again
         parts = half.cut(cuts.until, cuts.cuts, cuts.idle)
@@ -310,8 +313,10 @@ class LeafNode:
             self._heard = False
             return [timer]
         frames = [*self._outbox.frames, *self._cut_outbox.frames]
-        if not frames:
-            return [timer]
+        if not frames and self._assigned is not None:
+            # A relay that forgot who is there hears it from those who speak.
+            quiet = Positions(False, {self.chain: Position(self._assigned.epoch, self._outbox.end)})
+            return [SendMessage(self.parent, encode(quiet)), timer]
         return [Noted("resent", {"frames": len(frames)}), *(SendMessage(self.parent, f) for f in frames), timer]
 
     # --- bounds ---

@@ -109,6 +109,10 @@ class RelayNode:
             case Hello(chain):
                 self._routes.heard(chain, sender)
                 return [SendMessage(self.parent, frame)]
+            case Positions() if sender != self.parent:
+                for chain in message.chains:
+                    self._routes.heard(chain, sender)
+                return [SendMessage(self.parent, frame)]
             case Positions():
                 return self._on_positions(message)
             case Assign(chain) | Refuse(chain):

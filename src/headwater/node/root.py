@@ -186,6 +186,8 @@ class RootNode:
             return self._on_hello(event.sender, message, now_ns)
         if isinstance(message, Delta):
             return self._on_delta(event.sender, message, now_ns)
+        if isinstance(message, Positions):
+            return self._on_quiet_leaf(event.sender, message)
         return []
 
     # --- who is there ---
@@ -219,6 +221,16 @@ class RootNode:
                 self._members.mark(chain)
         self._new_epoch(chain)
         return [*self._note_decisions(decided), *self._assign_known(chain, hello.schema)]
+
+    def _on_quiet_leaf(self, sender: str, positions: Positions) -> list[Action]:
+        """A leaf that has nothing to send says where it stands: one that missed its assignment is told again."""
+        actions: list[Action] = []
+        for chain, position in positions.chains.items():
+            self._routes.heard(chain, sender)
+            current = self._ledger.positions.get(chain)
+            if chain in self._members.chains and current is not None and current.epoch > position.epoch:
+                actions.extend(self._assign(chain))
+        return actions
 
     def _misfit(self, schema: bytes) -> str | None:
         """Why the queries do not fit a leaf's columns."""
@@ -413,11 +425,13 @@ class RootNode:
     def _advance(self) -> list[Action]:
         """The watermark may have risen: close what it has passed."""
         members = self._members
-        if self._flushing and not members.active.any():
+        notes: list[Action] = []
+        if self._flushing and not members.active.any() and members.watermark() < FOREVER:
             members.finish()
+            notes.append(self._noted("flushed"))
         self._half.raise_to(members.watermark(), members.latest)
         self._half.close()
-        return [*self._cut_done(), *self._emit(), *self._cut_soon(), *self._finish()]
+        return [*notes, *self._cut_done(), *self._emit(), *self._cut_soon(), *self._finish()]
 
     def _emit(self) -> list[Action]:
         rows, side = self._half.take_rows(), self._half.side_output()
@@ -499,6 +513,10 @@ class RootNode:
         """Say again what may not have been heard."""
         actions: list[Action] = [SetTimer("tend", self.settings.resend_ns), *self._cut_soon()]
         if self._pending is not None:
+            # Whoever does not answer may not have heard of its epoch.
+            for chain in self._pending.awaited:
+                if self._ledger.positions[chain + CUT_SUFFIX].at < self._pending.message.number:
+                    actions.extend(self._assign(chain))
             actions.extend(self._broadcast(encode(self._pending.message)))
         if self._flushing and not self._finished:
             actions.extend(self._broadcast(encode(Flush())))

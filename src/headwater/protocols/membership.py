@@ -132,8 +132,11 @@ class Membership:
         return next(name for name, chain in self.chains.items() if number in chain.sources)
 
     def returning(self, chain: str, advance: Advance) -> list[int]:
-        """Which idle sources would move with this advance: these return first, and what they sent is sliced anew."""
-        numbers = self.chains[chain].sources[advance.sources]
+        """Which idle sources bring events: these return first, and what they sent is sliced anew.
+
+        A watermark alone does not bring a source back.
+        """
+        numbers = self.chains[chain].sources[advance.sources[advance.counts > 0]]
         return [int(number) for number in numbers if not self.active[number]]
 
     def advance(self, chain: str, advance: Advance, now_ns: int) -> None:

@@ -77,6 +77,8 @@ class Checker:
         if note.what == "rejected" and isinstance(detail.get("chains"), dict):
             for reason in detail["chains"].values():
                 self._counts[f"path: {machine.role} rejected: {reason}"] += 1
+        if self.is_finished and note.what == "accepted":
+            raise ViolationError(f"something was accepted after the end: {detail}")
         if machine.role == "root" and "record" in detail:
             told = self._told.setdefault(detail["record"], [])
             if not is_replay:

@@ -1,0 +1,153 @@
+"""Trees under every fault: hundreds of seeds on each commit, each compared with the reference.
+
+A failure names its seed and the one command that replays it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from random import Random
+
+import pytest
+
+from headwater.simulator import FAULTS, PLANTS, Counts, Options, Transcript, simulate, tree
+from headwater.simulator.checkers import Checker
+from headwater.simulator.runner import Run
+from headwater.simulator.seeds import PATHS, Summary, parse_seeds, simulate_many
+from headwater.simulator.workload import draw_workload
+
+#: Blocks of seeds, so that several workers share them; each seed has a tree of its own.
+BLOCKS = [range(first, first + 10) for first in range(0, 200, 10)]
+SHAPES = [(1, 1), (2, 1), (3, 1), (5, 1), (3, 2), (4, 2), (6, 2), (9, 2), (6, 3), (8, 3), (5, 4)]
+
+
+def options_of(seed):
+    leaves, height = SHAPES[seed % len(SHAPES)]
+    return Options(seed, leaves, height)
+
+
+@pytest.fixture(scope="session")
+def counted(tmp_path_factory):
+    """A folder that all workers of this test run share: what occurred in each block of seeds."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "counts"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+def test_nothing_wrong_ever_leaves_and_in_the_end_everything_is_out(block, counted):
+    summary = Summary()
+    for seed in block:
+        summary.add(simulate(options_of(seed)))
+    failed = "\n\n".join(outcome.text() for outcome in summary.failures)
+    (counted / f"{block.start}.json").write_text(json.dumps(summary.counts))
+    assert not failed, failed
+
+
+def test_every_fault_and_every_path_occurs():
+    """On seeds of its own: another worker may not have come to its blocks yet."""
+    summary = Summary()
+    for seed in range(1000, 1150):
+        summary.add(simulate(options_of(seed)))
+        if not summary.missing("all"):
+            break
+    assert summary.missing("all") == []
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_each_planted_mistake_is_found_within_200_seeds(plant):
+    for seed in range(200):
+        options = Options(seed, 4, 2, plant=plant)
+        outcome = simulate(options)
+        if outcome.failure is not None:
+            assert f"--seed {seed}" in outcome.text() and f"--plant {plant}" in outcome.text()
+            # It was the plant: the same run without it is fine.
+            assert simulate(Options(seed, 4, 2)).failure is None
+            return
+    pytest.fail(f"{plant} was not found")
+
+
+def transcript_of(options):
+    lines = []
+    outcome = simulate(options, [Transcript(lines.append)])
+    return [*lines, str(outcome.failure), *outcome.counts.lines()]
+
+
+def test_the_same_seed_gives_the_same_transcript_under_any_hash_seed():
+    program = (
+        "import sys; from headwater.simulator import *\n"
+        "for seed in (3, 7):\n"
+        "    outcome = simulate(Options(seed, 5, 2), [Transcript(lambda line: print(line))])\n"
+        "    print(outcome.failure, *outcome.counts.lines())\n"
+    )
+    outputs = []
+    for hash_seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+        run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
+        outputs.append(run.stdout)
+    assert outputs[0] == outputs[1] and outputs[0].count(b"\n") > 500
+
+
+def test_another_seed_gives_another_transcript():
+    assert transcript_of(Options(3, 3, 1)) != transcript_of(Options(4, 3, 1))
+
+
+def test_watching_changes_nothing():
+    assert transcript_of(Options(5, 4, 2))[-1] == simulate(Options(5, 4, 2)).counts.lines()[-1]
+
+
+def test_without_faults_none_occurs():
+    for seed in range(10):
+        outcome = simulate(Options(seed, 4, 2, "none"))
+        assert outcome.failure is None, outcome.text()
+        assert not [name for name in outcome.counts if name.startswith("fault")]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_by_itself(fault):
+    counts = Counts()
+    for seed in range(12):
+        outcome = simulate(Options(seed, 3, 2, fault))
+        assert outcome.failure is None, outcome.text()
+        counts.update(outcome.counts)
+    assert {name for name in counts if name.startswith("fault")} == {f"fault: {fault}"}
+
+
+def test_a_thousand_leaves_in_one_process():
+    run = Run.of(Options(1, 1000, 3, "none"))
+    run.play()
+    assert run.world.is_finished and run.truth.missing_count == 0
+    assert len(run.world.machines) > 1100
+
+
+def test_what_leaves_is_compared_as_it_leaves(monkeypatch):
+    """The checker looks at some emissions only; all of them, once, to be sure that it would bear it."""
+    compared = []
+    original = Checker.compare_now
+    monkeypatch.setattr(Checker, "compare_now", lambda self, *rest: compared.append(1) or original(self, *rest))
+    monkeypatch.setattr(Checker, "share", 1.0, raising=False)
+    for seed in range(5):
+        assert simulate(options_of(seed)).failure is None
+    assert compared
+
+
+def test_seeds_run_on_several_processes():
+    outcomes = list(simulate_many(Options(0, 2, 1), parse_seeds("0..4"), jobs=2))
+    assert sorted(outcome.options.seed for outcome in outcomes) == [0, 1, 2, 3]
+    assert all(outcome.failure is None for outcome in outcomes)
+
+
+def test_no_new_run_begins_when_the_time_is_over():
+    assert list(simulate_many(Options(0, 2, 1), range(100), jobs=1, seconds=0.0))[1:] == []
+
+
+def test_a_summary_names_what_never_occurred():
+    summary = Summary(counts=Counts({f"path: {path}": 1 for path in PATHS} | {"fault: loss": 1}))
+    assert summary.missing("loss") == [] and "fault: pause" in summary.missing("all")
+
+
+def test_workloads_differ_in_size():
+    sizes = {sum(map(len, draw_workload(Random(seed), tree(6, 2)).all_logs)) for seed in range(20)}
+    assert min(sizes) < 120 and max(sizes) > 200

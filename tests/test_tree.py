@@ -1,0 +1,40 @@
+"""A tree of nodes against the reference on generated streams: wherever events are born and whoever merges, the same rows."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agreement import assert_agreement
+from headwater.cases.tree_host import TreeHost, apart, as_one, in_random_tree
+from headwater.history import Flushed
+from strategies import WINDOWS, Scenario, bulk_scenarios, queries, scenarios
+
+arrangements = st.sampled_from([as_one, apart]) | st.integers(0, 1000).map(in_random_tree)
+
+
+def until_the_end(scenario: Scenario) -> Scenario:
+    """Nothing follows a flush: leaves take nothing in any more."""
+    ends = [i for i, step in enumerate(scenario.history) if isinstance(step, Flushed)]
+    history = scenario.history[: ends[0] + 1] if ends else (*scenario.history, Flushed())
+    return dataclasses.replace(scenario, history=type(scenario.history)(history))
+
+
+@given(scenarios(), arrangements)
+def test_a_tree_says_what_the_reference_says(scenario: Scenario, arrangement):
+    assert_agreement(until_the_end(scenario), TreeHost(arrangement), empty_windows_at_the_end=False)
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+@settings(max_examples=20)
+@given(data=st.data())
+def test_so_it_does_with_every_kind_of_window(kind: str, data: st.DataObject):
+    scenario, arrangement = data.draw(scenarios(queries(kinds=(kind,)))), data.draw(arrangements)
+    assert_agreement(until_the_end(scenario), TreeHost(arrangement), empty_windows_at_the_end=False)
+
+
+@settings(max_examples=20)
+@given(bulk_scenarios(queries(scopes=("global", "node"))), arrangements)
+def test_so_it_does_with_hundreds_of_events(scenario: Scenario, arrangement):
+    assert_agreement(until_the_end(scenario), TreeHost(arrangement), empty_windows_at_the_end=False)
