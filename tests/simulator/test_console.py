@@ -17,7 +17,20 @@ def test_simulate_shows_counts_and_a_verdict():
 
 
 def test_a_failing_run_prints_the_command_that_replays_it():
-    result = invoke("simulate", "tree", "--leaves", 3, "--height", 1, "--seeds", "0..3", "--plant", "watermark-off-by-one", "--jobs", 1)
+    result = invoke(
+        "simulate",
+        "tree",
+        "--leaves",
+        3,
+        "--height",
+        1,
+        "--seeds",
+        "0..3",
+        "--plant",
+        "watermark-off-by-one",
+        "--jobs",
+        1,
+    )
     assert result.exit_code == 1
     lines = [line for line in result.output.splitlines() if line.startswith("replay it: headwater ")]
     assert lines

@@ -3,7 +3,6 @@
 A failure names its seed and the one command that replays it.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -12,13 +11,12 @@ from random import Random
 import pytest
 
 from headwater.simulator import FAULTS, PLANTS, Counts, Options, Transcript, simulate, tree
-from headwater.simulator.checkers import Checker
 from headwater.simulator.runner import Run
 from headwater.simulator.seeds import PATHS, Summary, parse_seeds, simulate_many
 from headwater.simulator.workload import draw_workload
 
 #: Blocks of seeds, so that several workers share them; each seed has a tree of its own.
-BLOCKS = [range(first, first + 10) for first in range(0, 200, 10)]
+BLOCKS = [range(first, first + 10) for first in range(0, 160, 10)]
 SHAPES = [(1, 1), (2, 1), (3, 1), (5, 1), (3, 2), (4, 2), (6, 2), (9, 2), (6, 3), (8, 3), (5, 4)]
 
 
@@ -27,29 +25,18 @@ def options_of(seed):
     return Options(seed, leaves, height)
 
 
-@pytest.fixture(scope="session")
-def counted(tmp_path_factory):
-    """A folder that all workers of this test run share: what occurred in each block of seeds."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "counts"
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
-def test_nothing_wrong_ever_leaves_and_in_the_end_everything_is_out(block, counted):
+def test_nothing_wrong_ever_leaves_and_in_the_end_everything_is_out(block):
     summary = Summary()
     for seed in block:
         summary.add(simulate(options_of(seed)))
     failed = "\n\n".join(outcome.text() for outcome in summary.failures)
-    (counted / f"{block.start}.json").write_text(json.dumps(summary.counts))
     assert not failed, failed
 
 
 def test_every_fault_and_every_path_occurs():
-    """On seeds of its own: another worker may not have come to its blocks yet."""
     summary = Summary()
-    for seed in range(1000, 1150):
+    for seed in range(1000, 1100):
         summary.add(simulate(options_of(seed)))
         if not summary.missing("all"):
             break
@@ -107,12 +94,14 @@ def test_without_faults_none_occurs():
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_by_itself(fault):
-    counts = Counts()
-    for seed in range(12):
+    for seed in range(20):
         outcome = simulate(Options(seed, 3, 2, fault))
         assert outcome.failure is None, outcome.text()
-        counts.update(outcome.counts)
-    assert {name for name in counts if name.startswith("fault")} == {f"fault: {fault}"}
+        struck = {name for name in outcome.counts if name.startswith("fault")}
+        assert struck <= {f"fault: {fault}"}
+        if struck:
+            return
+    pytest.fail(f"{fault} never struck")
 
 
 def test_a_thousand_leaves_in_one_process():
@@ -120,17 +109,6 @@ def test_a_thousand_leaves_in_one_process():
     run.play()
     assert run.world.is_finished and run.truth.missing_count == 0
     assert len(run.world.machines) > 1100
-
-
-def test_what_leaves_is_compared_as_it_leaves(monkeypatch):
-    """The checker looks at some emissions only; all of them, once, to be sure that it would bear it."""
-    compared = []
-    original = Checker.compare_now
-    monkeypatch.setattr(Checker, "compare_now", lambda self, *rest: compared.append(1) or original(self, *rest))
-    monkeypatch.setattr(Checker, "share", 1.0, raising=False)
-    for seed in range(5):
-        assert simulate(options_of(seed)).failure is None
-    assert compared
 
 
 def test_seeds_run_on_several_processes():

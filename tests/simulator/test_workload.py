@@ -38,7 +38,17 @@ LOG = SourceLog(
     told=(Told(0, -3, 5), Told(2, 5, 21), Told(2, 6, 22), Told(4, 8, 50)),
     ended_ns=60,
 )
-WORDS = [("watermark", -3), (0, 5), (1, 6), ("watermark", 5), ("watermark", 6), (2, 4), (3, 9), ("watermark", 8), ("end", 4)]
+WORDS = [
+    ("watermark", -3),
+    (0, 5),
+    (1, 6),
+    ("watermark", 5),
+    ("watermark", 6),
+    (2, 4),
+    (3, 9),
+    ("watermark", 8),
+    ("end", 4),
+]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -100,7 +100,9 @@ class TreeHost(EngineHost):
         named = {step.source for step in history if isinstance(step, Advanced) and step.source is not None}
         parents, leaves = self._arrangement(sorted({*sources, *named, EARLY}))
         tree = InstantTree(parents, settings.queries, time=settings.time, disorder=settings.disorder, schema=schema)
-        homes = {step.source: step.node for step in reversed(history) if isinstance(step, Arrived | Joined) and step.node}
+        homes = {
+            step.source: step.node for step in reversed(history) if isinstance(step, Arrived | Joined) and step.node
+        }
         player = _Player(tree, leaves, homes, schema)
         queries = {query.name: query for query in settings.queries}
         emitted = []
@@ -123,9 +125,7 @@ class TreeHost(EngineHost):
 class _Player:
     """Lets the steps of a history happen to a tree."""
 
-    def __init__(
-        self, tree: InstantTree, leaves: dict[str, str], homes: dict[str, str], schema: pa.Schema
-    ) -> None:
+    def __init__(self, tree: InstantTree, leaves: dict[str, str], homes: dict[str, str], schema: pa.Schema) -> None:
         self._tree = tree
         self._leaves = leaves
         self._homes = homes
@@ -211,7 +211,9 @@ class EveryTree(TreeHost):
             other = TreeHost(ARRANGEMENTS[name]).play(settings, history, schema)
             if repr(other) != repr(played):
                 text = explain_difference(_all_rows(played), _all_rows(other))
-                raise DisagreementError(f"{first} and {name} disagree:\n{text or 'steps, counters or late events differ'}")
+                raise DisagreementError(
+                    f"{first} and {name} disagree:\n{text or 'steps, counters or late events differ'}"
+                )
         return played
 
 

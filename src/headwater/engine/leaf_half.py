@@ -9,14 +9,17 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.arrays import Int64Array
-from headwater.engine.arrivals import Arrivals
+from headwater.engine.arrivals import Arrivals, read_columns, times_of
+from headwater.engine.chunk import Chunk
 from headwater.engine.core import Core
 from headwater.engine.cut_halves import CutLeafGroup
 from headwater.engine.family import RAW_FAMILY, Family
 from headwater.engine.group import QueryGroup, Totals
-from headwater.engine.intake import TimeScan
+from headwater.engine.intake import TimeScan, read_values, scan_times
+from headwater.engine.keys import NODE_KEY
 from headwater.engine.late import Stragglers
 from headwater.engine.leaf_parts import late_part, take_rows
+from headwater.engine.mixed import Shares, shares
 from headwater.engine.part_bytes import cuts_from_bytes
 from headwater.engine.parts import ALL_RAW, AccountsPart, AsidePart, EventsPart, Part
 from headwater.engine.query_set import QuerySet
@@ -129,6 +132,81 @@ class LeafHalf(Core):
             self._watermarks.raise_source(source, watermark)
         self._moved[source] = None
 
+    def take_in_mixed(
+        self, sources: Sequence[str], which: Int64Array, offsets: Int64Array, batch: pa.RecordBatch
+    ) -> dict[str, int]:
+        """Events of many sources, event i of ``sources[which[i]]``; returns those of which earlier events are missing.
+
+        What is ordinary is taken in as one batch; sources with something odd (an event that is late or malformed, or was read
+        before) one by one.
+        """
+        origins = [self._watermarks.sources[name] for name in sources]
+        times, timeless, scan = times_of(batch, self._time, self._unit)
+        arrays, misfits = read_columns(batch, self._registry.needed, self._registry.types)
+        next_offsets = np.array([origin.next_offset for origin in origins], np.int64)
+        watermarks = np.array([origin.watermark for origin in origins], np.int64)
+        found = shares(times, which, offsets, self._watermarks.disorder, next_offsets, watermarks)
+        found.odd |= np.array([self._needs_care(name) for name in sources], np.bool_)
+        found.odd[which[list({*timeless, *(row for rows in misfits.values() for row in rows)})]] = True
+        plain = ~found.odd[which]
+        if scan is not None and plain.all():
+            self._accept_plain(origins, which, offsets, Arrivals(batch, offsets, arrays, times, scan, {}, {}), scan)
+        elif plain.any():
+            rows = np.flatnonzero(plain)
+            events = Arrivals(
+                batch.take(pa.array(rows)),
+                offsets[rows],
+                {name: array.take(pa.array(rows)) for name, array in arrays.items()},
+                times[rows],
+                None,
+                {},
+                {},
+            )
+            self._accept_plain(origins, which[rows], offsets[rows], events, scan_times(events.times))
+        for place in np.flatnonzero((found.counts > 0) & ~found.odd).tolist():
+            origin = origins[place]
+            origin.next_offset += int(found.counts[place])
+            origin.watermark = int(found.watermarks[place])
+            origin.largest_time = max(origin.largest_time, int(found.latest[place]))
+            self._moved[sources[place]] = None
+        return self._take_in_odd(sources, which, offsets, batch, found)
+
+    def _needs_care(self, source: str) -> bool:
+        """Whether a source is still read again, or a watermark that was decided lies ahead."""
+        standing, offset = self._standing[source], self.next_offset(source)
+        return offset < standing.offset or any(at > offset for at, _ in standing.floors)
+
+    def _accept_plain(
+        self, origins: Sequence[Source], which: Int64Array, offsets: Int64Array, events: Arrivals, scan: TimeScan
+    ) -> None:
+        """Events of several sources of which none is late: one watermark below them all stands for each one's own."""
+        self._reread(False)
+        self._latest = max(self._latest, scan.high)
+        numbers = np.array([origin.number for origin in origins], np.int32)[which]
+        columns = {name: read_values(events.arrays[name]) for name in self._registry.value_columns}
+        chunk = Chunk(events.times, offsets, numbers, self._watermarks.names, columns)
+        if self._registry.by_node:
+            homes = pa.array([origin.node for origin in origins], pa.string())
+            events.arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(pa.array(which.astype(np.int32)), homes)
+        if self._raw is not None:
+            self._send_raw(self._raw, chunk, events.arrays, chunk.times, {})
+        for family in self._registry.families.values():
+            family.prepare(self._registry.types)
+            family.accept(chunk, events.arrays, scan, NEVER, {})
+
+    def _take_in_odd(
+        self, sources: Sequence[str], which: Int64Array, offsets: Int64Array, batch: pa.RecordBatch, found: Shares
+    ) -> dict[str, int]:
+        missing = {}
+        for place in np.flatnonzero((found.counts > 0) & found.odd).tolist():
+            rows = np.flatnonzero(which == place)
+            name, start = sources[place], int(offsets[rows[0]])
+            if start > self.next_offset(name):
+                missing[name] = self.next_offset(name)
+            else:
+                self.take_in(name, start, batch.take(pa.array(rows)), None)
+        return missing
+
     def _stops(self, standing: Standing) -> list[int]:
         """Offsets at which something changes."""
         return [standing.offset, *(at for at, _ in standing.floors)]
@@ -182,13 +260,23 @@ class LeafHalf(Core):
         """Events that travel as themselves."""
         before, chunk = self._placed(events, scan, origin)
         marks = np.full(len(chunk), before) if isinstance(before, int) else before
-        wanted = raw.wanted(events.arrays, len(chunk))
         if bool((chunk.times < marks).any()):
             for dropped in raw.too_late(chunk, events.arrays, marks):
                 name = self._registry.query_names[dropped.query]
                 self._side.dropped(events.batch, chunk.offsets, dropped, name, source)
-        misfits = {name: sorted(rows) for name, rows in events.misfits.items()}
-        columns = {name: events.arrays[name] for name in raw.columns()}
+        self._send_raw(raw, chunk, events.arrays, marks, {name: sorted(rows) for name, rows in events.misfits.items()})
+
+    def _send_raw(
+        self,
+        raw: RawGroup,
+        chunk: Chunk,
+        arrays: Mapping[str, pa.Array],
+        marks: Int64Array,
+        misfits: dict[str, list[int]],
+    ) -> None:
+        """Let the events that some query wants travel."""
+        wanted = raw.wanted(arrays, len(chunk))
+        columns = {name: arrays[name] for name in raw.columns()}
         sources = chunk.source_ids.astype(np.int64)
         part = EventsPart(ALL_RAW, self._chain, chunk.times, chunk.offsets, sources, marks, columns, misfits)
         if wanted is not None and not misfits:
@@ -211,9 +299,11 @@ class LeafHalf(Core):
 
     def held(self) -> int:
         """How many events wait for cuts although nothing of this leaf can come before them any more."""
+        groups = [family.group for family in self._families.values() if isinstance(family.group, CutLeafGroup)]
+        if not groups:
+            return 0
         lowest = min((source.watermark for source in self._watermarks.sources.values()), default=NEVER)
-        groups = [family.group for family in self._families.values()]
-        return sum(group.held_below(lowest) for group in groups if isinstance(group, CutLeafGroup))
+        return sum(group.held_below(lowest) for group in groups)
 
     def take(self) -> tuple[Moved, list[Part]]:
         """What has come since the last time: how far the sources are, and the parts of a delta."""

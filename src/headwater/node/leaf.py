@@ -30,6 +30,7 @@ from headwater.protocols.events import (
     BatchArrived,
     Event,
     MessageReceived,
+    MixedBatchArrived,
     SourceEnded,
     SourceOpened,
     Started,
@@ -89,6 +90,8 @@ class LeafNode:
                 return self._on_opened(event)
             case BatchArrived():
                 return self._on_batch(event)
+            case MixedBatchArrived():
+                return self._on_mixed(event)
             case SourceEnded():
                 return self._on_ended(event)
             case MessageReceived():
@@ -209,6 +212,20 @@ class LeafNode:
         else:
             half.take_in(event.source, event.offset, event.batch, event.watermark)
         actions = self._end_if_read(event.source)
+        if half.pending >= self.settings.pending_max:
+            actions.extend(self._send())
+        return [*actions, *self._soon(), *self._balance()]
+
+    def _on_mixed(self, event: MixedBatchArrived) -> list[Action]:
+        half = self._half
+        if half is None or self._flushing or not all(map(half.has_source, event.sources)):
+            return []
+        if self._paused and self._must_wait():
+            return []  # it is read again when there is room
+        missing = half.take_in_mixed(event.sources, event.which, event.offsets, event.batch)
+        actions: list[Action] = [ReadFrom(source, offset) for source, offset in missing.items()]
+        for source in event.sources if self._ends else ():
+            self._end_if_read(source)
         if half.pending >= self.settings.pending_max:
             actions.extend(self._send())
         return [*actions, *self._soon(), *self._balance()]

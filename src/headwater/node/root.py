@@ -347,7 +347,9 @@ class RootNode:
         if reasons:
             return self._reject(sender, delta, reasons)
         if not self._members.has_all(delta.advances):
-            return [Noted("damaged delta", {"chains": sorted(delta.ranges), "why": "it moves sources that are not there"})]
+            return [
+                Noted("damaged delta", {"chains": sorted(delta.ranges), "why": "it moves sources that are not there"})
+            ]
         back = {chain: self._members.returning(chain, advance) for chain, advance in delta.advances.items()}
         if any(back.values()):
             return self._take_back(sender, delta, back, now_ns)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from headwater.arrays import Int64Array
 from headwater.query import Query
 
 
@@ -50,6 +52,16 @@ class BatchArrived:
     offset: int
     batch: pa.RecordBatch
     watermark: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MixedBatchArrived:
+    """The next events of many sources at once, as a gateway has them: event i is of ``sources[which[i]]``, at ``offsets[i]``."""
+
+    sources: Sequence[str]
+    which: Int64Array
+    offsets: Int64Array
+    batch: pa.RecordBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +113,7 @@ Event = (
     | TimerFired
     | SourceOpened
     | BatchArrived
+    | MixedBatchArrived
     | SourceEnded
     | QueryAdded
     | QueryRemoved

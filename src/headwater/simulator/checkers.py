@@ -111,7 +111,9 @@ class Checker:
             place = (*_place(row)[:3], start, end)
             found = self.shown.get(place)
             if found is None or found.row.revision != revision:
-                raise ViolationError(f"step {step}: {_text(row)} replaces {start}..{end}#{revision}, which was not there")
+                raise ViolationError(
+                    f"step {step}: {_text(row)} replaces {start}..{end}#{revision}, which was not there"
+                )
             yield place
 
     def _show(self, row: ResultRow, step: int) -> None:

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from headwater.errors import QueryError
+from headwater.arrays import Int64Array
 from headwater.node import LeafNode, NodeSettings, RelayNode, RootNode
 from headwater.protocols.actions import (
     Action,
@@ -27,12 +29,12 @@ from headwater.protocols.events import (
     BatchArrived,
     Event,
     MessageReceived,
+    MixedBatchArrived,
     SourceEnded,
     SourceOpened,
     Started,
     TimerFired,
 )
-from headwater.errors import QueryError
 from headwater.query import Query
 
 #: Timers that only matter when something went wrong or nobody speaks.
@@ -116,6 +118,15 @@ class InstantTree:
         log.batches.append((log.end, batch, watermark))
         self.handle(log.leaf, BatchArrived(source, log.end, batch, watermark))
         log.end += len(batch)
+        if settle:
+            self.settle()
+
+    def push_mixed(
+        self, sources: Sequence[str], which: Int64Array, offsets: Int64Array, batch: pa.RecordBatch, settle: bool = True
+    ) -> None:
+        """The next events of many sources of one leaf; they cannot be read again."""
+        leaf = self.sources[sources[0]].leaf
+        self.handle(leaf, MixedBatchArrived(sources, which, offsets, batch))
         if settle:
             self.settle()
 
