@@ -14,10 +14,12 @@ import numpy as np
 
 from headwater.arrays import Float64Array, Int64Array
 from headwater.errors import FormatError
-from headwater.varints import UInt64Array, read_varints, varint_size, write_varints
+from headwater.varints import UInt64Array, read_bits, read_varints, varint_size, write_bits, write_varints
 
-#: The three ways to write integers; of equal size, the first one is taken.
-PLAIN, STEPS, VARINT = 0, 1, 2
+#: The ways to write integers (distances from the smallest, steps, steps of varying length, and the first two with as many bits
+#: as they need); of equal size, the first one is taken.
+PLAIN, STEPS, VARINT, BITS, STEP_BITS = range(5)
+FORBIDDEN = 1 << 62
 INT64_MAX = np.int64(2**63 - 1)
 #: No number that is written on its own takes more bytes; without a bound, made-up ones would cost time that grows by squares.
 NUMBER_BYTES_MAX = 100
@@ -91,7 +93,14 @@ class Writer:
         steps = np.diff(words, prepend=np.zeros(1, np.uint64))
         narrowest = 0 if self._unwritten + len(words) <= UNWRITTEN_MAX else 1
         plain_width, step_width = max(_width(words), narrowest), max(_width(steps[1:]), narrowest)
-        sizes = (plain_width * len(words), step_width * (len(words) - 1), int(varint_size(steps)))
+        plain_bits, step_bits = _bits(words), _bits(steps[1:])
+        sizes = (
+            plain_width * len(words),
+            step_width * (len(words) - 1),
+            int(varint_size(steps)),
+            _packed_price(len(words), plain_bits),
+            _packed_price(len(words) - 1, step_bits),
+        )
         mode = sizes.index(min(sizes))
         if mode == VARINT:
             encoded = np.empty(sizes[VARINT], np.uint8)
@@ -99,15 +108,22 @@ class Writer:
             self._parts.append(bytes([mode << 4]))
             self.blob(encoded.tobytes())
             return
-        width, items = (plain_width, words) if mode == PLAIN else (step_width, steps[1:])
+        width, items = (plain_width, words) if mode in (PLAIN, BITS) else (step_width, steps[1:])
         if width == 0:
             self._unwritten += len(words)
         smallest = int(items.view(np.int64).min()) if len(items) else 0
-        self._parts.append(bytes([mode << 4 | width]))
-        if mode == STEPS:
+        is_packed = mode in (BITS, STEP_BITS)
+        bits = plain_bits if mode == BITS else step_bits
+        self._parts.append(bytes([mode << 4, bits]) if is_packed else bytes([mode << 4 | width]))
+        if mode in (STEPS, STEP_BITS):
             self.signed(int(values[0]))
         self.signed(smallest)
         distances = items - np.array(smallest, np.int64).view(np.uint64)
+        if is_packed:
+            packed = np.zeros(_packed_size(len(items), bits), np.uint8)
+            write_bits(distances, bits, packed)
+            self._parts.append(packed.tobytes())
+            return
         self._parts.append(distances.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :width].tobytes())
 
     def floats(self, values: Float64Array) -> None:
@@ -211,6 +227,8 @@ class Reader:
             if not read_varints(encoded, steps):
                 raise FormatError("a list of numbers is damaged")
             return np.cumsum(steps, dtype=np.uint64).view(np.int64)
+        if mode in (BITS, STEP_BITS) and width == 0:
+            return self._packed_ints(count, mode == STEP_BITS)
         if mode not in (PLAIN, STEPS) or width > 8:
             raise FormatError(f"no way to write numbers has the code {form}")
         if width == 0:
@@ -223,6 +241,20 @@ class Reader:
             return (self._words(count, width) + smallest).view(np.int64)
         steps = np.concatenate([first, self._words(count - 1, width) + smallest])
         return np.cumsum(steps, dtype=np.uint64).view(np.int64)
+
+    def _packed_ints(self, count: int, are_steps: bool) -> Int64Array:
+        bits = self.take(1)[0]
+        if not 0 < bits <= 64:
+            raise FormatError(f"numbers of {bits} bits cannot be read")
+        first = _int64_word(self.signed()) if are_steps else None
+        smallest = _int64_word(self.signed())
+        size = count - 1 if are_steps else count
+        packed = np.frombuffer(self.take(_packed_size(size, bits)), np.uint8)
+        words = np.empty(size, np.uint64)
+        read_bits(packed, bits, words)
+        if first is None:
+            return (words + smallest).view(np.int64)
+        return np.cumsum(np.concatenate([first, words + smallest]), dtype=np.uint64).view(np.int64)
 
     def _words(self, count: int, width: int) -> UInt64Array:
         # Taken first: if the bytes are not there, nothing is made room for.
@@ -283,6 +315,24 @@ def _width(words: UInt64Array) -> int:
         return 0
     numbers = words.view(np.int64)
     return (int(numbers.max()) - int(numbers.min())).bit_length() + 7 >> 3
+
+
+def _bits(words: UInt64Array) -> int:
+    """Bits that the distances from the smallest number need."""
+    if len(words) == 0:
+        return 0
+    numbers = words.view(np.int64)
+    return (int(numbers.max()) - int(numbers.min())).bit_length()
+
+
+def _packed_size(count: int, bits: int) -> int:
+    return count * bits + 7 >> 3
+
+
+def _packed_price(count: int, bits: int) -> int:
+    """What single bits cost: their bytes and an eighth more, for they take longer to read."""
+    size = _packed_size(count, bits)
+    return size + (size >> 3) + 1 if bits else FORBIDDEN
 
 
 def _object_bytes(value: object) -> tuple[int, bytes]:

@@ -1,4 +1,4 @@
-"""Numbers of varying length: seven bits to a byte, small numbers of either sign in one byte."""
+"""Numbers of varying length: seven bits to a byte, or all of a list with as many bits as the largest needs."""
 
 from __future__ import annotations
 
@@ -63,3 +63,47 @@ def read_varints(encoded: UInt8Array, steps: UInt64Array) -> bool:
                 break
         steps[i] = (value >> np.uint64(1)) ^ (np.uint64(0) - (value & np.uint64(1)))
     return at == len(encoded)
+
+
+@njit
+def write_bits(words: UInt64Array, bits: int, packed: UInt8Array) -> None:
+    """Each number in ``bits`` bits, one behind the other, lowest bits first; ``packed`` is zero and long enough."""
+    at = 0
+    held = np.uint64(0)
+    count = 0  # bits that are held
+    for word in words:
+        left = bits
+        while left > 0:
+            taken = min(left, 8 - count)
+            piece = word & ((np.uint64(1) << np.uint64(taken)) - np.uint64(1))
+            held |= piece << np.uint64(count)
+            word >>= np.uint64(taken)
+            count += taken
+            left -= taken
+            if count == 8:
+                packed[at] = np.uint8(held)
+                at += 1
+                held = np.uint64(0)
+                count = 0
+    if count > 0:
+        packed[at] = np.uint8(held)
+
+
+@njit
+def read_bits(packed: UInt8Array, bits: int, words: UInt64Array) -> None:
+    """The numbers that `write_bits` wrote; ``packed`` is long enough."""
+    at = 0
+    used = 0  # bits of the byte at ``at``
+    for i in range(len(words)):
+        word = np.uint64(0)
+        have = 0
+        while have < bits:
+            taken = min(bits - have, 8 - used)
+            piece = (np.uint64(packed[at]) >> np.uint64(used)) & ((np.uint64(1) << np.uint64(taken)) - np.uint64(1))
+            word |= piece << np.uint64(have)
+            have += taken
+            used += taken
+            if used == 8:
+                used = 0
+                at += 1
+        words[i] = word

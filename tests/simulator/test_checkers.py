@@ -89,7 +89,7 @@ def test_a_row_of_a_window_that_is_not_closed(story):
 def test_a_row_with_a_wrong_value(story):
     good = story.rows(12)
     wrong = good.rows.set_column(good.rows.schema.get_field_index("total"), "total", pa.array([99]))
-    with pytest.raises(ViolationError, match="'total': 99.*'total': 3"):
+    with pytest.raises(ViolationError, match=r"'total': 99.*'total': 3"):
         story.say(JOINED, *accepted(0, 3, 12), EmitRows(1, wrong))
 
 

@@ -14,8 +14,8 @@ from statistics import median
 from typing import Any
 
 import headwater as hw
-from headwater.bench.tree_stream import DISORDER, RATE, SCHEMA, stream
-from headwater.protocols.events import BatchArrived, Event, SourceOpened
+from headwater.bench.tree_stream import DISORDER, RATE, SCHEMA, Second, stream
+from headwater.protocols.events import BatchArrived, Event, MixedBatchArrived, SourceOpened
 from headwater.simulator.instant import InstantTree, SourceLog
 
 ROOT = "root"
@@ -99,7 +99,7 @@ class MeasuredTree(InstantTree):
         start = time.process_time()
         super().handle(name, event)
         role = name.partition("-")[0]
-        done = {"leaf": "take in" if isinstance(event, BatchArrived) else "send"}.get(role, "merge")
+        done = {"leaf": "take in" if isinstance(event, BatchArrived | MixedBatchArrived) else "send"}.get(role, "merge")
         self.work[role, done] += time.process_time() - start
 
     def open_all(self, leaf: str, names: Sequence[str]) -> None:
@@ -107,6 +107,13 @@ class MeasuredTree(InstantTree):
         for name in names:
             self.sources[name] = SourceLog(leaf)
             self.handle(leaf, SourceOpened(name, "", SCHEMA))
+
+    def read(self, names: Sequence[str], second: Second) -> None:
+        """A leaf reads what has arrived in a second from all its sources."""
+        if len(names) == 1:
+            self.push(names[0], second.batch, settle=False)
+        else:
+            self.push_mixed(names, second.sources, second.offsets, second.batch, settle=False)
 
     def level_bytes(self) -> list[int]:
         """The bytes so far on each level of links, both directions."""
@@ -120,18 +127,18 @@ class MeasuredTree(InstantTree):
 def measure(shape: Shape, queries: Sequence[hw.Query]) -> Cell:
     """Run the whole stream through the tree."""
     events = stream(shape.leaves, shape.sources, shape.keys, shape.seconds, shape.rate)
-    batches = [events.seconds_of(leaf) for leaf in range(shape.leaves)]
+    seconds = [events.seconds_of(leaf) for leaf in range(shape.leaves)]
+    names = [[f"{leaf}/{number}" for number in range(shape.sources)] for leaf in range(shape.leaves)]
     tree = MeasuredTree(shape.parents(), queries, disorder=DISORDER)
     for leaf in range(shape.leaves):
-        tree.open_all(f"leaf-{leaf}", [f"{leaf}/{number}" for number in range(shape.sources)])
+        tree.open_all(f"leaf-{leaf}", names[leaf])
     tree.settle()
     begin = tree.level_bytes()
     tree.work.clear()
     rows, latencies = 0, []
     for second in range(shape.seconds):
         for leaf in range(shape.leaves):
-            for number, batch in batches[leaf][second]:
-                tree.push(f"{leaf}/{number}", batch, settle=False)
+            tree.read(names[leaf], seconds[leaf][second])
         start = time.process_time()
         tree.settle()
         latencies.append(time.process_time() - start)

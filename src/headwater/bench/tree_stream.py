@@ -1,24 +1,27 @@
 """The events of the tree benchmarks: sensors at a steady rate, delayed on their way to their leaf; and what central would send.
 
-A source ticks with its own phase; an event arrives a little after its time, so a second of arrivals is slightly out of order and
+A source has its own beat and is never quite on it; an event arrives a little after its time. So a second of arrivals is slightly out of order and
 a source gives now one event more, now one less. *Central* is the system without a tree of nodes that compute: every leaf
 sends all its events on as Arrow record batches, one frame a second, over every link up to the root.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
+from headwater.arrays import Int64Array
 from headwater.bench.workload import SECOND, SEED
 from headwater.protocols.frames import frame
 
 RATE = 100_000
-DELAY_MEAN, DELAY_MAX = 10_000, 99_000
+#: Microseconds: by how much a sensor is off its beat, and how long an event takes to its leaf.
+CLOCK_JITTER = 1_000
+DELAY_MEAN, DELAY_MAX = 10_000, 80_000
 #: How far a source may be out of order, in microseconds: no event is late.
 DISORDER = 100_000
 SCHEMA = pa.schema({"time": pa.int64(), "key": pa.int64(), "value": pa.float64()})
@@ -26,13 +29,23 @@ SCHEMA = pa.schema({"time": pa.int64(), "key": pa.int64(), "value": pa.float64()
 CENTRAL_KIND = 255
 
 
+@dataclass(frozen=True, slots=True)
+class Second:
+    """What arrives at a leaf in a second: event i is of source ``sources[i]``, at ``offsets[i]``."""
+
+    batch: pa.RecordBatch
+    sources: Int64Array
+    offsets: Int64Array
+    central_bytes: int
+
+
 @dataclass(frozen=True)
 class Stream:
     """What the leaves of a run read; ``rate``: events per second and leaf.
 
     >>> stream = Stream(leaves=2, sources=10, keys=3, seconds=2, rate=1000)
-    >>> sum(len(batch) for second in stream.seconds_of(0) for _, batch in second)
-    2000
+    >>> sum(len(second.batch) for second in stream.seconds_of(0)), int(stream.seconds_of(0)[-1].offsets.max())
+    (2000, 199)
     """
 
     leaves: int = 2
@@ -46,46 +59,40 @@ class Stream:
         """How many events all leaves read together."""
         return self.leaves * self.seconds * self.rate
 
-    def seconds_of(self, leaf: int) -> list[list[tuple[int, pa.RecordBatch]]]:
-        """For each second of arrivals the batches of a leaf's sources, by the number of the source."""
-        return self._leaves[leaf][0]
+    def seconds_of(self, leaf: int) -> list[Second]:
+        """What arrives at a leaf, a second after the other."""
+        return self._leaves[leaf]
 
     @property
     def central_bytes(self) -> int:
         """The bytes of all central frames on one level of links."""
-        return sum(size for _, sizes in self._leaves for size in sizes)
+        return sum(second.central_bytes for seconds in self._leaves for second in seconds)
 
     @cached_property
-    def _leaves(self) -> list[tuple[list[list[tuple[int, pa.RecordBatch]]], list[int]]]:
+    def _leaves(self) -> list[list[Second]]:
         return [self._leaf(leaf) for leaf in range(self.leaves)]
 
-    def _leaf(self, leaf: int) -> tuple[list[list[tuple[int, pa.RecordBatch]]], list[int]]:
+    def _leaf(self, leaf: int) -> list[Second]:
         rng = np.random.default_rng([SEED, leaf, self.sources, self.keys])
         count = self.seconds * self.rate
         ticks, source = np.divmod(np.arange(count), self.sources)
         period = SECOND * self.sources / self.rate
-        times = (ticks + rng.random(self.sources)[source]) * period
+        times = np.abs((ticks + rng.random(self.sources)[source]) * period + rng.normal(0, CLOCK_JITTER, count))
         arrivals = times + np.minimum(rng.exponential(DELAY_MEAN, count), DELAY_MAX)
         order = np.argsort(arrivals, kind="stable")
-        table = pa.table(
-            {
-                "time": times[order].astype(np.int64),
-                "key": rng.integers(0, self.keys, count),
-                "value": rng.standard_normal(count),
-            }
-        )
+        times, source = times[order].astype(np.int64), source[order]
+        offsets = _offsets(source, self.sources)
+        keys, values = rng.integers(0, self.keys, count), rng.standard_normal(count)
         # What arrives after the last second counts to it.
-        edges = np.searchsorted(arrivals[order], np.arange(1, self.seconds) * SECOND)
-        bounds = [0, *edges.tolist(), count]
-        seconds, sizes = [], []
-        offsets = np.zeros(self.sources, np.int64)
-        for start, end in zip(bounds, bounds[1:]):
-            part = table.slice(start, end - start).combine_chunks()
-            numbers = source[order[start:end]]
-            sizes.append(len(central_frame(part, numbers, offsets)))
-            offsets += np.bincount(numbers, minlength=self.sources)
-            seconds.append(list(_split(part, numbers)))
-        return seconds, sizes
+        edges = np.searchsorted(arrivals[order], np.arange(1, self.seconds) * SECOND).tolist()
+        seconds = []
+        for start, end in pairwise([0, *edges, count]):
+            rows = slice(start, end)
+            batch = pa.record_batch([times[rows], keys[rows], values[rows]], schema=SCHEMA)
+            whose = (source[rows], offsets[rows])
+            central = central_frame(batch, *(whose if self.sources > 1 else ()))
+            seconds.append(Second(batch, *whose, len(central)))
+        return seconds
 
 
 @lru_cache(maxsize=1)
@@ -94,29 +101,27 @@ def stream(leaves: int, sources: int, keys: int, seconds: int, rate: int = RATE)
     return Stream(leaves, sources, keys, seconds, rate)
 
 
-def central_frame(events: pa.Table, sources: np.ndarray, offsets: np.ndarray) -> bytes:
-    """The events of a second as themselves: time, key and value, and with several sources whose they are.
-
-    ``offsets``: of the first event of each source in it.
-    """
-    if len(offsets) > 1:
-        order = np.argsort(sources, kind="stable")
-        counts = np.bincount(sources, minlength=len(offsets))
-        firsts = np.cumsum(counts) - counts
-        places = np.empty(len(sources), np.int64)
-        places[order] = np.arange(len(sources)) - np.repeat(firsts, counts) + np.repeat(offsets, counts)
-        events = events.append_column("source", pa.array(sources.astype(np.int32)))
-        events = events.append_column("offset", pa.array(places))
+def central_frame(events: pa.RecordBatch, *whose: Int64Array) -> bytes:
+    """The events of a second as themselves: time, key and value, and with several sources whose they are, and which."""
+    columns = {name: events.column(name) for name in events.schema.names}
+    if whose:
+        source, offset = whose
+        columns |= {"source": pa.array(source.astype(np.int32)), "offset": pa.array(offset)}
+    batch = pa.record_batch(columns)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, events.schema) as writer:
-        writer.write_table(events)
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
     return frame(CENTRAL_KIND, sink.getvalue().to_pybytes())
 
 
-def _split(events: pa.Table, sources: np.ndarray) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """A batch for each source, its events in the order of their arrival."""
-    order = np.argsort(sources, kind="stable")
-    batch = events.take(pa.array(order)).combine_chunks().to_batches()[0]
-    numbers, firsts, counts = np.unique(sources[order], return_index=True, return_counts=True)
-    for number, first, count in zip(numbers.tolist(), firsts.tolist(), counts.tolist()):
-        yield number, batch.slice(first, count)
+def _offsets(source: Int64Array, count: int) -> Int64Array:
+    """For each event, how many of its source came before it.
+
+    >>> _offsets(np.array([1, 0, 1, 1]), 2)
+    array([0, 0, 1, 2])
+    """
+    order = np.argsort(source, kind="stable")
+    counts = np.bincount(source, minlength=count)
+    offsets = np.empty(len(source), np.int64)
+    offsets[order] = np.arange(len(source)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return offsets

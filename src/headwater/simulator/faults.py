@@ -47,7 +47,7 @@ class Plan:
     quality: Quality
     bad_links: dict[tuple[str, str], Quality]
     clocks: dict[str, Clock]
-    until_ns: int
+    faults: frozenset[str]
 
 
 def draw_plan(dice: Random, topology: Topology, faults: frozenset[str], until_ns: int) -> Plan:
@@ -69,7 +69,7 @@ def draw_plan(dice: Random, topology: Topology, faults: frozenset[str], until_ns
         target = _target(dice, topology, fault)
         length_ns = int(dice.expovariate(1 / (250 * MS))) + MS
         strikes.append(Strike(dice.randrange(until_ns), fault, target, length_ns, dice.randrange(1 << 30)))
-    return Plan(tuple(sorted(strikes, key=lambda s: (s.at_ns, s.number))), quality, bad, clocks, until_ns)
+    return Plan(tuple(sorted(strikes, key=lambda s: (s.at_ns, s.number))), quality, bad, clocks, faults)
 
 
 def _quality(dice: Random, faults: frozenset[str]) -> Quality:
@@ -168,9 +168,9 @@ class Faults:
         """Another leaf gets the sources while the old one lives, perhaps cut off or paused for a while."""
         if machine.is_replaced:
             return
-        if strike.number % 3 == 0:
+        if strike.number % 3 == 0 and "pause" in self._plan.faults:
             self._pause(machine, strike)
-        elif strike.number % 3 == 1:
+        elif strike.number % 3 == 1 and "partition" in self._plan.faults:
             self._partition(machine, strike)
         machine.is_replaced = True
         self._world.tell(machine.name, "is replaced")
