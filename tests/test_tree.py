@@ -23,7 +23,7 @@ def until_the_end(scenario: Scenario) -> Scenario:
 
 @given(scenarios(), arrangements)
 def test_a_tree_says_what_the_reference_says(scenario: Scenario, arrangement):
-    assert_agreement(until_the_end(scenario), TreeHost(arrangement), empty_windows_at_the_end=False)
+    assert_agreement(until_the_end(scenario), TreeHost(arrangement), ends_at_once=False)
 
 
 @pytest.mark.parametrize("kind", WINDOWS)
@@ -31,10 +31,10 @@ def test_a_tree_says_what_the_reference_says(scenario: Scenario, arrangement):
 @given(data=st.data())
 def test_so_it_does_with_every_kind_of_window(kind: str, data: st.DataObject):
     scenario, arrangement = data.draw(scenarios(queries(kinds=(kind,)))), data.draw(arrangements)
-    assert_agreement(until_the_end(scenario), TreeHost(arrangement), empty_windows_at_the_end=False)
+    assert_agreement(until_the_end(scenario), TreeHost(arrangement), ends_at_once=False)
 
 
 @settings(max_examples=20)
 @given(bulk_scenarios(queries(scopes=("global", "node"))), arrangements)
 def test_so_it_does_with_hundreds_of_events(scenario: Scenario, arrangement):
-    assert_agreement(until_the_end(scenario), TreeHost(arrangement), empty_windows_at_the_end=False)
+    assert_agreement(until_the_end(scenario), TreeHost(arrangement), ends_at_once=False)

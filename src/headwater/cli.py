@@ -33,6 +33,7 @@ Height = Annotated[int, typer.Option(min=1, help="How many links lie between a l
 FaultNames = Annotated[str, typer.Option("--faults", help="all, none, or some of them: loss,crash,...")]
 Plant = Annotated[str | None, typer.Option(help="Make a known mistake, to see it found.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per figure and line instead of a table.")]
+Plots = Annotated[Path | None, typer.Option(file_okay=False, help="Draw the figures into this folder.")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -96,11 +97,7 @@ def engine(quick: Quick = False, json: Json = False) -> None:
 
 
 @bench.command()
-def sharing(
-    quick: Quick = False,
-    json: Json = False,
-    plots: Annotated[Path | None, typer.Option(file_okay=False, help="Draw the figures into this folder.")] = None,
-) -> None:
+def sharing(quick: Quick = False, json: Json = False, plots: Plots = None) -> None:
     """Show what sharing brings: every mode of the engine with 1 to 1,000 queries, as in the Desis paper."""
     if plots is not None:
         _need("matplotlib")
@@ -110,6 +107,20 @@ def sharing(
 
     report = Report("sharing", quick=quick, as_json=json)
     bench_sharing.run(report, Progress(), plots)
+    report.close()
+
+
+@bench.command("tree")
+def bench_tree(quick: Quick = False, json: Json = False, plots: Plots = None) -> None:
+    """Measure what a tree of nodes sends and costs against its bounds: up to 8 minutes, one with --quick."""
+    if plots is not None:
+        _need("matplotlib")
+    from headwater.bench import tree
+    from headwater.bench.report import Report
+    from headwater.bench.timing import Progress
+
+    report = Report("tree", quick=quick, as_json=json)
+    tree.run(report, Progress(), plots)
     report.close()
 
 

@@ -102,7 +102,9 @@ def apply(members: Membership, act: tuple[Any, ...], now: int) -> None:
             members.decide_return(back, now)
             time = max(time, int(members.watermarks[number]))
             members.advance(chain, to(members, chain, (0, count, time)), now)
-            assert members.active[number] and members.watermarks[number] == time
+            # A watermark alone does not bring a source back.
+            assert members.active[number] or count == 0
+            assert members.watermarks[number] == time
         case ("idle", silence):
             members.decide_idle(now, silence)
         case ("join",):

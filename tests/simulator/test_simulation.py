@@ -10,9 +10,12 @@ from random import Random
 
 import pytest
 
+from headwater.node import NodeSettings
 from headwater.simulator import FAULTS, PLANTS, Counts, Options, Transcript, simulate, tree
+from headwater.simulator.network import MS
 from headwater.simulator.runner import Run
 from headwater.simulator.seeds import PATHS, Summary, parse_seeds, simulate_many
+from headwater.simulator.throughput import measure_throughput
 from headwater.simulator.workload import draw_workload
 
 #: Blocks of seeds, so that several workers share them; each seed has a tree of its own.
@@ -105,10 +108,16 @@ def test_each_fault_by_itself(fault):
 
 
 def test_a_thousand_leaves_in_one_process():
-    run = Run.of(Options(1, 1000, 3, "none"))
+    settings = NodeSettings(linger_ns=100 * MS, resend_ns=2000 * MS, hello_ns=2000 * MS, idle_ns=900 * MS)
+    run = Run.of(Options(1, 1000, 3, "none"), settings=settings)
     run.play()
     assert run.world.is_finished and run.truth.missing_count == 0
     assert len(run.world.machines) > 1100
+
+
+def test_large_batches_run_fast_enough_for_large_streams():
+    # The bound that counts is that of the benchmark; this is far below it, for busy machines.
+    assert measure_throughput(20, 50_000).events_per_second > 100_000
 
 
 def test_seeds_run_on_several_processes():

@@ -7,9 +7,10 @@ queries) is counted apart, so that a figure can take it in.
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -47,9 +48,7 @@ class Shape:
         rows = [[f"leaf-{i}" for i in range(self.leaves)]]
         rows += [[f"relay-{level}-{i}" for i in range(count)] for level, count in enumerate(self.relays, 1)]
         rows.append([ROOT])
-        return {
-            name: above[i * len(above) // len(row)] for row, above in zip(rows, rows[1:]) for i, name in enumerate(row)
-        }
+        return {name: above[i * len(above) // len(row)] for row, above in pairwise(rows) for i, name in enumerate(row)}
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ class MeasuredTree(InstantTree):
     """Counts the processor time of every node by its role and by what it did."""
 
     def __init__(self, parents: dict[str, str], queries: Sequence[hw.Query], **settings: Any) -> None:
-        self.work: Counter[Work] = Counter()
+        self.work: defaultdict[Work, float] = defaultdict(float)
         super().__init__(parents, queries, **settings)
 
     def handle(self, name: str, event: Event) -> None:
@@ -143,6 +142,8 @@ def measure(shape: Shape, queries: Sequence[hw.Query]) -> Cell:
         tree.settle()
         latencies.append(time.process_time() - start)
         rows += tree.take_rows().num_rows
+    if not rows:
+        raise RuntimeError("no window closed: the tree has not done what is measured")
     steady = [after - before for before, after in zip(begin, tree.level_bytes())]
     return Cell(
         shape,

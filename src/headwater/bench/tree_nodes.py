@@ -77,13 +77,11 @@ def children(count: int, keys: int, rounds: int, events_per_key: int = 2) -> Chi
 def _second(rng: np.random.Generator, second: int, keys: int, events_per_key: int) -> pa.RecordBatch:
     count = keys * events_per_key
     times = second * SECOND + np.sort(rng.integers(0, SECOND, count))
-    return pa.record_batch(
-        [times, rng.permutation(np.arange(count) % keys), rng.standard_normal(count)], schema=SCHEMA
-    )
+    return pa.record_batch([times, rng.permutation(np.arange(count) % keys), rng.standard_normal(count)], schema=SCHEMA)
 
 
 def _answer(frames: dict[str, bytes]) -> bytes:
-    positions = {}
+    positions: dict[str, Position] = {}
     for data in frames.values():
         delta = decode(data)
         assert isinstance(delta, Delta)
@@ -102,7 +100,9 @@ def relay_merges(made: Children) -> int:
         count += len(sent(relay.handle(TimerFired("send"), 0)))
         relay.handle(MessageReceived(ROOT, one.answer), 0)
     if count != len(made.rounds):
-        raise RuntimeError(f"a relay sent {count} frames for {len(made.rounds)} rounds: it has not merged what it could")
+        raise RuntimeError(
+            f"a relay sent {count} frames for {len(made.rounds)} rounds: it has not merged what it could"
+        )
     return made.rows_per_round * len(made.rounds)
 
 

@@ -1,8 +1,8 @@
 """The events of the tree benchmarks: sensors at a steady rate, delayed on their way to their leaf; and what central would send.
 
-A source has its own beat and is never quite on it; an event arrives a little after its time. So a second of arrivals is slightly out of order and
-a source gives now one event more, now one less. *Central* is the system without a tree of nodes that compute: every leaf
-sends all its events on as Arrow record batches, one frame a second, over every link up to the root.
+A source has its own beat and is never quite on it; an event arrives a little after its time. So a second of arrivals is slightly
+out of order, and a source gives now one event more, now one less. *Central* is the system without a tree of nodes that compute:
+every leaf sends all its events on as Arrow record batches, one frame a second, over every link up to the root.
 """
 
 from __future__ import annotations

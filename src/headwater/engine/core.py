@@ -16,6 +16,7 @@ from headwater.arguments import check_offset, check_source
 from headwater.arrays import Int64Array
 from headwater.engine.arrivals import Arrivals, each_offset, read_columns, times_of
 from headwater.engine.chunk import Chunk
+from headwater.engine.family import Family
 from headwater.engine.intake import Times, TimeScan, read_values
 from headwater.engine.keys import NODE_KEY
 from headwater.engine.progress import Progress
@@ -144,12 +145,16 @@ class Core(Progress):
         queries = self._registry
         before, chunk = self._placed(events, scan, origin)
         arrays = events.arrays
-        for family in queries.families.values():
+        for family in self._takers(events, before):
             family.prepare(queries.types)
             for dropped in family.accept(chunk, arrays, scan, before, events.misfits):
                 name = queries.query_names[dropped.query]
                 self._side.dropped(events.batch, chunk.offsets, dropped, name, source)
         self._watermarks.saw(origin, scan.low, scan.high)
+
+    def _takers(self, events: Arrivals, before: Int64Array | int) -> Iterable[Family]:
+        """The families that take these events in."""
+        return self._registry.families.values()
 
     def _placed(self, events: Arrivals, scan: TimeScan, origin: Source) -> tuple[Int64Array | int, Chunk]:
         """The source's watermark before each event, and the events with their places of birth and values."""

@@ -142,11 +142,6 @@ class CutRootGroup(QueryGroup):
         for part in self.buffer.parts:
             part.chunk.columns.clear()  # markers come without values
 
-    def add_block(self, block: RowBlock) -> None:
-        for walk in self.walks:
-            walk.cutter.grow(len(self.keys))  # keys that have no marker
-        super().add_block(block)
-
     def announce(self, until: int) -> KeyedTimes:
         """Walk over the markers below ``until`` and say where keys are cut."""
         released = self.buffer.release(until)

@@ -107,7 +107,7 @@ class Family:
     def __init__(self, group: Group) -> None:
         self.group = group
         self._plan: OutputPlan | None = None
-        self._columns: frozenset[str] = frozenset()
+        self.columns: frozenset[str] = frozenset()
         self.malformed = 0
         self._malformed_before: dict[int, int] = {}
 
@@ -149,7 +149,7 @@ class Family:
 
     def _changed(self) -> None:
         self._plan = None
-        self._columns = frozenset().union(*(entry.query.columns() for entry in one_of_each(self.group.queries())))
+        self.columns = frozenset().union(*(entry.query.columns() for entry in one_of_each(self.group.queries())))
 
     def changed(self) -> None:
         self.group.changed()
@@ -166,7 +166,7 @@ class Family:
         misfits: Mapping[str, Iterable[int]],
     ) -> list[Dropped]:
         """Take in events. ``misfits``: per column those with a value of a wrong type; who reads it goes without them."""
-        wrong = {row for name, rows in misfits.items() if name in self._columns for row in rows}
+        wrong = {row for name, rows in misfits.items() if name in self.columns for row in rows}
         if wrong:
             self.malformed += len(wrong)
             fits = np.ones(len(chunk), np.bool_)

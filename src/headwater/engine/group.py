@@ -511,6 +511,8 @@ class QueryGroup:
     def add_late(self, chunk: Chunk, keys: Int32Array, watermarks: Int64Array) -> None:
         """Events of which some window was over before they came, as another half has found."""
         self._add_stragglers(chunk, keys, watermarks)
+        # One that came after the end of its source, or of all, is counted and in no window; no window may look for it.
+        self.stragglers.keep(self.stragglers.watermarks < FOREVER)
 
     def forget_unused_keys(self) -> None:
         if len(self.keys) > KEYS_KEPT and len(self.store) + len(self.stragglers) == 0:

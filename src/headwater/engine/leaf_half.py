@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,7 @@ from headwater.engine.mixed import Shares, shares
 from headwater.engine.part_bytes import cuts_from_bytes
 from headwater.engine.parts import ALL_RAW, AccountsPart, AsidePart, EventsPart, Part
 from headwater.engine.query_set import QuerySet
+from headwater.engine.raw_choice import RawChoice
 from headwater.engine.raw_group import RawGroup
 from headwater.engine.watermarks import Source
 from headwater.modes import LEAF
@@ -55,21 +57,25 @@ class Moved:
 class LeafHalf(Core):
     """Slices the events of a chain's sources by the queries of the root."""
 
-    def __init__(self, queries: QuerySet, chain: str, sources: Sequence[Standing], latest: int, cut_time: int) -> None:
+    def __init__(
+        self, queries: QuerySet, chain_name: str, sources: Sequence[Standing], latest: int, cut_time: int
+    ) -> None:
         super().__init__(
             time=queries.time, unit=queries.unit, disorder=queries.disorder, strict=queries.strict, mode=LEAF
         )
         self._registry.take_over(list(queries.entries), list(queries.names), queries.types)
         self._families = self._registry.numbered_families()
-        self._chain = chain
+        self._chain = chain_name
         self._latest = latest
         self._cut_time = cut_time
         self._events: list[EventsPart] = []
+        self._instead: dict[int, list[EventsPart]] = {}
         self._standing: dict[str, Standing] = {}
         self._told: dict[str, tuple[int, int]] = {}
         self._moved: dict[str, None] = {}
         self._told_latest = latest
         self._is_reread = False
+        self._choices = {number: RawChoice() for number, f in self._families.items() if _is_sliced(f)}
         self._unread = 0  # events of raw queries that none of them wants
         raw = self._registry.families.get(RAW_FAMILY)
         self._raw = raw.group if raw is not None and isinstance(raw.group, RawGroup) else None
@@ -190,7 +196,8 @@ class LeafHalf(Core):
             events.arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(pa.array(which.astype(np.int32)), homes)
         if self._raw is not None:
             self._send_raw(self._raw, chunk, events.arrays, chunk.times, {})
-        for family in self._registry.families.values():
+        self._send_instead(chunk, events.arrays)
+        for family in self._takers(events, NEVER):
             family.prepare(self._registry.types)
             family.accept(chunk, events.arrays, scan, NEVER, {})
 
@@ -242,7 +249,36 @@ class LeafHalf(Core):
         self._latest = max(self._latest, scan.high)
         if self._raw is not None:
             self._collect(self._raw, events, scan, origin, source)
+        before, chunk = self._placed(events, scan, origin)
+        if not events.misfits and not bool((chunk.times < before).any()):
+            self._send_instead(chunk, events.arrays)
         super()._accept(events, scan, origin, source)
+
+    def _send_instead(self, chunk: Chunk, arrays: Mapping[str, pa.Array]) -> None:
+        """Let events travel for families whose partials are larger than they; none of them is late."""
+        for number, choice in self._choices.items():
+            if choice.is_raw:
+                columns = {name: arrays[name] for name in sorted(self._families[number].columns)}
+                sources = chunk.source_ids.astype(np.int64)
+                part = EventsPart(number, self._chain, chunk.times, chunk.offsets, sources, chunk.times, columns)
+                self._instead.setdefault(number, []).append(part)
+
+    def _takers(self, events: Arrivals, before: Int64Array | int) -> Iterable[Family]:
+        """All families but those whose events are smaller than their partials; late or odd events are sorted out here."""
+        plain = not events.misfits and not bool((events.times < before).any())
+        takers = []
+        for number, family in self._families.items():
+            choice = self._choices.get(number)
+            if choice is not None:
+                choice.saw(len(events), sum(events.arrays[name].nbytes for name in family.columns))
+            if choice is None or not choice.is_raw or not plain:
+                takers.append(family)
+        return takers
+
+    def weigh(self, number: int, nbytes: int) -> None:
+        """The partials of a family took this many bytes: where events take fewer, these travel for a while."""
+        if number in self._choices:
+            self._choices[number].weigh(nbytes)
 
     def _hold_again(self, events: Arrivals, scan: TimeScan, origin: Source) -> None:
         before, chunk = self._placed(events, scan, origin)
@@ -295,7 +331,7 @@ class LeafHalf(Core):
     def pending(self) -> int:
         """How many rows and events wait to be sent."""
         rows = sum(family.row_count for family in self._families.values())
-        return rows + sum(len(part.times) for part in self._events)
+        return rows + sum(len(part.times) for part in [*self._events, *chain(*self._instead.values())])
 
     def held(self) -> int:
         """How many events wait for cuts although nothing of this leaf can come before them any more."""
@@ -318,7 +354,11 @@ class LeafHalf(Core):
                     parts.append(late_part(number, self._chain, group))
                 parts.extend(take_rows(number, group))
         parts.extend(joined_events(self._events))
-        self._events = []
+        for instead in self._instead.values():
+            parts.extend(joined_events(instead))
+        self._events, self._instead = [], {}
+        for choice in self._choices.values():
+            choice.taken()
         side = self._side.take()
         if len(side):
             parts.append(AsidePart(side))
@@ -374,6 +414,10 @@ class LeafHalf(Core):
 
     def _emit(self) -> None:
         """Windows close at the root."""
+
+
+def _is_sliced(family: Family) -> bool:
+    return isinstance(family.group, QueryGroup) and not isinstance(family.group, CutLeafGroup)
 
 
 def _chosen(part: EventsPart, rows: Int64Array) -> EventsPart:

@@ -237,6 +237,6 @@ def _op_of(name: str) -> Op:
     except (ValueError, KeyError, TypeError) as error:
         raise FormatError(f"no operator: {name!r} ({error})") from error
     if isinstance(parameter, dict):
-        name = parameter.get("operator")
-        raise UnknownOperatorError(f"the user's operator {name!r} has no import path; give it as known")
+        label = parameter.get("operator")
+        raise UnknownOperatorError(f"the user's operator {label!r} has no import path; give it as known")
     return Op(kind, column, parameter)

@@ -9,7 +9,7 @@ import numpy as np
 
 from headwater.engine.leaf_half import LeafHalf, Standing
 from headwater.engine.part_bytes import part_to_bytes
-from headwater.engine.parts import EventsPart, LatePart, MarkersPart, Part
+from headwater.engine.parts import EventsPart, LatePart, MarkersPart, Part, RowsPart
 from headwater.engine.query_set import read_query_set
 from headwater.engine.state_bytes import from_bytes, to_bytes
 from headwater.node.settings import NodeSettings
@@ -274,7 +274,11 @@ class LeafNode:
             wrapped(moved.latest),
         )
         stretch = Range(assigned.epoch, position, position + 1)
-        delta = Delta({self.chain: stretch}, {self.chain: advance}, [part_to_bytes(part) for part in parts])
+        encoded = [part_to_bytes(part) for part in parts]
+        for part, data in zip(parts, encoded, strict=True):
+            if isinstance(part, RowsPart):
+                half.weigh(part.family, len(data))
+        delta = Delta({self.chain: stretch}, {self.chain: advance}, encoded)
         self._outbox.add(encode(delta))
         notes = {_note_of(part) for part in parts} - {None}
         return [Noted(what, {}) for what in sorted(map(str, notes))]

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, Refused
+from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, Refused, SendMessage
+from headwater.protocols.delta import Delta
 from headwater.protocols.events import Event
+from headwater.protocols.messages import decode
 from headwater.query import Query
 from headwater.reference import Entry, ResultRow, Row, identity
 from headwater.simulator.counts import Counts
@@ -32,10 +34,25 @@ class Shown(NamedTuple):
 
 
 class Checker:
-    """Watches the root. ``share``: of how many emissions every row is compared with the reference at once."""
+    """Watches the root, and what leaves hold.
 
-    def __init__(self, truth: Truth, queries: Mapping[str, Query], counts: Counts, dice: Random, share: float) -> None:
+    ``share``: of how many emissions every row is compared with the reference at once; ``unaccepted_max``: how many deltas a leaf
+    may have sent that the root has not accepted.
+    """
+
+    def __init__(
+        self,
+        truth: Truth,
+        queries: Mapping[str, Query],
+        counts: Counts,
+        dice: Random,
+        share: float,
+        unaccepted_max: int | None = None,
+    ) -> None:
         self.truth = truth
+        self._unaccepted_max = unaccepted_max
+        #: Up to where each chain was accepted.
+        self._stands: dict[str, int] = {}
         self.shown: dict[Place, Shown] = {}
         self.row_count = 0
         self._queries, self._counts, self._dice, self._share = queries, counts, dice, share
@@ -62,6 +79,8 @@ class Checker:
                 self._emitted(action.step, action.rows)  # type: ignore[union-attr]
             elif kind is EmitAside and is_root:
                 self._put_aside(action.step, action.rows)  # type: ignore[union-attr]
+            elif kind is SendMessage and machine.role == "leaf" and self._unaccepted_max is not None:
+                self._check_bound(machine.name, action.frame)  # type: ignore[union-attr]
             elif kind is Refused:
                 raise ViolationError(f"{machine.name} was refused: {action.reason}")  # type: ignore[union-attr]
 
@@ -84,8 +103,20 @@ class Checker:
             if not is_replay:
                 told.append(note)
                 self.truth.note(note.what, detail)
+                for chain, (_, _, end) in detail.get("chains", {}).items():
+                    self._stands[chain] = end
             elif note not in told:
                 raise ViolationError(f"after its recovery the root tells of {note}; before it was {told}")
+
+    def _check_bound(self, name: str, frame: bytes) -> None:
+        """What a leaf holds is bounded: it waits when too much of what it sent is not accepted."""
+        message = decode(frame)
+        for chain, stretch in message.ranges.items() if isinstance(message, Delta) else ():
+            ahead = stretch.end - self._stands.get(chain, 0)
+            if self._unaccepted_max is not None and ahead > self._unaccepted_max and "#" not in chain:
+                raise ViolationError(
+                    f"{name} has sent {ahead} deltas that were not accepted; {self._unaccepted_max} may be"
+                )
 
     # --- safety ---
 
@@ -209,7 +240,7 @@ class Checker:
     def _check_aside(self) -> None:
         stream = self.truth.stream
         live = {entry.query.name: entry for entry in stream.entries if not entry.is_removed}
-        expected = {
+        expected: set[tuple[str | None, str, int]] = {
             (name, event.source.decode(), event.offset)
             for name, entry in live.items()
             for event in entry.events

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from headwater.errors import QueryError
 from headwater.arrays import Int64Array
+from headwater.errors import QueryError
 from headwater.node import LeafNode, NodeSettings, RelayNode, RootNode
 from headwater.protocols.actions import (
     Action,
@@ -58,7 +58,8 @@ class SourceLog:
 
 
 class InstantTree:
-    """A root, relays and leaves. ``parents`` names for each node but the root the one above it; those without children are leaves.
+    """A root, relays and leaves. ``parents`` names for each node but the root the one above it; those without
+    children are leaves.
 
     >>> import headwater as hw
     >>> tree = InstantTree({"left": "root", "right": "root"}, [hw.query("all", hw.tumbling(10), n=hw.count())])

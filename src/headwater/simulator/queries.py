@@ -18,7 +18,7 @@ from headwater import windows as win
 from headwater.aggregations import Aggregation
 from headwater.expressions import Expr, col
 from headwater.own import Aggregate, Operator, aggregate_of
-from headwater.query import CONTEXT_SCOPES, Query, query
+from headwater.query import CONTEXT_SCOPES, Query, query_of
 from headwater.windows import Between, Punctuated, Session, Window
 
 SCHEMA = pa.schema(
@@ -177,4 +177,5 @@ def draw_query(dice: Random, name: str, kind: str | None = None, is_splittable: 
             window = replace(window, include_markers=True)
         if isinstance(window, Punctuated | Between):
             options["lateness"] = 0
-    return query(name, window, **options, **{f"{name}_v{n}": aggregation for n, aggregation in enumerate(chosen)})
+    aggregates = tuple((f"{name}_v{number}", aggregation) for number, aggregation in enumerate(chosen))
+    return query_of(name, window, aggregates, **options)

@@ -14,9 +14,9 @@ from headwater.node import LeafNode, NodeSettings, RelayNode, RootNode
 from headwater.protocols.events import Event, FlushAsked, QueryAdded
 from headwater.simulator.checkers import Checker
 from headwater.simulator.counts import Counts, chosen_faults
-from headwater.simulator.faults import Faults, draw_plan
+from headwater.simulator.faults import Faults, Plan, draw_plan
 from headwater.simulator.machine import Clock, Machine, Maker
-from headwater.simulator.network import MS
+from headwater.simulator.network import MS, Quality
 from headwater.simulator.plants import planted
 from headwater.simulator.topology import ROOT, Topology, tree
 from headwater.simulator.truth import Truth, ViolationError
@@ -90,32 +90,48 @@ class Run:
     world: World
     topology: Topology
     workload: Workload
-    faults: Faults
     truth: Truth
     checker: Checker
     settings: NodeSettings
     clocks: dict[str, Clock] = field(default_factory=dict)
     fault_end_ns: int = 0
+    faults: Faults = field(init=False)
 
     @classmethod
-    def of(cls, options: Options, observers: Sequence[Observer] = ()) -> Run:
-        """Everything that the seed decides."""
+    def of(cls, options: Options, observers: Sequence[Observer] = (), settings: NodeSettings | None = None) -> Run:
+        """Everything that the seed decides, and a checker that watches it."""
         dice = Random(options.seed)
         topology = tree(options.leaves, options.height)
         workload = draw_workload(Random(dice.getrandbits(64)), topology)
-        chosen = chosen_faults(options.faults)
         plan_end_ns = SPAN_TICKS * TICK_NS * 5 // 4
-        plan = draw_plan(Random(dice.getrandbits(64)), topology, chosen, plan_end_ns)
-        settings = _settings(Random(dice.getrandbits(64)))
-        checker_dice = Random(dice.getrandbits(64))
+        plan = draw_plan(Random(dice.getrandbits(64)), topology, chosen_faults(options.faults), plan_end_ns)
+        drawn = _settings(Random(dice.getrandbits(64)))
         world = World(dice.getrandbits(64), list(observers))
         world.steps_max = STEPS_PER_NODE_MAX * (10 + options.leaves)
+        run = cls._with(world, topology, workload, plan, settings or drawn, Random(dice.getrandbits(64)))
+        run.fault_end_ns = plan_end_ns
+        world.observers.append(run.checker)
+        return run
+
+    @classmethod
+    def plain(
+        cls, topology: Topology, workload: Workload, settings: NodeSettings, observers: Sequence[Observer] = ()
+    ) -> Run:
+        """A run of one's own: no faults, and nobody watches but the given observers."""
+        world = World(0, list(observers))
+        world.cuts_batches = False
+        return cls._with(world, topology, workload, Plan((), Quality(), {}, {}, frozenset()), settings, Random(0))
+
+    @classmethod
+    def _with(
+        cls, world: World, topology: Topology, workload: Workload, plan: Plan, settings: NodeSettings, dice: Random
+    ) -> Run:
         added = {event.query.name: event.query for _, event in workload.script if isinstance(event, QueryAdded)}
         truth = Truth(workload, added)
         queries = {query.name: query for query in workload.queries} | added
-        checker = Checker(truth, queries, world.counts, checker_dice, share=0.25)
-        world.observers.append(checker)
-        run = cls(world, topology, workload, None, truth, checker, settings, plan.clocks, plan_end_ns)  # type: ignore[arg-type]
+        # One more than it may send: a leaf that crashes writes down what it had gathered.
+        checker = Checker(truth, queries, world.counts, dice, share=0.25, unaccepted_max=settings.steps_max + 1)
+        run = cls(world, topology, workload, truth, checker, settings, plan.clocks)
         run.faults = Faults(world, topology, plan, run.replacement)
         return run
 
