@@ -32,9 +32,7 @@ def _last_say(rows: list[ResultRow]) -> list[ResultRow]:
     return sorted((row for row in last.values() if row.event_count), key=lambda row: (row.end, row.start))
 
 
-def assert_agreement(
-    scenario: Scenario, host: Host = HOSTS["engine"], *, ends_at_once: bool = True
-) -> None:
+def assert_agreement(scenario: Scenario, host: Host = HOSTS["engine"], *, ends_at_once: bool = True) -> None:
     """What a host emits at each step, and what it counts, is what the reference says."""
     expected = HOSTS["reference"].play(scenario.settings, scenario.history)
     actual = host.play(scenario.settings, scenario.history, SCHEMA)

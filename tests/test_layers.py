@@ -32,7 +32,7 @@ LAYERS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "reference": (REFERENCE, frozenset({"language"})),
     "engine": (frozenset({"engine"}), frozenset({"language", "ground"})),
     "protocols": (frozenset({"protocols"}), frozenset({"language", "ground"})),
-    "node": (frozenset({"node"}), frozenset({"language", "ground", "engine", "protocols"})),
+    "node": (frozenset({"node", "explanation"}), frozenset({"language", "ground", "engine", "protocols"})),
     # Files of Arrow batches; it knows nothing of windows. Hosts feed nodes from it, so no pure code may reach for it.
     "logs": (frozenset({"logs"}), frozenset({"language"})),
     "hosts": (

@@ -26,6 +26,7 @@ from headwater.aggregations import (
 )
 from headwater.disco import from_disco
 from headwater.errors import DataError, FormatError, HeadwaterError, QueryError
+from headwater.explanation import explain
 from headwater.expressions import col
 from headwater.live import Engine, run
 from headwater.own import Aggregate, Operator, aggregate_of
@@ -70,6 +71,7 @@ __all__ = [
     "count_sliding",
     "count_tumbling",
     "custom",
+    "explain",
     "first",
     "from_disco",
     "from_json",

@@ -73,6 +73,16 @@ def check(
 
 
 @app.command()
+def explain(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Queries as JSON or YAML.")],
+) -> None:
+    """Say for each query where it is computed over a tree of nodes, what travels for it, and why."""
+    from headwater import explain, load
+
+    typer.echo(str(explain(load(file))))
+
+
+@app.command()
 def demo(
     events: Annotated[int, typer.Option(min=1, help="How many events to generate, about.")] = 3_000_000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same events.")] = 7,

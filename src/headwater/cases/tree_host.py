@@ -34,7 +34,6 @@ from headwater.history import (
 )
 from headwater.node.relay import merged
 from headwater.protocols.events import FlushAsked, IdleAsked, QueryAdded, QueryRemoved, ReturnAsked
-
 from headwater.reference import ResultRow
 from headwater.simulator.instant import InstantTree
 

@@ -20,7 +20,6 @@ from headwater.engine.order_slicer import KeyCuts, cut_in_order
 from headwater.engine.parts import KeyedTimes, MarkersPart, RowsPart, key_count, listed_keys
 from headwater.engine.reorder import Stretch, concat_stretches
 from headwater.engine.store import RowBlock
-from headwater.engine.store import RowBlock
 from headwater.expressions import Expr
 from headwater.jit import njit
 from headwater.times import FOREVER, NEVER

@@ -26,7 +26,6 @@ from headwater.query import Query
 from headwater.times import NEVER
 from headwater.windows import Band, Session, Sliding
 
-
 #: All queries of a leaf that need events as they are: these travel once for all.
 RAW_FAMILY = ("raw",)
 

@@ -24,8 +24,8 @@ ALL_RAW = -1
 class RowsPart:
     """Partials of slices and keys: row i belongs to key ``key[i]`` of ``key_columns`` and begins at ``slices[i]``.
 
-    With sessions (``gap``, the smallest of them) a row is a chain of events from ``first`` to ``last``. ``cut``: the rows were cut
-    where the root said, and belong to that cut.
+    With sessions (``gap``, the smallest of them) a row is a chain of events from ``first`` to ``last``. ``cut``: the rows were
+    cut where the root said, and belong to that cut.
     """
 
     family: int

@@ -57,7 +57,7 @@ class RootHalf(Progress):
         """The queries as leaves need them."""
         queries = self._registry
         disorder = self._watermarks.disorder
-        entries = [entry for entry in queries.entries.values()]
+        entries = list(queries.entries.values())
         return QuerySet(self._time, self._unit, disorder, self._strict, entries, queries.query_names, queries.types)
 
     def check(self, schema: pa.Schema) -> None:

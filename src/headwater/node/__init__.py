@@ -1,4 +1,4 @@
-"""Leaves, relays and the root: engine and protocols joined, still without I/O. Hosts drive them with events and do their actions."""
+"""Leaves, relays and the root: engine and protocols joined, still without I/O. Hosts bring events and do the actions."""
 
 from headwater.node.leaf import LeafNode
 from headwater.node.relay import RelayNode

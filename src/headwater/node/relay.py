@@ -119,7 +119,6 @@ class RelayNode:
                 return [SendMessage(link, frame) for link in self._routes.of(chain)]
             case Cuts() | Flush():
                 return [SendMessage(link, frame) for link in self._routes.children]
-        return []
 
     # --- up ---
 

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.engine.part_bytes import part_from_bytes
-from headwater.engine.placement import placement
 from headwater.engine.query_set import query_set_text
 from headwater.engine.root_half import RootHalf
 from headwater.engine.state_bytes import from_bytes, to_bytes
 from headwater.errors import FormatError, QueryError
+from headwater.explanation import Explanation, explain
 from headwater.node.leaf import CUT_SUFFIX
 from headwater.node.records import event_of, record_of
 from headwater.node.relay import Routes
@@ -125,9 +125,9 @@ class RootNode:
         """Per query: in = filtered + outside + member + late + dropped + malformed."""
         return self._half.counters()
 
-    def explain(self) -> list[dict[str, str]]:
+    def explain(self) -> Explanation:
         """For each query: distributed or central, what travels for it, and why."""
-        return [explained(query) for query in self._half.queries]
+        return explain(self._half.queries)
 
     # --- the one door ---
 
@@ -208,9 +208,11 @@ class RootNode:
         fresh = [name for name, _ in hello.sources if name not in names]
         if known is not None and hello.node in known.former:
             return self._assign(chain)  # to its owner of now; whoever lost it hears so
-        if current is not None and known is not None and not fresh:
-            if known.node == hello.node and current.epoch == hello.epoch:
-                return self._assign(chain)
+        is_owner = (
+            current is not None and known is not None and (known.node, current.epoch) == (hello.node, hello.epoch)
+        )
+        if is_owner and not fresh:
+            return self._assign(chain)
         self._changed = True
         decided = len(self._members.decisions)
         self._members.join(chain, hello.node, hello.sources, now_ns)
@@ -626,15 +628,7 @@ class RootNode:
         root = cls.restore(checkpoint)
         repeated: list[Action] = []
         for record in records:
-            for action in root.handle(*event_of(record)):
-                if isinstance(action, EmitRows | EmitAside | Noted | Finished):
-                    repeated.append(action)
+            actions = root.handle(*event_of(record))
+            repeated.extend(a for a in actions if isinstance(a, EmitRows | EmitAside | Noted | Finished))
         root._since_checkpoint = 0
         return root, repeated
-
-
-def explained(query: Query) -> dict[str, str]:
-    """Where a query is computed over a tree, what travels for it, and why."""
-    place = placement(query)
-    where = "distributed" if place.is_distributed else "central"
-    return {"query": query.name, "computed": where, "travels": place.travels, "why": place.why}
