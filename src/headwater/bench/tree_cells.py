@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 import headwater as hw
-from headwater.bench.tree_stream import DISORDER, RATE, SCHEMA, Second, stream
+from headwater.bench.tree_stream import DISORDER, RATE, SCHEMA, Second, Stream, stream
 from headwater.protocols.events import BatchArrived, Event, MixedBatchArrived, SourceOpened
 from headwater.simulator.instant import InstantTree, SourceLog
 
@@ -37,6 +37,11 @@ class Shape:
     keys: int = 10
     seconds: int = 10
     rate: int = RATE
+    is_steady: bool = True
+
+    def stream(self) -> Stream:
+        """The events of its leaves."""
+        return stream(self.leaves, self.sources, self.keys, self.seconds, self.rate, self.is_steady)
 
     @property
     def levels(self) -> int:
@@ -125,7 +130,7 @@ class MeasuredTree(InstantTree):
 
 def measure(shape: Shape, queries: Sequence[hw.Query]) -> Cell:
     """Run the whole stream through the tree."""
-    events = stream(shape.leaves, shape.sources, shape.keys, shape.seconds, shape.rate)
+    events = shape.stream()
     seconds = [events.seconds_of(leaf) for leaf in range(shape.leaves)]
     names = [[f"{leaf}/{number}" for number in range(shape.sources)] for leaf in range(shape.leaves)]
     tree = MeasuredTree(shape.parents(), queries, disorder=DISORDER)

@@ -19,7 +19,7 @@ import headwater as hw
 from headwater.bench.plots import Point, draw
 from headwater.bench.tree_cells import Cell, Shape, average, medians
 from headwater.bench.tree_network import QUERY_COUNTS, NetworkBench
-from headwater.bench.tree_stream import DISORDER, central_frame, stream
+from headwater.bench.tree_stream import DISORDER, central_frame
 from headwater.protocols.frames import open_frame
 
 KEY_COUNTS = (1, 10, 100, 1_000, 10_000, 100_000)
@@ -69,7 +69,7 @@ def measure_rest(bench: NetworkBench) -> dict[tuple[str, str, int], float]:
 
 def central_seconds(shape: Shape, queries: list[hw.Query]) -> float:
     """Processor time of one engine that reads everything from central's frames."""
-    events = stream(shape.leaves, shape.sources, shape.keys, shape.seconds, shape.rate)
+    events = shape.stream()
     engine = hw.Engine(queries, time="time", unit="us", disorder=DISORDER)
     used = 0.0
     for second in range(shape.seconds):

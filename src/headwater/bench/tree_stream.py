@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.arrays import Float64Array, Int64Array
 from headwater.bench.workload import SECOND, SEED
 from headwater.protocols.frames import frame
 
@@ -53,6 +53,8 @@ class Stream:
     keys: int = 10
     seconds: int = 10
     rate: int = RATE
+    #: Sensors with a beat; otherwise every event is of a random source at a random time.
+    is_steady: bool = True
 
     @property
     def events(self) -> int:
@@ -75,30 +77,38 @@ class Stream:
     def _leaf(self, leaf: int) -> list[Second]:
         rng = np.random.default_rng([SEED, leaf, self.sources, self.keys])
         count = self.seconds * self.rate
-        ticks, source = np.divmod(np.arange(count), self.sources)
-        period = SECOND * self.sources / self.rate
-        times = np.abs((ticks + rng.random(self.sources)[source]) * period + rng.normal(0, CLOCK_JITTER, count))
+        times, source = self._births(rng, count)
         arrivals = times + np.minimum(rng.exponential(DELAY_MEAN, count), DELAY_MAX)
         order = np.argsort(arrivals, kind="stable")
-        times, source = times[order].astype(np.int64), source[order]
+        source = source[order]
         offsets = _offsets(source, self.sources)
+        born = times[order].astype(np.int64)
         keys, values = rng.integers(0, self.keys, count), rng.standard_normal(count)
         # What arrives after the last second counts to it.
         edges = np.searchsorted(arrivals[order], np.arange(1, self.seconds) * SECOND).tolist()
         seconds = []
         for start, end in pairwise([0, *edges, count]):
             rows = slice(start, end)
-            batch = pa.record_batch([times[rows], keys[rows], values[rows]], schema=SCHEMA)
+            batch = pa.record_batch([born[rows], keys[rows], values[rows]], schema=SCHEMA)
             whose = (source[rows], offsets[rows])
             central = central_frame(batch, *(whose if self.sources > 1 else ()))
             seconds.append(Second(batch, *whose, len(central)))
         return seconds
 
+    def _births(self, rng: np.random.Generator, count: int) -> tuple[Float64Array, Int64Array]:
+        """When events happen, and to which source."""
+        if not self.is_steady:
+            return np.sort(rng.uniform(0, self.seconds * SECOND, count)), rng.integers(0, self.sources, count)
+        ticks, source = np.divmod(np.arange(count), self.sources)
+        period = SECOND * self.sources / self.rate
+        phases = rng.random(self.sources)
+        return np.abs((ticks + phases[source]) * period + rng.normal(0, CLOCK_JITTER, count)), source
+
 
 @lru_cache(maxsize=1)
-def stream(leaves: int, sources: int, keys: int, seconds: int, rate: int = RATE) -> Stream:
+def stream(leaves: int, sources: int, keys: int, seconds: int, rate: int = RATE, is_steady: bool = True) -> Stream:
     """The stream of this process; one at a time, since several runs in a row mostly read the same one."""
-    return Stream(leaves, sources, keys, seconds, rate)
+    return Stream(leaves, sources, keys, seconds, rate, is_steady)
 
 
 def central_frame(events: pa.RecordBatch, *whose: Int64Array) -> bytes:
