@@ -82,8 +82,13 @@ class Cell:
         return self.total_bytes / (self.central_bytes * self.shape.levels)
 
     @property
+    def steady_ratio(self) -> float:
+        """The same without the start."""
+        return sum(self.level_bytes) / (self.central_bytes * self.shape.levels)
+
+    @property
     def worst_level(self) -> float:
-        """The same of the level that saves least."""
+        """The level that saves least, with its start."""
         return max(b + s for b, s in zip(self.begin_bytes, self.level_bytes)) / self.central_bytes
 
     def seconds_of(self, role: str) -> float:

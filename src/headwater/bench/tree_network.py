@@ -47,15 +47,14 @@ def decomposable(bench: NetworkBench) -> None:
         for keys in KEY_COUNTS:
             shape = {"leaves": leaves, "sources": sources, "keys": keys, "seconds": SECONDS}
             cell = bench.cell(f"sources_{sources}", "avg", keys, average(), **shape)
-            steady = sum(cell.level_bytes) / (cell.central_bytes * cell.shape.levels)
-            note = f"all links / central; {steady:.3g} without the start"
+            note = f"all links / central; {cell.steady_ratio:.3g} without the start"
             bench.report.add(f"network_{sources}_sources_{keys}_keys", cell.ratio, "ratio", None, note)
             worst = max(worst, cell.ratio)
     bench.report.add("network_decomposable", worst, "ratio", at_most(0.01), f"the worst of these; {sensors}")
-    # Nothing about such sources can be foretold, so each takes the more bytes to say how far it is.
+    # Nothing about such sources can be foretold: it takes more bytes to say how far each one is.
     shape = {"leaves": 1, "sources": 10_000, "keys": 100, "seconds": SECONDS, "is_steady": False}
     cell = bench.cell("random_sources", "avg", 100, average(), **shape)
-    note = f"{sum(cell.level_bytes) / (cell.central_bytes * cell.shape.levels):.3g} without the start; events of random sources"
+    note = f"{cell.steady_ratio:.3g} without the start; each event of a random source at a random time"
     bench.report.add("network_10000_random_sources", cell.ratio, "ratio", None, note)
 
 
