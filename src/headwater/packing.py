@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import Float64Array, Int64Array
+from headwater.arrays import Float64Array, Int64Array, frozen
 from headwater.errors import FormatError
-from headwater.varints import UInt64Array, read_bits, read_varints, varint_size, write_bits, write_varints
+from headwater.varints import UInt64Array, read_bits, read_varints, survey, write_bits, write_bytes, write_varints
 
 #: The ways to write integers (distances from the smallest, steps, steps of varying length, and the first two with as many bits
 #: as they need); of equal size, the first one is taken.
@@ -85,46 +85,48 @@ class Writer:
 
     def ints(self, values: Int64Array) -> None:
         """An int64 array: as distances from the smallest, as steps, or as steps of varying length, whichever is smallest."""
-        words = np.ascontiguousarray(values).view(np.uint64)
-        self.number(len(words))
-        if len(words) == 0:
+        values = frozen(np.ascontiguousarray(values), np.int64)
+        count = len(values)
+        self.number(count)
+        if count == 0:
             return
-        # The first step leads from zero: then steps say everything. Differences wrap around, and so back again.
-        steps = np.diff(words, prepend=np.zeros(1, np.uint64))
-        narrowest = 0 if self._unwritten + len(words) <= UNWRITTEN_MAX else 1
-        plain_width, step_width = max(_width(words), narrowest), max(_width(steps[1:]), narrowest)
-        plain_bits, step_bits = _bits(words), _bits(steps[1:])
+        low, high, step_low, step_high, varint_bytes = survey(values)
+        # The first value leads from zero: then steps say everything.
+        bits, step_bits = (high - low).bit_length(), (step_high - step_low).bit_length() if count > 1 else 0
+        narrowest = 0 if self._unwritten + count <= UNWRITTEN_MAX else 1
+        width, step_width = max(bits + 7 >> 3, narrowest), max(step_bits + 7 >> 3, narrowest)
         sizes = (
-            plain_width * len(words),
-            step_width * (len(words) - 1),
-            int(varint_size(steps)),
-            _packed_price(len(words), plain_bits),
-            _packed_price(len(words) - 1, step_bits),
+            width * count,
+            step_width * (count - 1),
+            varint_bytes,
+            _packed_price(count, bits),
+            _packed_price(count - 1, step_bits),
         )
         mode = sizes.index(min(sizes))
         if mode == VARINT:
-            encoded = np.empty(sizes[VARINT], np.uint8)
-            write_varints(steps, encoded)
+            encoded = np.empty(varint_bytes, np.uint8)
+            write_varints(values, encoded)
             self._parts.append(bytes([mode << 4]))
             self.blob(encoded.tobytes())
             return
-        width, items = (plain_width, words) if mode in (PLAIN, BITS) else (step_width, steps[1:])
+        are_steps = mode in (STEPS, STEP_BITS)
+        smallest = low if not are_steps else step_low if count > 1 else 0
+        if are_steps:
+            count, width, bits = count - 1, step_width, step_bits
         if width == 0:
-            self._unwritten += len(words)
-        smallest = int(items.view(np.int64).min()) if len(items) else 0
+            self._unwritten += len(values)
         is_packed = mode in (BITS, STEP_BITS)
-        bits = plain_bits if mode == BITS else step_bits
         self._parts.append(bytes([mode << 4, bits]) if is_packed else bytes([mode << 4 | width]))
-        if mode in (STEPS, STEP_BITS):
+        if are_steps:
             self.signed(int(values[0]))
         self.signed(smallest)
-        distances = items - np.array(smallest, np.int64).view(np.uint64)
         if is_packed:
-            packed = np.zeros(_packed_size(len(items), bits), np.uint8)
-            write_bits(distances, bits, packed)
-            self._parts.append(packed.tobytes())
-            return
-        self._parts.append(distances.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :width].tobytes())
+            encoded = np.empty(_packed_size(count, bits), np.uint8)
+            write_bits(values, are_steps, smallest, bits, encoded)
+        else:
+            encoded = np.empty(count * width, np.uint8)
+            write_bytes(values, are_steps, smallest, width, encoded)
+        self._parts.append(encoded.tobytes())
 
     def floats(self, values: Float64Array) -> None:
         """A float64 array, to the last bit."""
@@ -307,22 +309,6 @@ def _int64_word(value: int) -> UInt64Array:
     if not -(2**63) <= value < 2**63:
         raise FormatError(f"{value} is no 64-bit number")
     return np.array([value], np.int64).view(np.uint64)
-
-
-def _width(words: UInt64Array) -> int:
-    """Bytes that the distances from the smallest number need."""
-    if len(words) == 0:
-        return 0
-    numbers = words.view(np.int64)
-    return (int(numbers.max()) - int(numbers.min())).bit_length() + 7 >> 3
-
-
-def _bits(words: UInt64Array) -> int:
-    """Bits that the distances from the smallest number need."""
-    if len(words) == 0:
-        return 0
-    numbers = words.view(np.int64)
-    return (int(numbers.max()) - int(numbers.min())).bit_length()
 
 
 def _packed_size(count: int, bits: int) -> int:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.arrays import Int64Array
 from headwater.jit import njit
 
 UInt8Array: TypeAlias = NDArray[np.uint8]
@@ -20,29 +21,54 @@ def _zigzag(step: np.uint64) -> np.uint64:
 
 
 @njit
-def varint_size(steps: UInt64Array) -> int:
-    """How many bytes these steps take."""
-    size = len(steps)
-    for i in range(len(steps)):
-        rest = _zigzag(steps[i]) >> np.uint64(7)
-        while rest != np.uint64(0):
-            size += 1
-            rest >>= np.uint64(7)
-    return size
+def _step(values: Int64Array, i: int) -> np.int64:
+    """From one value to the next, from zero to the first. Differences wrap around, and so back again."""
+    return values[i] - values[i - 1] if i > 0 else values[0]
 
 
 @njit
-def write_varints(steps: UInt64Array, encoded: UInt8Array) -> None:
-    """Fill ``encoded``, which is as long as `varint_size` says."""
+def survey(values: Int64Array) -> tuple[int, int, int, int, int]:
+    """Of at least one value the smallest and the largest, the same of the steps behind the first, and their size as varints."""
+    low = high = values[0]
+    step_low, step_high = np.int64(2**63 - 1), np.int64(-(2**63))
+    size = 0
+    for i in range(len(values)):
+        low, high = min(low, values[i]), max(high, values[i])
+        step = _step(values, i)
+        if i > 0:
+            step_low, step_high = min(step_low, step), max(step_high, step)
+        rest = _zigzag(np.uint64(step))
+        size += 1
+        while rest >= np.uint64(0x80):
+            size += 1
+            rest >>= np.uint64(7)
+    return low, high, step_low, step_high, size
+
+
+@njit
+def write_varints(values: Int64Array, encoded: UInt8Array) -> None:
+    """Fill ``encoded``, which is as long as `survey` says, with the steps between the values."""
     at = 0
-    for i in range(len(steps)):
-        rest = _zigzag(steps[i])
+    for i in range(len(values)):
+        rest = _zigzag(np.uint64(_step(values, i)))
         while rest >= np.uint64(0x80):
             encoded[at] = np.uint8((rest & np.uint64(0x7F)) | np.uint64(0x80))
             rest >>= np.uint64(7)
             at += 1
         encoded[at] = np.uint8(rest)
         at += 1
+
+
+@njit
+def write_bytes(values: Int64Array, are_steps: bool, smallest: int, width: int, encoded: UInt8Array) -> None:
+    """The distances of values, or of the steps behind the first, from the smallest of them, each in ``width`` bytes."""
+    at = 0
+    for i in range(1 if are_steps else 0, len(values)):
+        rest = np.uint64((_step(values, i) if are_steps else values[i]) - smallest)
+        for _ in range(width):
+            encoded[at] = np.uint8(rest & np.uint64(0xFF))
+            rest >>= np.uint64(8)
+            at += 1
 
 
 @njit
@@ -66,12 +92,13 @@ def read_varints(encoded: UInt8Array, steps: UInt64Array) -> bool:
 
 
 @njit
-def write_bits(words: UInt64Array, bits: int, packed: UInt8Array) -> None:
-    """Each number in ``bits`` bits, one behind the other, lowest bits first; ``packed`` is zero and long enough."""
+def write_bits(values: Int64Array, are_steps: bool, smallest: int, bits: int, packed: UInt8Array) -> None:
+    """The same in ``bits`` bits each, one behind the other, lowest bits first."""
     at = 0
     held = np.uint64(0)
     count = 0  # bits that are held
-    for word in words:
+    for i in range(1 if are_steps else 0, len(values)):
+        word = np.uint64((_step(values, i) if are_steps else values[i]) - smallest)
         left = bits
         while left > 0:
             taken = min(left, 8 - count)

@@ -108,7 +108,7 @@ def test_each_fault_by_itself(fault):
 
 
 def test_a_thousand_leaves_in_one_process():
-    settings = NodeSettings(linger_ns=100 * MS, resend_ns=2000 * MS, hello_ns=2000 * MS, idle_ns=900 * MS)
+    settings = NodeSettings(linger_ns=100 * MS, resend_ns=2000 * MS, hello_ns=2000 * MS, idle_ns=4000 * MS)
     run = Run.of(Options(1, 1000, 3, "none"), settings=settings)
     run.play()
     assert run.world.is_finished and run.truth.missing_count == 0

@@ -359,9 +359,8 @@ class LeafHalf(Core):
         self._events, self._instead = [], {}
         for choice in self._choices.values():
             choice.taken()
-        side = self._side.take()
-        if len(side):
-            parts.append(AsidePart(side))
+        if len(self._side):
+            parts.append(AsidePart(self._side.take()))
         accounts = self._take_accounts()
         if accounts is not None:
             parts.append(accounts)

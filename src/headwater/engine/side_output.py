@@ -59,6 +59,9 @@ class SideOutput:
         texts = [json.dumps(event, default=str, ensure_ascii=False) for event in plain]
         self.tables.append(pa.Table.from_arrays([*columns, pa.array(texts, pa.string())], schema=SCHEMA))
 
+    def __len__(self) -> int:
+        return sum(map(len, self.tables))
+
     def take(self) -> pa.Table:
         tables, self.tables = self.tables, []
         return pa.concat_tables(tables) if tables else SCHEMA.empty_table()

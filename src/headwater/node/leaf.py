@@ -351,7 +351,7 @@ class LeafNode:
         if self._must_wait():
             return True
         # What is read again was held before; the cuts that let go of it need all of it.
-        return self._half.is_past_rereads() and self._half.held() >= self.settings.held_max
+        return self._half.held() >= self.settings.held_max and self._half.is_past_rereads()
 
     def _balance(self) -> list[Action]:
         """Stop reading while too much is held, and go on when there is room."""

@@ -125,6 +125,9 @@ class Faults:
                 machine.paused_until_ns = world.time_ns
                 world.wake(machine)
             self._restart(machine)
+        # A word that was still on its way may have given a chain back to a machine that is down.
+        for machine in list(world.machines.values()):
+            world.at(world.time_ns + 1000 * MS, self._restart, machine)
 
     def _strike(self, strike: Strike) -> None:
         machine = self._world.machines[strike.target]
@@ -166,15 +169,15 @@ class Faults:
 
     def _replacement(self, machine: Machine, strike: Strike) -> None:
         """Another leaf gets the sources while the old one lives, perhaps cut off or paused for a while."""
-        if machine.is_replaced:
+        if machine.successor is not None:
             return
         if strike.number % 3 == 0 and "pause" in self._plan.faults:
             self._pause(machine, strike)
         elif strike.number % 3 == 1 and "partition" in self._plan.faults:
             self._partition(machine, strike)
-        machine.is_replaced = True
         self._world.tell(machine.name, "is replaced")
-        self._world.add(self._replace(machine))
+        machine.successor = self._replace(machine)
+        self._world.add(machine.successor)
 
     def _speed_up(self, machine: Machine) -> None:
         machine.slowness_ns = 0

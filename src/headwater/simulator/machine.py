@@ -62,8 +62,8 @@ class Machine:
     clock: Clock = field(default_factory=Clock)
 
     node: Node | None = None
-    #: Another machine has its sources; it may not know yet. Once it knows it is retired, for good.
-    is_replaced: bool = False
+    #: Another machine that has its sources; it may not know yet. Once it knows it is retired, for good.
+    successor: Machine | None = None
     is_retired: bool = False
     #: Goes up at each start, so that what was meant for an earlier life is known.
     life: int = 0
@@ -89,6 +89,11 @@ class Machine:
 
     #: Faults that happened here and count as soon as the node is spoken to again.
     unread_faults: list[str] = field(default_factory=list)
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether another has its place. If it spoke last it may have the place back: then the other one is retired."""
+        return self.successor is not None and not self.successor.is_retired
 
     @property
     def is_up(self) -> bool:

@@ -15,7 +15,7 @@ from headwater.simulator.runner import Options, Outcome, simulate
 #: Paths of the protocols that the default seeds have to take.
 PATHS: tuple[str, ...] = (
     *(f"leaf {what}" for what in ("began", "rewound", "superseded", "resent", "paused", "resumed", "flushed")),
-    *(f"leaf {what}" for what in ("cut", "late travels", "markers travel", "raw travels")),
+    *(f"leaf {what}" for what in ("cut", "late travels", "markers travel", "raw travels", "raw instead")),
     *(f"relay {what}" for what in ("combined", "recombined", "rejected", "resent")),
     *(f"root {what}" for what in ("accepted", "assigned", "flushed", "cut announced", "cut done")),
     *(f"root {what}" for what in ("query added", "query removed")),

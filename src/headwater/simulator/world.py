@@ -242,7 +242,7 @@ class World:
         if machine is None or not self.hand(machine, MessageReceived(sender, frame)):
             return False
         origin = self.machines.get(sender)
-        if origin is not None and origin.is_replaced:
+        if origin is not None and origin.successor is not None:
             self.counts["fault: replacement"] += 1
         return True
 
