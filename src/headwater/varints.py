@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,13 @@ def _zigzag(step: np.uint64) -> np.uint64:
 
 
 @njit
-def _step(values: Int64Array, i: int) -> np.int64:
+def _step(values: Int64Array, i: int) -> Any:
     """From one value to the next, from zero to the first. Differences wrap around, and so back again."""
     return values[i] - values[i - 1] if i > 0 else values[0]
 
 
 @njit
-def survey(values: Int64Array) -> tuple[int, int, int, int, int]:
+def survey(values: Int64Array) -> tuple[Any, Any, Any, Any, int]:
     """Of at least one value the smallest and the largest, the same of the steps behind the first, and their size as varints."""
     low = high = values[0]
     step_low, step_high = np.int64(2**63 - 1), np.int64(-(2**63))
