@@ -413,6 +413,8 @@ class RootNode:
         decided = len(self._members.decisions)
         actions: list[Action] = []
         for chain, numbers in back.items():
+            # Else the next of them would fall idle before this one is back, and so on for ever.
+            self._members.hear(chain, delta.advances[chain], now_ns)
             if numbers:
                 self._members.decide_return(numbers, now_ns)
                 self._new_epoch(chain)

@@ -148,6 +148,10 @@ class Membership:
         self._heard[numbers] = now_ns
         known.latest = wrapped(known.latest + advance.latest)
 
+    def hear(self, chain: str, advance: Advance, now_ns: int) -> None:
+        """These sources have spoken, though what they said has to be said again: they are not silent."""
+        self._heard[self.chains[chain].sources[advance.sources]] = now_ns
+
     def watermark(self) -> int:
         """The minimum over the active sources; it never falls."""
         if self.active.any():
