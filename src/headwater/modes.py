@@ -11,6 +11,11 @@ from headwater.errors import QueryError
 MODES: Final = ("cebuffer", "debucket", "desw", "scotty", "desis")
 #: The two halves of an engine over a tree; no user asks for these.
 LEAF, ROOT = "leaf", "root"
+#: The same where the root has no way back down, as within one batch job: nothing may wait for its word.
+LEAF_ONE_WAY, ROOT_ONE_WAY = "leaf_one_way", "root_one_way"
+LEAVES: Final = frozenset({LEAF, LEAF_ONE_WAY})
+ONE_WAY: Final = frozenset({LEAF_ONE_WAY, ROOT_ONE_WAY})
+HALVES: Final = frozenset({LEAF, ROOT}) | ONE_WAY
 
 
 def check_mode(mode: str) -> str:
@@ -18,6 +23,6 @@ def check_mode(mode: str) -> str:
     >>> check_mode("desis")
     'desis'
     """
-    if mode not in (*MODES, LEAF, ROOT):
+    if mode not in MODES and mode not in HALVES:
         raise QueryError(f"mode is {mode!r}: give one of {', '.join(map(repr, MODES))}")
     return mode

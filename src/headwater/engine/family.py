@@ -17,11 +17,11 @@ from headwater.engine.group import Dropped, QueryGroup
 from headwater.engine.intake import TimeScan, scan_times
 from headwater.engine.keys import NODE_KEY, KeyTable
 from headwater.engine.output import Layout, OutputPlan, Piece, piece_columns
-from headwater.engine.placement import needs_replay, placement
+from headwater.engine.placement import Way, needs_replay, placement
 from headwater.engine.raw_group import RawGroup
 from headwater.engine.registered import Registered, one_of_each
 from headwater.engine.replay import ReplayGroup
-from headwater.modes import LEAF, ROOT
+from headwater.modes import HALVES, LEAVES, ONE_WAY
 from headwater.query import Query
 from headwater.times import NEVER
 from headwater.windows import Band, Session, Sliding
@@ -62,18 +62,23 @@ def family_of(entry: Registered, mode: str) -> tuple[Any, ...]:
     query = entry.query
     if mode in ("debucket", "cebuffer"):
         return (mode, entry.number)
-    if mode == LEAF and placement(query).way == "raw":
+    if mode in LEAVES and way_of(query, mode) == "raw":
         return RAW_FAMILY
     if needs_replay(query):
         return ("replay", entry.number)
     where = None if query.where is None else query.where.key()
     name: tuple[Any, ...] = ("shared", group_keys(query), where, _begin(entry))
-    if mode in (LEAF, ROOT):
+    if mode in HALVES:
         # What travels in the same way is computed together.
-        name = (*name, placement(query).way)
+        name = (*name, way_of(query, mode))
     if mode in ("desw", "scotty"):
         name = (*name, query.window.measure, tuple(aggregation for _, aggregation in query.aggregates))
     return name
+
+
+def way_of(query: Query, mode: str) -> Way:
+    """How a query is computed by halves of an engine in this mode."""
+    return placement(query, round_trips=mode not in ONE_WAY).way
 
 
 def group_keys(query: Query) -> tuple[str, ...]:
@@ -89,9 +94,9 @@ def _begin(entry: Registered) -> int:
 def _group_of(entry: Registered, mode: str) -> Group:
     query = entry.query
     keys, where = group_keys(query), query.where
-    if mode in (LEAF, ROOT) and placement(query).way == "cuts":
-        return (CutLeafGroup if mode == LEAF else CutRootGroup)(keys, where, _begin(entry))
-    if mode == LEAF and placement(query).way == "raw":
+    if mode in HALVES and way_of(query, mode) == "cuts":
+        return (CutLeafGroup if mode in LEAVES else CutRootGroup)(keys, where, _begin(entry))
+    if mode in LEAVES and way_of(query, mode) == "raw":
         return RawGroup()
     if mode == "cebuffer" or needs_replay(query):
         return ReplayGroup(keys, where)

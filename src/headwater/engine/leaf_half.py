@@ -27,7 +27,7 @@ from headwater.engine.query_set import QuerySet
 from headwater.engine.raw_choice import RawChoice
 from headwater.engine.raw_group import RawGroup
 from headwater.engine.watermarks import Source
-from headwater.modes import LEAF
+from headwater.modes import LEAF, LEAF_ONE_WAY
 from headwater.times import FOREVER, NEVER
 
 
@@ -60,8 +60,9 @@ class LeafHalf(Core):
     def __init__(
         self, queries: QuerySet, chain_name: str, sources: Sequence[Standing], latest: int, cut_time: int
     ) -> None:
+        mode = LEAF if queries.round_trips else LEAF_ONE_WAY
         super().__init__(
-            time=queries.time, unit=queries.unit, disorder=queries.disorder, strict=queries.strict, mode=LEAF
+            time=queries.time, unit=queries.unit, disorder=queries.disorder, strict=queries.strict, mode=mode
         )
         self._registry.take_over(list(queries.entries), list(queries.names), queries.types)
         self._families = self._registry.numbered_families()

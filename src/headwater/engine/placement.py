@@ -50,18 +50,23 @@ def needs_replay(query: Query) -> bool:
     return isinstance(window, Punctuated | Between) and query.lateness > 0
 
 
-def placement(query: Query) -> Placement:
-    """
+def placement(query: Query, round_trips: bool = True) -> Placement:
+    """``round_trips``: whether the root can answer leaves while events come.
+
     >>> import headwater as hw
     >>> placement(hw.query("load", hw.tumbling("1 s"), mean=hw.avg("load"))).way
     'slices'
     >>> placement(hw.query("thousand", hw.count_tumbling(1000), n=hw.count())).why
     'positions count the events of all nodes in one order'
+    >>> placement(hw.query("work", hw.punctuated(hw.col("mark") == "go"), n=hw.count()), round_trips=False).way
+    'raw'
     """
     obstacle = _obstacle(query)
     if obstacle is not None:
         return Placement("raw", "events", obstacle)
     if isinstance(query.window, Punctuated | Between):
+        if not round_trips:
+            return Placement("raw", "events", "where markers of all nodes cut is known only when all events are there")
         return Placement("cuts", f"markers, then {_partials(query)}", "the root says where markers of all nodes cut")
     reason = "sessions of nodes merge" if isinstance(query.window, Session) else "window edges are known ahead"
     return Placement("slices", _partials(query), reason)

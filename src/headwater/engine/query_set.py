@@ -26,6 +26,8 @@ class QuerySet:
     entries: Sequence[Registered]
     names: Sequence[str]
     types: Mapping[str, pa.DataType]
+    #: Whether the root can answer while events come; if not, nothing waits for its word.
+    round_trips: bool = True
 
 
 def query_set_text(queries: QuerySet) -> str:
@@ -42,6 +44,7 @@ def query_set_text(queries: QuerySet) -> str:
             "entries": [[entry.number, entry.begin, entry.stop] for entry in queries.entries],
             "names": list(queries.names),
             "types": schema.hex(),
+            "round_trips": queries.round_trips,
         }
     )
 
@@ -59,7 +62,7 @@ def read_query_set(text: str) -> QuerySet:
         schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(tree["types"])))
         types = {field.name: field.type for field in schema}
         settings = tree["time"], tree["unit"], tree["disorder"], tree["strict"]
-        return QuerySet(*settings, entries, tree["names"], types)
+        return QuerySet(*settings, entries, tree["names"], types, tree.get("round_trips", True))
     except HeadwaterError:
         raise
     except (ValueError, TypeError, KeyError, pa.ArrowException) as error:

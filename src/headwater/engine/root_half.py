@@ -11,13 +11,13 @@ import pyarrow as pa
 from headwater.arrays import Int64Array
 from headwater.engine.chunk import Chunk
 from headwater.engine.cut_halves import CutRootGroup
-from headwater.engine.family import Family
+from headwater.engine.family import Family, way_of
 from headwater.engine.group import QueryGroup
 from headwater.engine.intake import read_values, scan_times
 from headwater.engine.keys import NODE_KEY
 from headwater.engine.leaf_parts import values_of
 from headwater.engine.op import Op
-from headwater.engine.output import Piece
+from headwater.engine.output import Piece, empty_table
 from headwater.engine.part_bytes import cuts_to_bytes
 from headwater.engine.parts import (
     AccountsPart,
@@ -29,11 +29,10 @@ from headwater.engine.parts import (
     RowsPart,
     key_count,
 )
-from headwater.engine.placement import placement
 from headwater.engine.progress import Progress
 from headwater.engine.query_set import QuerySet
 from headwater.engine.store import RowBlock
-from headwater.modes import ROOT
+from headwater.modes import ONE_WAY, ROOT, ROOT_ONE_WAY
 from headwater.query import Query
 
 #: The numbers of all sources of a chain, in the order of the chain.
@@ -46,8 +45,8 @@ class RootHalf(Progress):
     Sources are numbered by whoever accepts deltas; ``names`` and ``homes`` are its lists and grow.
     """
 
-    def __init__(self, queries: Iterable[Query] = (), **settings: Any) -> None:
-        super().__init__(queries, mode=ROOT, **{k: v for k, v in settings.items() if k != "mode"})
+    def __init__(self, queries: Iterable[Query] = (), *, round_trips: bool = True, **settings: Any) -> None:
+        super().__init__(queries, **{"mode": ROOT if round_trips else ROOT_ONE_WAY} | settings)
         self.names: list[str] = []
         self.homes: list[str] = []
 
@@ -58,7 +57,23 @@ class RootHalf(Progress):
         queries = self._registry
         disorder = self._watermarks.disorder
         entries = list(queries.entries.values())
-        return QuerySet(self._time, self._unit, disorder, self._strict, entries, queries.query_names, queries.types)
+        settings = self._time, self._unit, disorder, self._strict
+        return QuerySet(*settings, entries, queries.query_names, queries.types, self.has_round_trips)
+
+    @property
+    def has_round_trips(self) -> bool:
+        """Whether leaves can be told where to cut."""
+        return self._mode not in ONE_WAY
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read at all, the time first."""
+        return (self._time, *(name for name in self._registry.needed if name != self._time))
+
+    @property
+    def result_schema(self) -> pa.Schema:
+        """The columns of result rows, once the columns of events are known."""
+        return empty_table(self._registry.layout, self._registry.names).schema
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse queries that do not fit the columns; fixes the types of the columns that they read."""
@@ -127,7 +142,7 @@ class RootHalf(Progress):
         chunk = Chunk(part.times, part.offsets, sources, self.names, columns)
         scan = scan_times(part.times)
         for number, family in families.items():
-            if part.family == number or (part.family < 0 and _is_raw(family)):
+            if part.family == number or (part.family < 0 and self._is_raw(family)):
                 # Whoever is too late was said where the event was whole.
                 family.accept(chunk, arrays, scan, part.watermarks, part.misfits)
 
@@ -136,7 +151,7 @@ class RootHalf(Progress):
         self._malformed += part.malformed
         for number, seen, filtered, early, malformed in part.rows.tolist():
             for own, family in families.items():
-                if own == number or (number < 0 and _is_raw(family)):
+                if own == number or (number < 0 and self._is_raw(family)):
                     family.count(seen, filtered, early, malformed)
 
     # --- what goes out ---
@@ -184,6 +199,5 @@ class RootHalf(Progress):
             return None
         return self._take()[0]
 
-
-def _is_raw(family: Family) -> bool:
-    return placement(family.group.queries()[0].query).way == "raw"
+    def _is_raw(self, family: Family) -> bool:
+        return way_of(family.group.queries()[0].query, self._mode) == "raw"

@@ -402,7 +402,9 @@ class LeafNode:
             case Flush():
                 return self._on_flush()
             case Refuse(chain, reason) if chain == self.chain:
-                return [Refused(reason)]
+                # Whoever has a chain and is refused has nothing more to say; others may fit later.
+                self._stopped = self._assigned is not None
+                return [Noted("refused", {"why": reason}), Refused(reason)]
         return []
 
     # --- snapshots ---

@@ -115,7 +115,10 @@ class RelayNode:
                 return [SendMessage(self.parent, frame)]
             case Positions():
                 return self._on_positions(message)
-            case Assign(chain) | Refuse(chain):
+            case Refuse(chain):
+                self._holding.forget({chain, chain + CUT_SUFFIX})
+                return [SendMessage(link, frame) for link in self._routes.of(chain)]
+            case Assign(chain):
                 return [SendMessage(link, frame) for link in self._routes.of(chain)]
             case Cuts() | Flush():
                 return [SendMessage(link, frame) for link in self._routes.children]

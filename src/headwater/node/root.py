@@ -50,6 +50,7 @@ from headwater.query_io import to_json
 from headwater.schemas import check_schemas
 from headwater.times import FOREVER, NEVER
 
+THE_END = "the stream has ended; what comes now is in no window"
 #: Observers are told how far each source came, unless so many moved at once.
 SOURCES_NOTED_MAX = 1000
 
@@ -80,10 +81,12 @@ class RootNode:
         strict: bool = False,
         schema: pa.Schema | None = None,
         settings: NodeSettings | None = None,
+        round_trips: bool = True,
     ) -> None:
         self.name = name
         self.settings = NodeSettings() if settings is None else settings
-        self._half = RootHalf(queries, time=time, unit=unit, disorder=disorder, strict=strict)
+        engine: dict[str, Any] = {"time": time, "unit": unit, "disorder": disorder, "strict": strict}
+        self._half = RootHalf(queries, round_trips=round_trips, **engine)
         self._time = time
         self._members = Membership()
         self._ledger = Ledger()
@@ -127,7 +130,17 @@ class RootNode:
 
     def explain(self) -> Explanation:
         """For each query: distributed or central, what travels for it, and why."""
-        return explain(self._half.queries)
+        return explain(self._half.queries, self._half.has_round_trips)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of events that are read at all, the time first."""
+        return self._half.columns
+
+    @property
+    def result_schema(self) -> pa.Schema:
+        """The columns of result rows, once the columns of events are known."""
+        return self._half.result_schema
 
     # --- the one door ---
 
@@ -344,7 +357,7 @@ class RootNode:
         for chain in delta.ranges:
             self._routes.heard(chain, sender)
         if self._finished:
-            return [Noted("rejected", {"chains": dict.fromkeys(sorted(delta.ranges), "finished")})]
+            return self._reject_after_the_end(sender, delta)
         reasons = self._ledger.objections(delta.ranges)
         if reasons:
             return self._reject(sender, delta, reasons)
@@ -406,6 +419,17 @@ class RootNode:
             SendMessage(sender, encode(Positions(False, positions))),
             SendMessage(sender, encode(Positions(True, self._ledger.of(delta.ranges)))),
         ]
+
+    def _reject_after_the_end(self, sender: str, delta: Delta) -> list[Action]:
+        """Repeat an acceptance that was not heard; of anything else say that it comes too late, so that nobody sends on."""
+        known = self._ledger.of(delta.ranges)
+        heard = Positions(False, {chain: position for chain, position in known.items() if position.epoch})
+        news = {
+            chain.removesuffix(CUT_SUFFIX) for chain, stretch in delta.ranges.items() if stretch.end > known[chain].at
+        }
+        answers = [heard, *(Refuse(chain, THE_END) for chain in sorted(news))]
+        note = Noted("rejected", {"chains": dict.fromkeys(sorted(delta.ranges), "finished")})
+        return [note, *(SendMessage(sender, encode(answer)) for answer in answers)]
 
     def _take_back(self, sender: str, delta: Delta, back: dict[str, list[int]], now_ns: int) -> list[Action]:
         """Idle sources speak again: they return at the watermark of now, and what they sent is sliced anew with it."""

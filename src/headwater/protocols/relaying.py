@@ -6,7 +6,7 @@ for what is missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from headwater.protocols.delta import Delta, Range
@@ -127,6 +127,10 @@ class Holding:
         again = self._keep_fitting(told)
         self.send_again()
         return again
+
+    def forget(self, chains: Set[str]) -> None:
+        """Nothing of these chains will be accepted any more."""
+        self.held = [one for one in self.held if not chains & one.delta.ranges.keys()]
 
     def send_again(self) -> None:
         """No answer came: everything has to be sent once more."""

@@ -198,7 +198,7 @@ class InstantTree:
                 self.checkpoint, self.records = data, []
             case Noted():
                 self.notes.append((name, action))
-            case Refused(reason):
+            case Refused(reason) if not self.is_finished:
                 raise QueryError(reason)
             case Finished() if name == self.root_name:
                 self.is_finished = True

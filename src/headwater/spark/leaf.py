@@ -1,0 +1,88 @@
+"""A leaf inside a Spark task: batches of events in, frames for the root out.
+
+Before anything is accepted a root answers every leaf in the same way. So each task asks a copy of the fresh root for its chain, and
+sends what it had asked in front of its deltas; the one root behind the shuffle hears it first and answers the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headwater.errors import HeadwaterError, QueryError
+from headwater.node import LeafNode, NodeSettings, RootNode
+from headwater.protocols.actions import Action, Finished, Refused, SendMessage
+from headwater.protocols.events import BatchArrived, Event, MessageReceived, SourceEnded, TimerFired
+from headwater.protocols.ledger import Position
+from headwater.protocols.messages import Assign, Hello, Positions, decode, encode
+
+ROOT = "root"
+#: What travels from leaves to the root: frames in the order of their positions, the first of each chain a `Hello`.
+FRAMES = pa.schema([("chain", pa.string()), ("position", pa.int64()), ("frame", pa.binary())])
+#: Nothing here waits for a clock, and no task reads a root's checkpoints.
+SETTINGS = NodeSettings(checkpoint_every=1 << 62)
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """The events of one source, in the order of their offsets."""
+
+    source: str
+    home: str
+    batches: Iterable[pa.RecordBatch]
+
+
+class LeafTask:
+    """One leaf over some sources, from their first event to their last.
+
+    Spark delivers whatever a task yields, or runs the whole task again: what was yielded counts as accepted.
+    """
+
+    def __init__(self, root: bytes, chain: str, sources: Sequence[tuple[str, str]]) -> None:
+        self._chain = chain
+        self._leaf = LeafNode(chain, ROOT, settings=SETTINGS)
+        self._sent = 0
+        self._is_finished = False
+        self._hello = encode(Hello(chain, chain, sources=tuple(sources)))
+        answers = RootNode.restore(root).handle(MessageReceived(chain, self._hello), 0)
+        for frame in [action.frame for action in answers if isinstance(action, SendMessage)]:
+            message = decode(frame)
+            if isinstance(message, Assign):
+                self._epoch = message.epoch
+            self._handle(MessageReceived(ROOT, frame))
+
+    def run(self, feeds: Iterable[Feed], flush: bool) -> Iterator[pa.RecordBatch]:
+        """The frames of all that the sources hold; ``flush``: nothing will ever follow."""
+        yield self._row(0, self._hello)
+        for feed in feeds:
+            offset = 0
+            for batch in feed.batches:
+                yield from self._after(BatchArrived(feed.source, offset, batch))
+                offset += len(batch)
+            if flush:
+                yield from self._after(SourceEnded(feed.source, offset))
+        yield from self._after(TimerFired("send"))
+        if flush and not self._is_finished:
+            raise HeadwaterError(f"leaf {self._chain!r} has not sent all it has; this is a mistake in headwater")
+
+    def _after(self, event: Event) -> Iterator[pa.RecordBatch]:
+        frames = [action.frame for action in self._handle(event) if isinstance(action, SendMessage)]
+        for frame in frames:
+            self._sent += 1
+            yield self._row(self._sent, frame)
+        if frames:
+            accepted = Positions(False, {self._chain: Position(self._epoch, self._sent)})
+            self._handle(MessageReceived(ROOT, encode(accepted)))
+
+    def _handle(self, event: Event) -> list[Action]:
+        actions = self._leaf.handle(event, 0)
+        for action in actions:
+            if isinstance(action, Refused):
+                raise QueryError(action.reason)
+            self._is_finished |= isinstance(action, Finished)
+        return actions
+
+    def _row(self, position: int, frame: bytes) -> pa.RecordBatch:
+        return pa.record_batch([[self._chain], [position], [frame]], schema=FRAMES)
