@@ -44,7 +44,7 @@ from headwater.protocols.events import (
 from headwater.protocols.frames import FrameError
 from headwater.protocols.ledger import Ledger, Position
 from headwater.protocols.membership import Decision, Membership
-from headwater.protocols.messages import Assign, Cuts, Flush, Hello, Positions, Refuse, decode, encode
+from headwater.protocols.messages import Assign, Cuts, Flush, Hello, Message, Positions, Refuse, decode, encode
 from headwater.query import Query
 from headwater.query_io import to_json
 from headwater.schemas import check_schemas
@@ -427,7 +427,7 @@ class RootNode:
         news = {
             chain.removesuffix(CUT_SUFFIX) for chain, stretch in delta.ranges.items() if stretch.end > known[chain].at
         }
-        answers = [heard, *(Refuse(chain, THE_END) for chain in sorted(news))]
+        answers: list[Message] = [heard, *(Refuse(chain, THE_END) for chain in sorted(news))]
         note = Noted("rejected", {"chains": dict.fromkeys(sorted(delta.ranges), "finished")})
         return [note, *(SendMessage(sender, encode(answer)) for answer in answers)]
 

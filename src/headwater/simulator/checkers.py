@@ -81,7 +81,7 @@ class Checker:
                 self._put_aside(action.step, action.rows)  # type: ignore[union-attr]
             elif kind is SendMessage and machine.role == "leaf" and self._unaccepted_max is not None:
                 self._check_bound(machine.name, action.frame)  # type: ignore[union-attr]
-            elif kind is Refused and not self.is_finished:
+            elif kind is Refused and not self.truth.is_flushed:
                 raise ViolationError(f"{machine.name} was refused: {action.reason}")  # type: ignore[union-attr]
 
     def happened(self, time_ns: int, machine: str, what: str) -> None:

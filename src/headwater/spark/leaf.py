@@ -14,7 +14,7 @@ import pyarrow as pa
 from headwater.errors import HeadwaterError, QueryError
 from headwater.node import LeafNode, NodeSettings, RootNode
 from headwater.protocols.actions import Action, Finished, Refused, SendMessage
-from headwater.protocols.events import BatchArrived, Event, MessageReceived, SourceEnded, TimerFired
+from headwater.protocols.events import BatchArrived, Event, MessageReceived, SourceEnded, SourceOpened, TimerFired
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Assign, Hello, Positions, decode, encode
 
@@ -45,6 +45,8 @@ class LeafTask:
         self._leaf = LeafNode(chain, ROOT, settings=SETTINGS)
         self._sent = 0
         self._is_finished = False
+        for source, home in sources:
+            self._handle(SourceOpened(source, home))
         self._hello = encode(Hello(chain, chain, sources=tuple(sources)))
         answers = RootNode.restore(root).handle(MessageReceived(chain, self._hello), 0)
         for frame in [action.frame for action in answers if isinstance(action, SendMessage)]:

@@ -1,0 +1,80 @@
+"""headwater's data source as Spark calls it: `spark.read.format("headwater")`.
+
+Without queries it gives events. `headwater.read` puts a plan with queries into its options; then every partition reader is a leaf,
+and only deltas enter the JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from headwater.errors import DataError
+from headwater.spark.leaf import FRAMES, LeafTask
+from headwater.spark.plan import Plan, plan_events
+from headwater.spark.types import fitted, spark_types
+
+#: How many tasks Spark is given at least, where nobody says how many cores there are.
+PARALLELISM = 8
+
+
+class HeadwaterSource(DataSource):
+    """Options: ``path``; ``format``; ``columns``, separated by commas; ``tasks``, how many at least. Or ``plan``, from `read`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "headwater"
+
+    @cached_property
+    def plan(self) -> Plan:
+        options = self.options
+        if "plan" in options:
+            return Plan.from_text(options["plan"])
+        if "path" not in options:
+            raise DataError("no path is given; say which folder or file to read: .load(path)")
+        listed = options.get("columns")
+        columns = None if listed is None else [name.strip() for name in listed.split(",")]
+        tasks = int(options.get("tasks", PARALLELISM))
+        return plan_events(options["path"], options.get("format"), columns, tasks)
+
+    def schema(self) -> StructType:
+        return spark_types(_output(self.plan))[1]
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return HeadwaterReader(self.plan)
+
+
+def _output(plan: Plan) -> pa.Schema:
+    if plan.root is not None:
+        return FRAMES
+    return pa.schema([plan.schema.field(name) for name in plan.columns])
+
+
+class HeadwaterReader(DataSourceReader):
+    """Reads one task of a plan at a time."""
+
+    def __init__(self, plan: Plan) -> None:
+        # As text: Spark sends the reader to every task.
+        self._text = plan.to_text()
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(task) for task in range(len(Plan.from_text(self._text).tasks))]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        plan = Plan.from_text(self._text)
+        if plan.root is None:
+            return _events(plan, partition.value)
+        sources = [(piece.source, piece.home) for piece in plan.tasks[partition.value]]
+        return LeafTask(plan.root, f"{partition.value:06d}", sources).run(plan.feeds(partition.value), plan.flush)
+
+
+def _events(plan: Plan, task: int) -> Iterator[pa.RecordBatch]:
+    schema, _ = spark_types(_output(plan))
+    for feed in plan.feeds(task):
+        for batch in feed.batches:
+            yield fitted(batch, schema)
