@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.engine.leaf_half import LeafHalf, Standing
+from headwater.engine.leaf_half import LeafHalf
+from headwater.engine.leaf_intake import Standing
 from headwater.engine.op import Op
 from headwater.engine.part_bytes import cuts_from_bytes, cuts_to_bytes, part_from_bytes, part_to_bytes
 from headwater.engine.part_merge import merge_parts

@@ -7,42 +7,35 @@ is final, then cuts them at everything at once, so all its queries still share o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.arrays import BoolArray, Int32Array, Int64Array
-from headwater.engine.aggregates import operators_of
 from headwater.engine.assembler import Closed
-from headwater.engine.chunk import Chunk, blank
-from headwater.engine.count_windows import CountQuery, CountWalk, count_table
-from headwater.engine.cut_windows import CutQuery, Walk
+from headwater.engine.chunk import Chunk
+from headwater.engine.count_windows import CountQuery
+from headwater.engine.cut_windows import CutQuery
 from headwater.engine.dense import lift_slices
-from headwater.engine.edges import Edges, fixed_spec
+from headwater.engine.edges import Edges
 from headwater.engine.exact_sum import SumColumn
-from headwater.engine.fixed_windows import FixedWindows, outside_of
+from headwater.engine.group_accounts import GroupAccounts
 from headwater.engine.intake import TimeScan
-from headwater.engine.keys import KeyTable
-from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE, Stragglers
+from headwater.engine.late import OUTSIDE
 from headwater.engine.numeric import CountColumn
 from headwater.engine.op import Op
 from headwater.engine.operators import PartialColumn, lift
-from headwater.engine.order_slicer import CountState, KeyCuts, cut_in_order, position_cut_count, position_cuts
+from headwater.engine.order_slicer import KeyCuts, cut_in_order, position_cut_count, position_cuts
 from headwater.engine.predicates import mask as predicate_mask
-from headwater.engine.registered import Registered, one_of_each
-from headwater.engine.reorder import ReorderBuffer, Stretch, concat_stretches
+from headwater.engine.reorder import Stretch
 from headwater.engine.separation import separations
-from headwater.engine.session_windows import COUNT, SessionWindows
+from headwater.engine.session_windows import COUNT
 from headwater.engine.slicer import Rows, cut_by_arrival, cut_sorted
-from headwater.engine.store import RowBlock, RowStore, block_of
+from headwater.engine.store import RowBlock, block_of
 from headwater.engine.view import View
-from headwater.engine.work import Work
-from headwater.expressions import Expr
 from headwater.times import FOREVER, NEVER
-from headwater.windows import Band, CountWindow, Session, Sliding
 
 #: So many keys are remembered, whether they are still in use or not.
 KEYS_KEPT = 1 << 16
@@ -57,150 +50,8 @@ class Dropped:
     watermarks: Int64Array
 
 
-@dataclass(slots=True)
-class Totals:
-    """What a group has seen, or had seen when a query came: ``clean`` events went into slices."""
-
-    seen: int = 0
-    filtered: int = 0
-    clean: int = 0
-    early: int = 0  # before the group's begin
-
-
-class QueryGroup:
-    """Queries that share everything. ``begin``: events before it belong to none of them."""
-
-    def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
-        self.key_names = keys
-        self.where = where
-        self.begin = begin
-        self.keys = KeyTable(keys)
-        self.fixed = FixedWindows()
-        self.sessions: list[SessionWindows] = []
-        self.cut_queries: list[CutQuery] = []
-        self.walks: list[Walk] = []  # one for all cut queries of the same window
-        self.count_queries: list[CountQuery] = []
-        self.count_walks: list[CountWalk] = []
-        self.conditions: list[Expr] = []
-        self.in_order = False  # once events wait for their order they always do: none must get lost on the way
-        self.ops: list[Op] = []
-        self.store = RowStore()
-        self.stragglers = Stragglers()
-        self.buffer = ReorderBuffer()
-        self.watermark = NEVER
-        self.totals = Totals()
-        self.position = 0
-        self.by_key = CountState(np.empty((0, 3), np.int64), np.empty(0, np.int64))
-        self.work = Work()
-        self._baselines: dict[int, Totals] = {}
-        self._spreads: dict[str, tuple[int, int]] = {}
-        self._template: dict[Op, PartialColumn] = {}
-        self._types: Mapping[str, pa.DataType] = {}
-        self._edges = Edges([])
-        self._dirty = True
-
-    # --- queries ---
-
-    def queries(self) -> list[Registered]:
-        others = [query.entry for query in self._others()]
-        return sorted([*self.fixed.queries, *others], key=lambda entry: entry.number)
-
-    def _others(self) -> list[SessionWindows | CutQuery | CountQuery]:
-        """All but the fixed windows, which are computed in bulk."""
-        return [*self.sessions, *self.cut_queries, *self.count_queries]
-
-    def register(self, entries: Iterable[Registered]) -> None:
-        waiting = len(self.buffer)
-        for entry in entries:
-            window = entry.query.window
-            if isinstance(window, Sliding | Band):
-                self.fixed.add(entry, waiting)
-            elif isinstance(window, CountWindow):
-                self.in_order = True
-                self.count_queries.append(CountQuery(entry, _shared(self.count_walks, CountWalk(entry))))
-            elif isinstance(window, Session):
-                self.sessions.append(SessionWindows(entry, waiting))
-            else:
-                self.in_order = True
-                walk = Walk(entry, [self._condition(expr) for expr in window.conditions()])
-                self.cut_queries.append(CutQuery(entry, _shared(self.walks, walk)))
-            self._baselines[entry.number] = Totals(
-                self.totals.seen, self.totals.filtered, self.totals.clean, self.totals.early
-            )
-        self._dirty = True
-
-    def _condition(self, expr: Expr) -> int:
-        for i, known in enumerate(self.conditions):
-            if known.key() == expr.key():
-                return i
-        self.conditions.append(expr)
-        return len(self.conditions) - 1
-
-    def unregister(self, number: int) -> None:
-        self.fixed.queries = [entry for entry in self.fixed.queries if entry.number != number]
-        self.sessions = [q for q in self.sessions if q.entry.number != number]
-        self.cut_queries = [q for q in self.cut_queries if q.entry.number != number]
-        self.count_queries = [q for q in self.count_queries if q.entry.number != number]
-        self.walks = _without(self.walks, number)
-        self.count_walks = _without(self.count_walks, number)
-        self._drop_conditions()
-        self._dirty = True
-
-    def _drop_conditions(self) -> None:
-        """Conditions that no query has any more are not evaluated any more."""
-        used = sorted({i for walk in self.walks for i in walk.conditions})
-        self.conditions = [self.conditions[i] for i in used]
-        for part in self.buffer.parts:
-            part.markers = [part.markers[i] for i in used]
-        for walk in self.walks:
-            walk.conditions = [used.index(i) for i in walk.conditions]
-
-    def changed(self) -> None:
-        """A query's stretch of life was changed from outside."""
-        self._dirty = True
-
-    def prepare(self, types: Mapping[str, pa.DataType]) -> None:
-        """Work out operators and edges after a change of queries; ``types`` of the columns are known now."""
-        if not self._dirty:
-            return
-        self.fixed.refresh()
-        entries = self.queries()
-        wanted = dict.fromkeys([COUNT])
-        for aggregation in {
-            id(aggregation): aggregation for entry in one_of_each(entries) for _, aggregation in entry.query.aggregates
-        }.values():
-            column_type = None if aggregation.column is None else types.get(aggregation.column, pa.float64())
-            wanted.update(dict.fromkeys(operators_of(aggregation, column_type)))
-        self._types = types
-        self._change_operators(list(wanted))
-        # A query that came later sees nothing before its begin: an edge there keeps rows on one side.
-        begins = {entry.begin for entry in entries} - {NEVER}
-        extra = [fixed_spec(Band(begin, 2**60), NEVER, FOREVER) for begin in sorted(begins)]
-        self._edges = Edges([*map(tuple, self.fixed.specs.tolist()), *extra]) if extra else self.fixed.edges
-        by_key = count_table([walk for walk in self.count_walks if walk.by_key])
-        self.by_key = CountState(by_key, self.by_key.base)
-        self._over_all = count_table([walk for walk in self.count_walks if not walk.by_key])
-        self._gap = min((q.gap for q in self.sessions), default=None)
-        self._dirty = False
-
-    def _change_operators(self, ops: list[Op]) -> None:
-        for block in self.store.blocks() if self.sessions else ():
-            block.last = block.first if block.last is None else block.last
-        if ops == self.ops:
-            return
-        names = sorted({op.column for op in ops if op.column is not None})
-        empty = Chunk(*_NOTHING, [], {name: blank(self._types.get(name, pa.float64()), 0) for name in names})
-        self._template = lift(ops, empty, np.empty(0, np.int32), 0)
-        for block in self.store.blocks():
-            zeros = np.zeros(len(block), np.int64)
-            for op in ops:
-                # Rows from before the query came are in none of its windows: whatever stands there is never read.
-                block.partials.setdefault(op, self._template[op].combine_ranges(zeros, zeros))
-            block.partials = {op: block.partials[op] for op in ops}
-        for chunk in [*(part.chunk for part in self.buffer.parts), *self.stragglers.chunks()]:
-            for name in names:
-                chunk.columns.setdefault(name, blank(self._types.get(name, pa.float64()), len(chunk)))
-        self.ops = ops
+class QueryGroup(GroupAccounts):
+    """Takes in events, each once per shared operator, and gives the windows that close."""
 
     # --- events ---
 
@@ -517,148 +368,6 @@ class QueryGroup:
     def forget_unused_keys(self) -> None:
         if len(self.keys) > KEYS_KEPT and len(self.store) + len(self.stragglers) == 0:
             self._forget_keys()
-
-    # --- accounts ---
-
-    @property
-    def slice_count(self) -> int:
-        return self.work.slice_count
-
-    @property
-    def calculation_count(self) -> int:
-        return self.work.calculation_count
-
-    def row_count(self) -> int:
-        return len(self.store)
-
-    def count(self, seen: int, filtered: int, early: int) -> None:
-        """Events that another half of the engine has seen."""
-        self.totals.seen += seen
-        self.totals.filtered += filtered
-        self.totals.early += early
-
-    def counters(self, number: int) -> dict[str, int]:
-        """What became of every event since the query came, malformed ones aside."""
-        base = self._baselines[number]
-        seen, filtered = self.totals.seen - base.seen, self.totals.filtered - base.filtered
-        extra = self._extra_counts(number)
-        early = self.totals.early - base.early
-        outside = int(extra[OUTSIDE]) + early
-        stragglers = int(extra[MEMBER] + extra[LATE] + extra[DROPPED])
-        return {
-            "in": seen,
-            "filtered": filtered,
-            "outside": outside,
-            "member": seen - filtered - outside - stragglers + int(extra[MEMBER]),
-            "late": int(extra[LATE]),
-            "dropped": int(extra[DROPPED]),
-        }
-
-    def _extra_counts(self, number: int) -> Int64Array:
-        fixed = self.fixed.find(number)
-        if fixed is not None:
-            counts = self.fixed.counts.get(number, np.zeros(4, np.int64)).copy()
-            for part in self.buffer.parts:
-                counts[OUTSIDE] += outside_of(fixed, part.chunk.times)
-            return counts
-        for query in self._others():
-            if query.entry.number == number:
-                counts = query.counts.copy()
-                counts[OUTSIDE] += self._waiting_outside(query)
-                return counts
-        return np.zeros(4, np.int64)
-
-    def _waiting_outside(self, query: SessionWindows | CutQuery | CountQuery) -> int:
-        """Events in no window of a query, as far as only the present order of what waits can tell."""
-        waiting = concat_stretches(self.buffer.parts).in_order() if self.buffer.parts else None
-        if isinstance(query, CountQuery):
-            keys = np.empty(0, np.int32) if waiting is None else waiting.keys
-            if not query.walk.by_key:
-                return query.walk.outside(np.array([self.position + len(keys)]))
-            totals = np.bincount(keys, minlength=len(self.keys))
-            totals[: len(self.by_key.base)] += self.by_key.base
-            return query.walk.outside(totals)
-        if waiting is None:
-            return 0
-        if isinstance(query, SessionWindows):
-            return int((waiting.chunk.times < query.entry.begin).sum())
-        return query.walk.waiting_outside(waiting, len(self.keys))
-
-    # --- snapshots ---
-
-    def state(self) -> dict[str, Any]:
-        """Everything that events have left behind; the queries themselves are kept by the engine."""
-        return {
-            "keys": self.keys.state(),
-            "store": self.store.state(),
-            "stragglers": self.stragglers.state(),
-            "buffer": self.buffer.state(),
-            "watermark": self.watermark,
-            "totals": _numbers(self.totals),
-            "baselines": [[number, _numbers(totals)] for number, totals in self._baselines.items()],
-            "position": self.position,
-            "by_key": self.by_key.base,
-            "fixed": self.fixed.state(),
-            "others": [query.state() for query in self._others()],
-            "conditions": [query.walk.conditions for query in self.cut_queries],
-            "in_order": self.in_order,
-            "work": self.work.state(),
-        }
-
-    def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None:
-        """Take over a state; the queries were registered before, in the same order."""
-        self.by_key.base = state["by_key"].copy()
-        self.in_order = state["in_order"]
-        self.prepare(types)
-        self.keys.restore(state["keys"])
-        self.store.restore(state["store"], self.ops)
-        self.stragglers.restore(state["stragglers"])
-        self.buffer.restore(state["buffer"])
-        self._restore_markers(state["conditions"])
-        # Queries that came just before the snapshot: nothing has a place for their operators yet.
-        ops, self.ops = self.ops, []
-        self._change_operators(ops)
-        self.watermark, self.position = state["watermark"], state["position"]
-        self.totals = Totals(*state["totals"])
-        self._baselines = {number: Totals(*numbers) for number, numbers in state["baselines"]}
-        self.fixed.restore(state["fixed"])
-        for query, kept in zip(self._others(), state["others"], strict=True):
-            query.restore(kept)
-        self.work = Work.restored(state["work"])
-
-    def _restore_markers(self, places: list[list[int]]) -> None:
-        """Conditions are numbered anew: let the markers of waiting events follow. ``places``: each cut query's old numbers."""
-        old: dict[int, int] = {}
-        for query, known in zip(self.cut_queries, places, strict=True):
-            old.update(zip(query.walk.conditions, known, strict=True))
-        for part in self.buffer.parts:
-            part.markers = [part.markers[old[i]] for i in range(len(self.conditions))]
-
-
-_AnyWalk = TypeVar("_AnyWalk", Walk, CountWalk)
-
-
-def _shared(walks: list[_AnyWalk], fresh: _AnyWalk) -> _AnyWalk:
-    """The walk that comes to the same windows as a fresh one; the fresh one itself if there is none yet."""
-    for walk in walks:
-        if walk.serves(fresh):
-            return walk
-    walks.append(fresh)
-    return fresh
-
-
-def _without(walks: list[_AnyWalk], number: int) -> list[_AnyWalk]:
-    """The walks that are left when a query goes."""
-    for walk in walks:
-        walk.entries = [entry for entry in walk.entries if entry.number != number]
-    return [walk for walk in walks if walk.entries]
-
-
-_NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))
-
-
-def _numbers(totals: Totals) -> list[int]:
-    return [totals.seen, totals.filtered, totals.clean, totals.early]
 
 
 def _at(watermarks: Int64Array | int, which: Int64Array) -> Int64Array:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from headwater.engine.leaf_half import LeafHalf, Standing
+from headwater.engine.leaf_half import LeafHalf
+from headwater.engine.leaf_intake import Standing
 from headwater.engine.part_bytes import part_to_bytes
 from headwater.engine.parts import EventsPart, LatePart, MarkersPart, Part, RowsPart
 from headwater.engine.query_set import read_query_set
