@@ -80,9 +80,10 @@ def in_random_tree(seed: int) -> Arrangement:
 class TreeHost(EngineHost):
     """Plays histories on a tree that is arranged as asked."""
 
-    def __init__(self, arrangement: Arrangement) -> None:
+    def __init__(self, arrangement: Arrangement, *, round_trips: bool = True) -> None:
         super().__init__()
         self._arrangement = arrangement
+        self._round_trips = round_trips
 
     def finish(self, aggregation: Aggregation, parts: Sequence[Sequence[Any]]) -> Any:
         """Each part leaves its leaf as bytes, a relay merges them, and the root lowers what arrives."""
@@ -98,7 +99,8 @@ class TreeHost(EngineHost):
         sources = sorted({step.source for step in history if isinstance(step, Arrived | Joined | Idle | Returned)})
         named = {step.source for step in history if isinstance(step, Advanced) and step.source is not None}
         parents, leaves = self._arrangement(sorted({*sources, *named, EARLY}))
-        tree = InstantTree(parents, settings.queries, time=settings.time, disorder=settings.disorder, schema=schema)
+        options: dict[str, Any] = {"time": settings.time, "disorder": settings.disorder, "schema": schema}
+        tree = InstantTree(parents, settings.queries, round_trips=self._round_trips, **options)
         homes = {
             step.source: step.node for step in reversed(history) if isinstance(step, Arrived | Joined) and step.node
         }

@@ -1,0 +1,110 @@
+"""Who is there: leaves come and go, sources join, fall idle and return; the root decides, and tells each leaf where to go on."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from headwater.errors import QueryError
+from headwater.node.leaf import CUT_SUFFIX
+from headwater.node.root_state import RootState
+from headwater.protocols.actions import (
+    Action,
+    Noted,
+    SendMessage,
+)
+from headwater.protocols.ledger import Position
+from headwater.protocols.messages import Assign, Hello, Positions, Refuse, encode
+
+
+class RootMembers(RootState):
+    """Assigns chains, each time under a new epoch."""
+
+    def _on_hello(self, sender: str, hello: Hello, now_ns: int) -> list[Action]:
+        chain = hello.chain
+        self._routes.heard(chain, sender)
+        problem = self._members.problems(chain, hello.sources) or self._misfit(hello.schema)
+        if problem is not None:
+            return [
+                Noted("refused", {"chain": chain, "why": problem}),
+                SendMessage(sender, encode(Refuse(chain, problem))),
+            ]
+        self._versions[chain] = hello.version
+        known = self._members.chains.get(chain)
+        current = self._ledger.positions.get(chain)
+        names = set() if known is None else {self._members.names[number] for number in known.sources.tolist()}
+        fresh = [name for name, _ in hello.sources if name not in names]
+        if known is not None and hello.node in known.former:
+            return self._assign(chain)  # to its owner of now; whoever lost it hears so
+        is_owner = (
+            current is not None and known is not None and (known.node, current.epoch) == (hello.node, hello.epoch)
+        )
+        if is_owner and not fresh:
+            return self._assign(chain)
+        self._changed = True
+        decided = len(self._members.decisions)
+        self._members.join(chain, hello.node, hello.sources, now_ns)
+        if known is None:
+            self._ledger.positions[chain] = Position(0, 0)
+            self._ledger.positions[chain + CUT_SUFFIX] = Position(0, self._last_announced())
+            if self._half.has_cuts:
+                self._members.mark(chain)
+        self._new_epoch(chain)
+        return [*self._note_decisions(decided), *self._assign_known(chain, hello.schema)]
+
+    def _on_quiet_leaf(self, sender: str, positions: Positions) -> list[Action]:
+        """A leaf that has nothing to send says where it stands: one that missed its assignment is told again."""
+        actions: list[Action] = []
+        for chain, position in positions.chains.items():
+            self._routes.heard(chain, sender)
+            current = self._ledger.positions.get(chain)
+            if chain in self._members.chains and current is not None and current.epoch > position.epoch:
+                actions.extend(self._assign(chain))
+        return actions
+
+    def _misfit(self, schema: bytes) -> str | None:
+        """Why the queries do not fit a leaf's columns."""
+        if not schema:
+            return None
+        try:
+            self._learn(pa.ipc.read_schema(pa.py_buffer(schema)))
+        except (QueryError, pa.ArrowException) as error:
+            return str(error)
+        return None
+
+    def _assign_known(self, chain: str, schema: bytes) -> list[Action]:
+        """Assign the chain; with the first columns that are heard of also those that had to wait for them."""
+        if self._schema is None:
+            return []
+        chains = sorted(self._members.chains) if schema else [chain]
+        waiting = [other for other in chains if other == chain or self._versions.get(other) == 0]
+        return [action for other in waiting for action in self._assign(other)]
+
+    def _new_epoch(self, chain: str) -> None:
+        """What was cut under older epochs is void from now on."""
+        for name in (chain, chain + CUT_SUFFIX):
+            position = self._ledger.positions[name]
+            self._ledger.positions[name] = Position(position.epoch + 1, position.at)
+
+    def _assign(self, chain: str) -> list[Action]:
+        """Tell the owner of a chain where to go on."""
+        if self._schema is None:
+            return []
+        known, position = self._members.chains[chain], self._ledger.positions[chain]
+        cut = self._ledger.positions[chain + CUT_SUFFIX].at
+        pending = self._pending
+        ahead = pending is not None and cut == pending.message.number
+        cut_time = pending.message.until if pending is not None and ahead else self._cut_time
+        text = None if self._versions.get(chain) == self._version else self._query_text()
+        self._versions[chain] = self._version
+        states = tuple(self._members.states(chain))
+        assign = Assign(
+            chain, known.node, position.epoch, position.at, cut, cut_time, states, self._version, text, known.latest
+        )
+        frame = encode(assign)
+        note = Noted("assigned", {"chain": chain, "epoch": position.epoch, "node": known.node})
+        return [note, *(SendMessage(link, frame) for link in self._routes.of(chain))]
+
+    def _number_of(self, source: str) -> int:
+        if source not in self._members.numbers:
+            raise QueryError(f"there is no source {source!r}; there are {len(self._members.names)} others")
+        return self._members.numbers[source]

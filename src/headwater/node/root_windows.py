@@ -1,0 +1,115 @@
+"""What comes out of a root: windows that close, cuts that leaves are told, the end of the stream."""
+
+from __future__ import annotations
+
+from headwater.node.leaf import CUT_SUFFIX
+from headwater.node.root_members import RootMembers
+from headwater.node.root_state import PendingCut
+from headwater.protocols.actions import (
+    Action,
+    EmitAside,
+    EmitRows,
+    Finished,
+    SetTimer,
+)
+from headwater.protocols.ledger import Position
+from headwater.protocols.messages import Cuts, Flush, encode
+from headwater.times import FOREVER, NEVER
+
+
+class RootWindows(RootMembers):
+    """Closes windows as the watermark of all rises."""
+
+    def _advance(self) -> list[Action]:
+        """The watermark may have risen: close what it has passed."""
+        members = self._members
+        notes: list[Action] = []
+        if self._flushing and not members.active.any() and members.watermark() < FOREVER:
+            members.finish()
+            notes.append(self._noted("flushed"))
+        self._half.raise_to(members.watermark(), members.latest)
+        self._half.close()
+        return [*notes, *self._cut_done(), *self._emit(), *self._cut_soon(), *self._finish()]
+
+    def _emit(self) -> list[Action]:
+        rows, side = self._half.take_rows(), self._half.side_output()
+        if rows is None and not len(side):
+            return []
+        self._step += 1
+        actions: list[Action] = [] if rows is None else [EmitRows(self._step, rows)]
+        return [*actions, *([EmitAside(self._step, side)] if len(side) else [])]
+
+    def _finish(self) -> list[Action]:
+        done = self._members.watermark() == FOREVER and (not self._half.has_cuts or self._cut_time == FOREVER)
+        # Without being asked it is the end only if no source is left that may return.
+        done = done and (self._flushing or bool((self._members.watermarks == FOREVER).all()))
+        if not done or self._finished:
+            return []
+        self._finished = True
+        return [self._noted("flushed"), Finished()]
+
+    # --- cuts ---
+
+    def _cut_soon(self) -> list[Action]:
+        """Windows that markers cut may be over: announce cuts after a while."""
+        due = self._half.has_cuts and self._pending is None and self._members.watermark() > self._cut_time
+        if not due or self._cut_timer:
+            return []
+        self._cut_timer = True
+        return [SetTimer("cut", self.settings.linger_ns)]
+
+    def _announce(self) -> list[Action]:
+        until = self._members.watermark()
+        if not self._half.has_cuts or self._pending is not None or until <= self._cut_time:
+            return []
+        self._changed = True
+        members = self._members
+        idle = {
+            members.names[number]: int(members.offsets[number])
+            for number in range(len(members.names))
+            if not members.active[number]
+        }
+        message = Cuts(self._cut + 1, until, idle, self._half.announce(until))
+        # A chain whose events were all cut before has nothing to send, and may be gone.
+        awaited = tuple(
+            sorted(c for c, known in members.chains.items() if known.latest >= max(self._cut_time, NEVER + 1))
+        )
+        self._pending = PendingCut(message, awaited)
+        note = self._noted("cut announced", number=message.number, until=until)
+        return [
+            note,
+            *self._broadcast(encode(message)),
+            *self._cut_done(),
+            *self._emit(),
+            *self._cut_soon(),
+            *self._finish(),
+        ]
+
+    def _cut_done(self) -> list[Action]:
+        pending = self._pending
+        if pending is None:
+            return []
+        number, until = pending.message.number, pending.message.until
+        positions = self._ledger.positions
+        if any(positions[chain + CUT_SUFFIX].at < number for chain in pending.awaited):
+            return []
+        for chain in self._members.chains:
+            position = positions[chain + CUT_SUFFIX]
+            positions[chain + CUT_SUFFIX] = Position(position.epoch, max(position.at, number))
+        self._half.finish_cut(until)
+        self._cut, self._cut_time, self._pending = number, until, None
+        self._members.settle(until)
+        return [self._noted("cut done", number=number, until=until)]
+
+    def _on_tend_timer(self) -> list[Action]:
+        """Say again what may not have been heard."""
+        actions: list[Action] = [SetTimer("tend", self.settings.resend_ns), *self._cut_soon()]
+        if self._pending is not None:
+            # Whoever does not answer may not have heard of its epoch.
+            for chain in self._pending.awaited:
+                if self._ledger.positions[chain + CUT_SUFFIX].at < self._pending.message.number:
+                    actions.extend(self._assign(chain))
+            actions.extend(self._broadcast(encode(self._pending.message)))
+        if self._flushing and not self._finished:
+            actions.extend(self._broadcast(encode(Flush())))
+        return actions

@@ -1,0 +1,60 @@
+"""One Spark for all tests of this folder: a classic session, and through its plugin a Spark Connect session of the same JVM."""
+
+import os
+import shutil
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent.parent
+
+
+def free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("localhost", 0))
+        return server.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def connect_port() -> int:
+    return free_port()
+
+
+@pytest.fixture(scope="session")
+def spark(connect_port, tmp_path_factory):
+    sql = pytest.importorskip("pyspark.sql", reason="PySpark is not installed")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("there is no Java, which Spark needs")
+    # Workers import headwater and the tests' own aggregates by their names.
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(TESTS.parent / "src"), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.default.parallelism": "4",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.port": str(connect_port),
+    }
+    builder = sql.SparkSession.builder.master("local[2]").appName("headwater tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def connect(spark, connect_port):
+    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
+    from pyspark.sql.connect.session import SparkSession
+
+    return SparkSession.builder.remote(f"sc://localhost:{connect_port}").getOrCreate()

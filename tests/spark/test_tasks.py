@@ -1,0 +1,66 @@
+"""Leaves and the root as tasks run them, without Spark: whoever reads which file, the rows are those of the reference."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import headwater as hw
+from agreement import assert_agreement
+from spark.answers import assert_same, expected, without_spark, write
+from headwater.cases.tree_host import TreeHost, apart, in_random_tree
+from headwater.spark import files
+from headwater.spark.plan import plan_queries
+from strategies import SCHEMA, WINDOWS, Scenario, queries, rows, scenarios
+from test_tree import until_the_end
+
+NAMES = ("a.parquet", "b/a.parquet", "b.parquet", "é.parquet")
+
+
+def some_files(names: tuple[str, ...] = NAMES) -> st.SearchStrategy[dict]:
+    stretches = st.integers(-10, 60).flatmap(lambda base: st.lists(rows(base), max_size=7))
+    return st.fixed_dictionaries({name: st.lists(stretches, max_size=2).map(lambda s: sum(s, [])) for name in names})
+
+
+def renamed(drawn: list[hw.Query]) -> list[hw.Query]:
+    """Each query under a name of its own, and so its columns."""
+    made = []
+    for number, query in enumerate(drawn):
+        values = tuple((f"q{number}_{alias}", aggregation) for alias, aggregation in query.aggregates)
+        made.append(hw.Query(f"q{number}", query.window, values, *(getattr(query, s) for s in query.__slots__[3:])))
+    return made
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+@settings(max_examples=25)
+@given(data=st.data())
+def test_tasks_say_what_the_reference_says(kind, data):
+    asked = renamed(data.draw(st.lists(queries(kinds=(kind,)), min_size=1, max_size=3)))
+    events, disorder = data.draw(some_files()), data.draw(st.sampled_from([None, None, 0, 5]))
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder), events, SCHEMA)
+        tasks = data.draw(st.integers(1, 4))
+        plan = plan_queries(folder, asked, None, tasks, True, disorder=disorder)
+        assert len(plan.tasks) == tasks
+        assert_same(expected(events, asked, disorder), without_spark(plan, asked))
+
+
+@settings(max_examples=25)
+@given(data=st.data())
+def test_so_they_do_when_files_are_split(data):
+    asked = renamed(data.draw(st.lists(queries(scopes=("global",)), min_size=1, max_size=3)))
+    events = data.draw(some_files())
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.setattr(files, "TASK_BYTES", 1)
+        write(Path(folder), events, SCHEMA)
+        plan = plan_queries(folder, asked, None, 2, True)
+        sources = [piece.source for task in plan.tasks for piece in task]
+        assert len(sources) >= sum(-(-len(rows) // 3) for rows in events.values())
+        assert_same(expected(events, asked), without_spark(plan, asked))
+
+
+@given(scenarios(queries(kinds=("punctuated", "between", "session"))), st.integers(0, 1000).map(in_random_tree) | st.just(apart))
+def test_a_tree_without_a_way_down_says_the_same(scenario: Scenario, arrangement):
+    assert_agreement(until_the_end(scenario), TreeHost(arrangement, round_trips=False), ends_at_once=False)
