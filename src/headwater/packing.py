@@ -14,11 +14,24 @@ import numpy as np
 
 from headwater.arrays import Float64Array, Int64Array, frozen
 from headwater.errors import FormatError
-from headwater.varints import UInt64Array, read_bits, read_varints, survey, write_bits, write_bytes, write_varints
+from headwater.varints import (
+    UInt64Array,
+    read_bits,
+    read_rice,
+    read_varints,
+    rice_plan,
+    survey,
+    write_bits,
+    write_bytes,
+    write_rice,
+    write_varints,
+)
 
-#: The ways to write integers (distances from the smallest, steps, steps of varying length, and the first two with as many bits
-#: as they need); of equal size, the first one is taken.
-PLAIN, STEPS, VARINT, BITS, STEP_BITS = range(5)
+#: The ways to write integers: distances from the smallest, steps, steps of varying length, the first two with as many bits as
+#: they need, and distances from the middle with as many bits as each needs (Rice); of equal size, the first one is taken.
+PLAIN, STEPS, VARINT, BITS, STEP_BITS, RICE = range(6)
+#: Shorter lists are not worth a look at the last way.
+RICE_COUNT_MIN = 64
 FORBIDDEN = 1 << 62
 INT64_MAX = np.int64(2**63 - 1)
 #: No number that is written on its own takes more bytes; without a bound, made-up ones would cost time that grows by squares.
@@ -99,9 +112,11 @@ class Writer:
             width * count,
             step_width * (count - 1),
             varint_bytes,
-            _packed_price(count, bits),
-            _packed_price(count - 1, step_bits),
+            self._affordable(count, _packed_price(count, bits)),
+            self._affordable(count, _packed_price(count - 1, step_bits)),
         )
+        if count >= RICE_COUNT_MIN and min(sizes) > count >> 1 and self._rice(values, min(sizes)):
+            return
         mode = sizes.index(min(sizes))
         if mode == VARINT:
             encoded = np.empty(varint_bytes, np.uint8)
@@ -122,11 +137,30 @@ class Writer:
         self.signed(smallest)
         if is_packed:
             encoded = np.empty(_packed_size(count, bits), np.uint8)
+            self._unwritten += max(len(values) - len(encoded), 0)
             write_bits(values, are_steps, smallest, bits, encoded)
         else:
             encoded = np.empty(count * width, np.uint8)
             write_bytes(values, are_steps, smallest, width, encoded)
         self._parts.append(encoded.tobytes())
+
+    def _affordable(self, count: int, size: int) -> int:
+        """The size, unless a reader would refuse so many numbers in so few bytes."""
+        return size if self._unwritten + count - size <= UNWRITTEN_MAX else FORBIDDEN
+
+    def _rice(self, values: Int64Array, size: int) -> bool:
+        """Write values by their distance from the middle if that is smaller than ``size``; whether it was."""
+        centre, low_bits, bit_count = rice_plan(values)
+        # Values from end to end of the numbers have no middle: then there is no plan.
+        if bit_count < 0 or self._affordable(len(values), _packed_price(1, bit_count)) >= size:
+            return False
+        encoded = np.zeros(_packed_size(1, bit_count), np.uint8)
+        self._unwritten += max(len(values) - len(encoded), 0)
+        write_rice(values, centre, low_bits, encoded)
+        self._parts.append(bytes([RICE << 4, low_bits]))
+        self.signed(int(centre))
+        self.blob(encoded.tobytes())
+        return True
 
     def floats(self, values: Float64Array) -> None:
         """A float64 array, to the last bit."""
@@ -229,20 +263,35 @@ class Reader:
             if not read_varints(encoded, steps):
                 raise FormatError("a list of numbers is damaged")
             return np.cumsum(steps, dtype=np.uint64).view(np.int64)
+        if mode == RICE and width == 0:
+            return self._rice_ints(count)
         if mode in (BITS, STEP_BITS) and width == 0:
             return self._packed_ints(count, mode == STEP_BITS)
         if mode not in (PLAIN, STEPS) or width > 8:
             raise FormatError(f"no way to write numbers has the code {form}")
         if width == 0:
-            self._unwritten += count
-            if self._unwritten > UNWRITTEN_MAX:
-                raise FormatError(f"{self._unwritten} numbers that take no bytes are more than {UNWRITTEN_MAX}")
+            self._allow(count)
         first = _int64_word(self.signed()) if mode == STEPS else None
         smallest = _int64_word(self.signed())
         if first is None:
             return (self._words(count, width) + smallest).view(np.int64)
         steps = np.concatenate([first, self._words(count - 1, width) + smallest])
         return np.cumsum(steps, dtype=np.uint64).view(np.int64)
+
+    def _allow(self, count: int) -> None:
+        """So many numbers take no byte of their own: a few bytes must not make gigabytes."""
+        self._unwritten += max(count, 0)
+        if self._unwritten > UNWRITTEN_MAX:
+            raise FormatError(f"{self._unwritten} numbers that take no bytes are more than {UNWRITTEN_MAX}")
+
+    def _rice_ints(self, count: int) -> Int64Array:
+        low_bits, centre = self.take(1)[0], _int64_word(self.signed()).view(np.int64)[0]
+        packed = np.frombuffer(self.blob(), np.uint8)
+        self._allow(count - len(packed))
+        values = np.empty(count if count <= 8 * len(packed) else 0, np.int64)
+        if low_bits > 60 or len(values) < count or not read_rice(packed, centre, low_bits, values):
+            raise FormatError("a list of numbers is damaged")
+        return values
 
     def _packed_ints(self, count: int, are_steps: bool) -> Int64Array:
         bits = self.take(1)[0]
@@ -252,6 +301,7 @@ class Reader:
         smallest = _int64_word(self.signed())
         size = count - 1 if are_steps else count
         packed = np.frombuffer(self.take(_packed_size(size, bits)), np.uint8)
+        self._allow(count - len(packed))
         words = np.empty(size, np.uint64)
         read_bits(packed, bits, words)
         if first is None:

@@ -1,4 +1,4 @@
-"""Numbers of varying length: seven bits to a byte, or all of a list with as many bits as the largest needs."""
+"""Numbers of varying length: seven bits to a byte, all of a list with the bits of the largest, or as many as each is far out."""
 
 from __future__ import annotations
 
@@ -134,3 +134,88 @@ def read_bits(packed: UInt8Array, bits: int, words: UInt64Array) -> None:
                 used = 0
                 at += 1
         words[i] = word
+
+
+#: Quotients of so many ones or more are cut short, and the number follows in full.
+ESCAPE = 24
+
+
+@njit
+def _rice_bits(word: np.uint64, low_bits: int) -> int:
+    quotient = word >> np.uint64(low_bits)
+    return ESCAPE + 64 if quotient >= np.uint64(ESCAPE) else int(quotient) + 1 + low_bits
+
+
+@njit
+def rice_plan(values: Int64Array) -> tuple[Any, int, int]:
+    """The centre of the values, how many low bits to write plainly, and how many bits all of them take (-1: too many)."""
+    low = values[0]
+    for value in values:
+        low = min(low, value)
+    total = 0.0
+    for value in values:
+        total += np.float64(np.uint64(value - low))
+    centre = low + np.int64(min(total / len(values), 2.0**62))
+    away = 0.0
+    for value in values:
+        away += np.float64(_zigzag(np.uint64(value - centre)))
+    guess = int(np.log2(max(away / len(values), 1.0)))
+    best, best_size = 0, -1
+    for low_bits in range(max(guess - 1, 0), min(guess + 2, 60)):
+        size = 0
+        for value in values:
+            size += _rice_bits(_zigzag(np.uint64(value - centre)), low_bits)
+        if best_size < 0 or size < best_size:
+            best, best_size = low_bits, size
+    return centre, best, best_size
+
+
+@njit
+def write_rice(values: Int64Array, centre: int, low_bits: int, packed: UInt8Array) -> None:
+    """Distances from the centre: small ones in few bits, large ones in more. ``packed`` is zero and long enough."""
+    at = 0
+    for value in values:
+        word = _zigzag(np.uint64(value - centre))
+        quotient = word >> np.uint64(low_bits)
+        ones = ESCAPE if quotient >= np.uint64(ESCAPE) else int(quotient)
+        for _ in range(ones):
+            packed[at >> 3] |= np.uint8(1 << (at & 7))
+            at += 1
+        count = low_bits
+        if ones == ESCAPE:
+            count = 64
+        else:
+            at += 1  # a zero ends the ones
+        for i in range(count):
+            if (word >> np.uint64(i)) & np.uint64(1):
+                packed[at >> 3] |= np.uint8(1 << (at & 7))
+            at += 1
+
+
+@njit
+def read_rice(packed: UInt8Array, centre: int, low_bits: int, values: Int64Array) -> bool:
+    """Whether all values were there."""
+    end = 8 * len(packed)
+    at = 0
+    for place in range(len(values)):
+        ones = 0
+        while ones < ESCAPE and at < end and packed[at >> 3] & np.uint8(1 << (at & 7)):
+            ones += 1
+            at += 1
+        count = low_bits
+        if ones == ESCAPE:
+            count = 64
+        else:
+            at += 1
+        if at + count > end:
+            return False
+        word = np.uint64(0)
+        for i in range(count):
+            if packed[at >> 3] & np.uint8(1 << (at & 7)):
+                word |= np.uint64(1) << np.uint64(i)
+            at += 1
+        if ones < ESCAPE:
+            word |= np.uint64(ones) << np.uint64(low_bits)
+        step = (word >> np.uint64(1)) ^ (np.uint64(0) - (word & np.uint64(1)))
+        values[place] = centre + np.int64(step)
+    return True

@@ -25,6 +25,8 @@ from headwater.protocols.messages import (
     HELLO,
     POSITIONS,
     REFUSE,
+    SHORT,
+    Hello,
     Message,
     Positions,
     Refuse,
@@ -53,7 +55,7 @@ def refused(body: bytes, kind: int = DELTA) -> None:
 
 
 def packed(tree: Any) -> bytes:
-    return zlib.compress(json.dumps(tree).encode())
+    return SHORT + zlib.compress(json.dumps(tree).encode())
 
 
 # --- there and back ---
@@ -118,7 +120,7 @@ FIELDS = {HELLO: 6, ASSIGN: 10, CUTS: 3, REFUSE: 2}
 @given(data=st.data(), kind=st.sampled_from((HELLO, ASSIGN, REFUSE)))
 def test_a_text_with_one_wrong_field(data: st.DataObject, kind: int) -> None:
     message = data.draw({HELLO: MESSAGES["hello"], ASSIGN: MESSAGES["assign"], REFUSE: MESSAGES["refuse"]}[kind])
-    tree = json.loads(zlib.decompress(encode(message)[HEADER.size :]))
+    tree = json.loads(zlib.decompress(encode(message)[HEADER.size + len(SHORT) :]))
     assert len(tree) == FIELDS[kind]
     tree[data.draw(st.integers(0, len(tree) - 1))] = data.draw(TREES)
     message_or_error(frame(kind, packed(tree)))
@@ -226,10 +228,10 @@ def test_a_text_that_is_too_long_is_refused_on_both_sides(monkeypatch: pytest.Mo
 
 # --- bombs ---
 
-NESTED = zlib.compress(b"[" * 100_000 + b"]" * 100_000)
-NESTED_IN_A_FIELD = zlib.compress(b'["c",' + b"[" * 900 + b"]" * 900 + b"]")
-ZEROS = zlib.compress(bytes(1 << 25), 9)
-DIGITS = zlib.compress(b"[" + b"9" * 1_000_000 + b",1]")
+NESTED = SHORT + zlib.compress(b"[" * 100_000 + b"]" * 100_000)
+NESTED_IN_A_FIELD = SHORT + zlib.compress(b'["c",' + b"[" * 900 + b"]" * 900 + b"]")
+ZEROS = SHORT + zlib.compress(bytes(1 << 25), 9)
+DIGITS = SHORT + zlib.compress(b"[" + b"9" * 1_000_000 + b",1]")
 #: 2**34 equal numbers in a few bytes, and one million times a million
 MANY_EQUAL = b"\x01\x01a" + b"\x80\x80\x80\x80\x40\x00\x00" * 3
 MANY_TIMES_MANY = bytes([0xFF, 0xFF, 0x03]) + b"".join(
@@ -262,3 +264,14 @@ def test_small_bytes_that_stand_for_much_cost_little(name: str) -> None:
         tracemalloc.stop()
     assert peak < 200_000_000
     assert time.perf_counter() - began < 5
+
+
+def test_a_long_list_of_names_is_small_and_comes_back():
+    names = tuple((f"sensor-{i:05d}", "") for i in range(10_000))
+    hello = Hello("leaf", "leaf", 0, 0, names)
+    sent = encode(hello)
+    assert len(sent) < 10_000
+    assert decode(sent) == hello
+    for damaged in (sent[:-1], sent[: HEADER.size] + b"q" + sent[HEADER.size + 1 :]):
+        with pytest.raises(FrameError):
+            decode(damaged)

@@ -56,6 +56,8 @@ def test_order_columns_break_ties(spark):
     import headwater as hw
 
     query = hw.query("q", hw.count_tumbling(2), order=hw.collect("v"))
-    frame = spark.createDataFrame([(1, 3, "a"), (1, 1, "b"), (1, 2, "c"), (0, 9, "d")], "time long, place long, v string")
+    frame = spark.createDataFrame(
+        [(1, 3, "a"), (1, 1, "b"), (1, 2, "c"), (0, 9, "d")], "time long, place long, v string"
+    )
     rows = aggregate(frame.repartition(3), query, order="place").collect()
     assert sorted(row.order for row in rows) == [["c", "a"], ["d", "b"]]

@@ -61,6 +61,9 @@ def test_so_they_do_when_files_are_split(data):
         assert_same(expected(events, asked), without_spark(plan, asked))
 
 
-@given(scenarios(queries(kinds=("punctuated", "between", "session"))), st.integers(0, 1000).map(in_random_tree) | st.just(apart))
+@given(
+    scenarios(queries(kinds=("punctuated", "between", "session"))),
+    st.integers(0, 1000).map(in_random_tree) | st.just(apart),
+)
 def test_a_tree_without_a_way_down_says_the_same(scenario: Scenario, arrangement):
     assert_agreement(until_the_end(scenario), TreeHost(arrangement, round_trips=False), ends_at_once=False)

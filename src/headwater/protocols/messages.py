@@ -7,6 +7,7 @@ accepted, or from where to send again), `Cuts`, `Flush`, `Refuse`. Deltas and po
 from __future__ import annotations
 
 import json
+import lzma
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,11 @@ from headwater.protocols.delta import Delta, delta_body, read_chain, read_delta
 from headwater.protocols.frames import FRAME_BYTES_MAX, FrameError, frame, open_frame
 from headwater.protocols.ledger import Position
 
+#: Long texts are mostly lists of names that are alike: xz makes a tenth of what zlib makes of them, and is slower.
+SHORT, LONG = b"z", b"x"
+LONG_TEXT_BYTES = 1 << 12
+#: What unpacking may take.
+UNPACKER_BYTES_MAX = 1 << 26
 #: A body of text may not be longer than this when unpacked: a few packed bytes may stand for many, and those for many objects.
 TEXT_BYTES_MAX = 1 << 24
 
@@ -148,7 +154,16 @@ def decode(data: bytes, bytes_max: int = FRAME_BYTES_MAX) -> Message:
         return _read(kind, body)
     except FrameError:
         raise
-    except (HeadwaterError, ValueError, TypeError, AttributeError, ArithmeticError, LookupError, zlib.error) as error:
+    except (
+        HeadwaterError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        LookupError,
+        zlib.error,
+        lzma.LZMAError,
+    ) as error:
         raise FrameError(f"a frame of kind {kind} is damaged: {error}") from error
 
 
@@ -218,20 +233,39 @@ def _text_body(tree: Any) -> bytes:
     text = json.dumps(tree).encode()
     if len(text) > TEXT_BYTES_MAX:
         raise FrameError(f"a message of {len(text)} bytes is longer than the {TEXT_BYTES_MAX} that are allowed")
-    return zlib.compress(text, 6)
+    if len(text) < LONG_TEXT_BYTES:
+        return SHORT + zlib.compress(text, 6)
+    return LONG + lzma.compress(text, lzma.FORMAT_XZ, lzma.CHECK_NONE)
 
 
 def _text(body: bytes | memoryview) -> Any:
-    unpacker = zlib.decompressobj()
-    text = unpacker.decompress(body, TEXT_BYTES_MAX)
-    if unpacker.unconsumed_tail or not unpacker.eof:
-        raise FrameError("a message is longer than allowed, or its end is missing")
-    if unpacker.unused_data:
-        raise FrameError("bytes follow the end of a message")
+    if bytes(body[:1]) not in (SHORT, LONG):
+        raise FrameError("a message is written in a way that this release does not know")
+    text = (_unpacked_short if bytes(body[:1]) == SHORT else _unpacked_long)(bytes(body[1:]))
     try:
         return json.loads(text)
     except RecursionError as error:
         raise FrameError("a message is nested too deeply") from error
+
+
+def _unpacked_short(data: bytes) -> bytes:
+    unpacker = zlib.decompressobj()
+    text = unpacker.decompress(data, TEXT_BYTES_MAX)
+    return _whole(text, unpacker.eof, unpacker.unused_data)
+
+
+def _unpacked_long(data: bytes) -> bytes:
+    unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=UNPACKER_BYTES_MAX)
+    text = unpacker.decompress(data, TEXT_BYTES_MAX)
+    return _whole(text, unpacker.eof, unpacker.unused_data)
+
+
+def _whole(text: bytes, is_at_end: bool, rest: bytes) -> bytes:
+    if not is_at_end:
+        raise FrameError("a message is longer than allowed, or its end is missing")
+    if rest:
+        raise FrameError("bytes follow the end of a message")
+    return text
 
 
 def _int(value: Any) -> int:
