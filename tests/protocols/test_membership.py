@@ -184,7 +184,7 @@ def test_a_chain_may_get_more_sources_but_no_other_ones() -> None:
     ("chain", "names", "says"),
     [
         ("x", ("a", "a"), "twice"),
-        ("x", ("d", "e"), "other sources before"),
+        ("x#cuts", ("d", "e"), "no chain may be called so"),
         ("y", ("c", "a"), "belongs to another chain"),
         ("z", ("b",), "belongs to another chain"),
     ],

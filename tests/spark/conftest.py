@@ -47,7 +47,7 @@ def spark(connect_port, tmp_path_factory):
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
+    session.sparkContext.setLogLevel(os.environ.get("SPARK_TEST_LOG", "OFF"))
     yield session
     session.stop()
 

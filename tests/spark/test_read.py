@@ -110,7 +110,7 @@ def test_a_segment_log(spark, tmp_path):
 
 def test_generated_events(spark):
     homes = [SmartHome(seconds=60, rate=50, houses=3, seed=seed) for seed in range(2)]
-    asked = [hw.query("load", hw.tumbling("10 s"), keys=["house"], mean=hw.avg("load"), n=hw.count())]
+    asked = [hw.query("load", hw.tumbling(10_000_000), keys=["house"], mean=hw.avg("load"), n=hw.count())]
     events = {f"{i:05d}": home.table().to_pylist() for i, home in enumerate(homes)}
     assert_same(expected(events, asked), found(read(spark, homes, asked), asked))
 

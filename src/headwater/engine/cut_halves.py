@@ -20,6 +20,7 @@ from headwater.engine.order_slicer import KeyCuts, cut_in_order
 from headwater.engine.parts import KeyedTimes, MarkersPart, RowsPart, key_count, listed_keys
 from headwater.engine.reorder import Stretch, concat_stretches
 from headwater.engine.store import RowBlock
+from headwater.errors import FormatError
 from headwater.expressions import Expr
 from headwater.jit import njit
 from headwater.times import FOREVER, NEVER
@@ -33,11 +34,13 @@ class CutLeafGroup(QueryGroup):
         super().__init__(keys, where, begin)
         #: While events are read again that the root has the markers of.
         self.known_already = False
+        self.held_count = 0
         self._markers: list[Stretch] = []
         self._earliest: Int64Array = np.empty(0, np.int64)  # the first time of each key, as far as the root was told
 
     def _wait(self, stretch: Stretch) -> None:
         super()._wait(stretch)
+        self.held_count += len(stretch)
         if not self.known_already:
             decisive = self._decisive(stretch)
             if len(decisive):
@@ -76,7 +79,10 @@ class CutLeafGroup(QueryGroup):
 
     def cut(self, family: int, since: int, until: int, cuts: KeyedTimes, idle: Mapping[int, int]) -> RowsPart | None:
         """The events from ``since`` to ``until``, cut; of idle sources (by number) only those before the offset."""
+        if len(cuts.key_columns) != len(self.key_names):
+            raise FormatError(f"cuts came for {len(cuts.key_columns)} key columns instead of {len(self.key_names)}")
         released = self.buffer.release(until)
+        self.held_count = len(self.buffer)
         if not released:
             return None
         stretch = concat_stretches(released).in_order()
@@ -100,6 +106,7 @@ class CutLeafGroup(QueryGroup):
     def forget_before(self, time: int) -> None:
         """Events before ``time`` were cut and sent already."""
         self.buffer.release(time)
+        self.held_count = len(self.buffer)
 
     def held_below(self, watermark: int) -> int:
         """How many of them no event of this leaf can come before any more."""

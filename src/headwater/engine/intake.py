@@ -184,6 +184,11 @@ def plan_type(type_: pa.DataType, is_key: bool) -> pa.DataType:
     """
     if pa.types.is_null(type_):
         return pa.string() if is_key else pa.float64()
+    # Views cannot be taken apart by Arrow's kernels.
+    if pa.types.is_string_view(type_):
+        return pa.string()
+    if pa.types.is_binary_view(type_):
+        return pa.binary()
     return pa.decimal128(20, 0) if pa.types.is_uint64(type_) and not is_key else type_
 
 

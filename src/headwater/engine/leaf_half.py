@@ -52,10 +52,21 @@ class LeafHalf(LeafIntake):
         rows = sum(family.row_count for family in self._families.values())
         return rows + sum(len(part.times) for part in [*self._events, *chain(*self._instead.values())])
 
-    def held(self) -> int:
-        """How many events wait for cuts although nothing of this leaf can come before them any more."""
+    @property
+    def pending_bytes(self) -> int:
+        """About how much memory they take: no less than the bytes that they will travel in."""
+        groups = [family.group for family in self._families.values()]
+        rows = sum(group.store.nbytes for group in groups if isinstance(group, QueryGroup))
+        parts = [*self._events, *chain(*self._instead.values())]
+        return rows + sum(32 * len(part.times) + sum(int(c.nbytes) for c in part.columns.values()) for part in parts)
+
+    def held(self, least: int) -> int:
+        """How many events wait for cuts although nothing of this leaf can come before them; 0 for fewer than ``least``."""
         groups = [family.group for family in self._families.values() if isinstance(family.group, CutLeafGroup)]
         if not groups:
+            return 0
+        # Looking closer takes longer, and only what nothing can come before any more may hold reading up.
+        if sum(group.held_count for group in groups) < least:
             return 0
         lowest = min((source.watermark for source in self._watermarks.sources.values()), default=NEVER)
         return sum(group.held_below(lowest) for group in groups)

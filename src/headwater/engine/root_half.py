@@ -19,6 +19,7 @@ from headwater.engine.leaf_parts import values_of
 from headwater.engine.op import Op
 from headwater.engine.output import Piece, empty_table
 from headwater.engine.part_bytes import cuts_to_bytes
+from headwater.engine.part_checks import SourceCount, part_problem
 from headwater.engine.parts import (
     AccountsPart,
     AsidePart,
@@ -96,6 +97,15 @@ class RootHalf(Progress):
         return [op for group in groups if isinstance(group, QueryGroup) for op in group.ops]
 
     # --- what comes in ---
+
+    def problem(self, parts: Iterable[Part], source_count: SourceCount) -> str | None:
+        """What is wrong with the parts of a delta, None if nothing is: then they can be absorbed."""
+        families = self._registry.numbered_families()
+        raw = [family for family in families.values() if self._is_raw(family)]
+        for family in families.values():
+            family.prepare(self._registry.types)
+        problems = (part_problem(part, families, raw, self._registry.types, source_count) for part in parts)
+        return next(filter(None, problems), None)
 
     def absorb(self, parts: Iterable[Part], resolve: Resolve) -> None:
         """Take in the parts of an accepted delta. Parts of queries that are gone count for nothing."""

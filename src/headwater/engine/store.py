@@ -151,6 +151,11 @@ class RowStore:
     def __len__(self) -> int:
         return (0 if self._sorted is None else len(self._sorted)) + sum(len(block) for block in self._pending)
 
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return sum(block.nbytes() for block in self.blocks())
+
     def blocks(self) -> list[RowBlock]:
         return ([] if self._sorted is None else [self._sorted]) + self._pending
 

@@ -13,6 +13,7 @@ from headwater.engine.part_bytes import part_to_bytes
 from headwater.engine.parts import EventsPart, LatePart, MarkersPart, Part, RowsPart
 from headwater.engine.query_set import read_query_set
 from headwater.engine.state_bytes import from_bytes, to_bytes
+from headwater.errors import FormatError, QueryError
 from headwater.node.settings import NodeSettings
 from headwater.protocols.actions import (
     Action,
@@ -26,7 +27,7 @@ from headwater.protocols.actions import (
     SetTimer,
     Superseded,
 )
-from headwater.protocols.delta import Advance, Delta, Range, wrapped
+from headwater.protocols.delta import CUT_SUFFIX, Advance, Delta, Range, wrapped
 from headwater.protocols.events import (
     BatchArrived,
     Event,
@@ -39,12 +40,9 @@ from headwater.protocols.events import (
 )
 from headwater.protocols.frames import FrameError
 from headwater.protocols.ledger import Position
-from headwater.protocols.messages import Assign, Cuts, Flush, Hello, Positions, Refuse, decode, encode
+from headwater.protocols.messages import Assign, Cuts, Flush, Hello, Message, Positions, Refuse, decode, encode
 from headwater.protocols.outbox import Outbox
 from headwater.times import FOREVER
-
-#: A leaf has a second chain, of what it cuts where the root says; its positions are the numbers of cuts.
-CUT_SUFFIX = "#cuts"
 
 
 class LeafNode:
@@ -75,8 +73,7 @@ class LeafNode:
         self._paused = False
         self._send_timer = False
         self._finished = False
-        self._heard = False  # whether an answer came since the last look
-        self._answered: dict[str, Position] = {}  # from where frames were sent again since then
+        self._answered: dict[str, Position] = {}  # from where frames were sent again since the timer fired
 
     # --- the one door ---
 
@@ -151,6 +148,7 @@ class LeafNode:
             self._version = 0
             return self._on_hello_timer() if self._assigned is None else self._ask_for_queries(current)
         if assign.queries is not None:
+            read_query_set(assign.queries)  # nothing has changed yet if these are none
             self._queries, self._version = assign.queries, assign.version
         return self._begin(assign)
 
@@ -164,10 +162,9 @@ class LeafNode:
         again = self._assigned is not None
         self._assigned = assign
         for source in assign.sources:
-            self._homes.setdefault(source.name, "")
+            self._homes.setdefault(source.name, source.home)
         standings = [
-            Standing(s.name, self._homes[s.name], s.offset, s.watermark, s.hold, s.hold_watermark, s.floors)
-            for s in assign.sources
+            Standing(s.name, s.home, s.offset, s.watermark, s.hold, s.hold_watermark, s.floors) for s in assign.sources
         ]
         queries = read_query_set(self._queries)
         self._half = LeafHalf(queries, self.chain, standings, assign.latest, assign.cut_time)
@@ -200,10 +197,10 @@ class LeafNode:
         expected = half.next_offset(event.source)
         if expected >= self._ends.get(event.source, FOREVER):
             return []  # a flush has ended the source here, whatever it still has to say
-        if event.offset > expected:
-            return [ReadFrom(event.source, expected)]
         if self._paused and self._must_wait():
             return []  # it is read again when there is room
+        if event.offset > expected:
+            return [ReadFrom(event.source, expected)]
         end = event.offset + len(event.batch)
         last = self._ends.get(event.source, end)
         if end > last:
@@ -213,9 +210,13 @@ class LeafNode:
         else:
             half.take_in(event.source, event.offset, event.batch, event.watermark)
         actions = self._end_if_read(event.source)
-        if half.pending >= self.settings.pending_max:
+        if self._has_much(half):
             actions.extend(self._send())
         return [*actions, *self._soon(), *self._balance()]
+
+    def _has_much(self, half: LeafHalf) -> bool:
+        """Whether it is time to send, for a frame has to hold it all."""
+        return half.pending >= self.settings.pending_max or half.pending_bytes >= self.settings.frame_bytes_max // 4
 
     def _on_mixed(self, event: MixedBatchArrived) -> list[Action]:
         half = self._half
@@ -227,7 +228,7 @@ class LeafNode:
         actions: list[Action] = [ReadFrom(source, offset) for source, offset in missing.items()]
         for source in event.sources if self._ends else ():
             self._end_if_read(source)
-        if half.pending >= self.settings.pending_max:
+        if self._has_much(half):
             actions.extend(self._send())
         return [*actions, *self._soon(), *self._balance()]
 
@@ -286,8 +287,11 @@ class LeafNode:
 
     def _on_cuts(self, cuts: Cuts) -> list[Action]:
         half, assigned = self._half, self._assigned
-        if half is None or assigned is None or cuts.number <= self._cut_outbox.end:
+        if half is None or assigned is None:
             return []
+        if cuts.number <= self._cut_outbox.end:
+            # Asked again: the answer may have been lost.
+            return [SendMessage(self.parent, frame) for frame in self._cut_outbox.frames_from(cuts.number - 1)]
         if cuts.number > self._cut_outbox.end + 1:
             # Cuts were done that this leaf had nothing for and did not hear of: begin anew behind them.
             return self._ask_for_queries(0)
@@ -312,7 +316,6 @@ class LeafNode:
                     # What was assigned since has not arrived; the root will say it again, to whoever owns the chain now.
                     actions.extend(self._ask_for_queries(self._assigned.epoch))
                 continue
-            self._heard = True
             if positions.resend:
                 # Once for each position until the timer fires: each frame that comes too early is answered, all alike.
                 frames = [] if self._answered.get(chain) == position else outbox.frames_from(position.at)
@@ -331,15 +334,13 @@ class LeafNode:
     def _on_resend_timer(self) -> list[Action]:
         timer = SetTimer("resend", self.settings.resend_ns)
         self._answered.clear()
-        if self._heard:
-            self._heard = False
-            return [timer]
-        frames = [*self._outbox.frames, *self._cut_outbox.frames]
-        if not frames and self._assigned is not None:
+        if self._assigned is not None and not self._outbox.frames and not self._cut_outbox.frames:
             # A relay that forgot who is there hears it from those who speak.
             quiet = Positions(False, {self.chain: Position(self._assigned.epoch, self._outbox.end)})
             return [SendMessage(self.parent, encode(quiet)), timer]
-        return [Noted("resent", {"frames": len(frames)}), *(SendMessage(self.parent, f) for f in frames), timer]
+        frames = [*self._outbox.overdue(), *self._cut_outbox.overdue()]
+        note = [Noted("resent", {"frames": len(frames)})] if frames else []
+        return [*note, *(SendMessage(self.parent, frame) for frame in frames), timer]
 
     # --- bounds ---
 
@@ -352,7 +353,8 @@ class LeafNode:
         if self._must_wait():
             return True
         # What is read again was held before; the cuts that let go of it need all of it.
-        return self._half.held() >= self.settings.held_max and self._half.is_past_rereads()
+        held_max = self.settings.held_max
+        return self._half.held(held_max) >= held_max and self._half.is_past_rereads()
 
     def _balance(self) -> list[Action]:
         """Stop reading while too much is held, and go on when there is room."""
@@ -393,6 +395,12 @@ class LeafNode:
             message = decode(frame, self.settings.frame_bytes_max)
         except FrameError as error:
             return [Noted("damaged frame", {"why": str(error)})]
+        try:
+            return self._on_message(message)
+        except (FormatError, QueryError) as error:
+            return [Noted("damaged message", {"why": str(error)})]
+
+    def _on_message(self, message: Message) -> list[Action]:
         match message:
             case Assign():
                 return self._on_assigned(message)
@@ -454,8 +462,7 @@ class LeafNode:
             leaf._cut_outbox = Outbox(cut_at, cut_frames)
             told = {name: (offset, watermark) for name, offset, watermark in state["told"]}
             standings = [
-                Standing(s.name, leaf._homes[s.name], *told[s.name], s.hold, s.hold_watermark, s.floors)
-                for s in assigned.sources
+                Standing(s.name, s.home, *told[s.name], s.hold, s.hold_watermark, s.floors) for s in assigned.sources
             ]
             queries = read_query_set(leaf._queries)
             leaf._half = LeafHalf(queries, chain, standings, state["latest"], cut_time)

@@ -11,10 +11,9 @@ from headwater.engine.part_merge import merge_parts
 from headwater.engine.parts import Part
 from headwater.engine.state_bytes import from_bytes, to_bytes
 from headwater.errors import FormatError
-from headwater.node.leaf import CUT_SUFFIX
 from headwater.node.settings import NodeSettings
 from headwater.protocols.actions import Action, Noted, SendMessage, SetTimer
-from headwater.protocols.delta import Delta, combine
+from headwater.protocols.delta import CUT_SUFFIX, Delta, combine
 from headwater.protocols.events import Event, MessageReceived, Started, TimerFired
 from headwater.protocols.frames import FrameError
 from headwater.protocols.ledger import Position
@@ -81,7 +80,6 @@ class RelayNode:
         self._routes = Routes()
         self._holding = Holding()
         self._send_timer = False
-        self._heard = False
 
     def handle(self, event: Event, now_ns: int) -> list[Action]:
         """What happens, and what is to be done about it."""
@@ -146,27 +144,28 @@ class RelayNode:
     def _send(self) -> list[Action]:
         actions: list[Action] = []
         while deltas := self._holding.next_to_send(self.settings.frame_bytes_max // 2):
-            try:
-                frame = encode(deltas[0] if len(deltas) == 1 else combine(deltas, merged))
-            except FormatError as error:
-                return [*actions, Noted("unreadable part", {"why": str(error)})]
-            actions.append(SendMessage(self.parent, frame))
-            if len(deltas) > 1:
-                actions.append(Noted("combined", {"deltas": len(deltas)}))
+            actions.extend(self._combined(deltas))
         return actions
+
+    def _combined(self, deltas: list[Delta]) -> list[Action]:
+        if len(deltas) == 1:
+            return [SendMessage(self.parent, encode(deltas[0]))]
+        try:
+            frame = encode(combine(deltas, merged))
+        except FormatError as error:
+            # One that cannot be read must not stop the others: the root will say what is wrong with it.
+            apart = [SendMessage(self.parent, encode(delta)) for delta in deltas]
+            return [Noted("unreadable part", {"why": str(error)}), *apart]
+        return [SendMessage(self.parent, frame), Noted("combined", {"deltas": len(deltas)})]
 
     def _on_resend_timer(self) -> list[Action]:
         timer = SetTimer("resend", self.settings.resend_ns)
-        if self._heard or not self._holding.held:
-            self._heard = False
-            return [timer]
-        self._holding.send_again()
-        return [Noted("resent", {"deltas": len(self._holding.held)}), *self._soon(), timer]
+        count = self._holding.overdue()
+        return [Noted("resent", {"deltas": count}), *self._soon(), timer] if count else [*self._soon(), timer]
 
     # --- down ---
 
     def _on_positions(self, positions: Positions) -> list[Action]:
-        self._heard = True
         if not positions.resend:
             self._holding.accepted(positions.chains)
             told = self._routes.split(positions.chains)

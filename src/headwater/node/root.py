@@ -8,7 +8,6 @@ from typing import Any
 
 from headwater.engine.part_bytes import part_from_bytes
 from headwater.errors import FormatError
-from headwater.node.leaf import CUT_SUFFIX
 from headwater.node.records import event_of, record_of
 from headwater.node.root_windows import RootWindows
 from headwater.protocols.actions import (
@@ -22,7 +21,7 @@ from headwater.protocols.actions import (
     SendMessage,
     SetTimer,
 )
-from headwater.protocols.delta import Delta
+from headwater.protocols.delta import CUT_SUFFIX, Delta
 from headwater.protocols.events import (
     Event,
     FlushAsked,
@@ -140,7 +139,7 @@ class RootNode(RootWindows):
         self._members.decide_return([number], now_ns)
         chain = self._members.chain_of(number)
         self._new_epoch(chain)
-        return [*self._note_decisions(decided), *self._assign(chain)]
+        return [*self._note_decisions(decided), *self._assign(chain), *self._advance()]
 
     # --- deltas ---
 
@@ -153,9 +152,7 @@ class RootNode(RootWindows):
         if reasons:
             return self._reject(sender, delta, reasons)
         if not self._members.has_all(delta.advances):
-            return [
-                Noted("damaged delta", {"chains": sorted(delta.ranges), "why": "it moves sources that are not there"})
-            ]
+            return self._begin_anew(sender, delta, "it moves sources that are not there")
         back = {chain: self._members.returning(chain, advance) for chain, advance in delta.advances.items()}
         if any(back.values()):
             return self._take_back(sender, delta, back, now_ns)
@@ -163,8 +160,21 @@ class RootNode(RootWindows):
             operators = self._half.operators()
             parts = [part_from_bytes(data, operators) for data in delta.parts]
         except FormatError as error:
-            return [Noted("damaged delta", {"chains": sorted(delta.ranges), "why": str(error)})]
+            return self._begin_anew(sender, delta, str(error))
+        problem = self._half.problem(parts, self._members.source_count)
+        if problem is not None:
+            return self._begin_anew(sender, delta, problem)
         return self._accept(sender, delta, parts, now_ns)
+
+    def _begin_anew(self, sender: str, delta: Delta, why: str) -> list[Action]:
+        """A delta that cannot be right: nothing of it counts, and its chains are sliced once more."""
+        self._changed = True
+        chains = sorted({chain.removesuffix(CUT_SUFFIX) for chain in delta.ranges} & set(self._members.chains))
+        actions: list[Action] = [Noted("damaged delta", {"chains": sorted(delta.ranges), "why": why})]
+        for chain in chains:
+            self._new_epoch(chain)
+            actions.extend(self._assign(chain))
+        return [*actions, SendMessage(sender, encode(Positions(True, self._ledger.of(delta.ranges))))]
 
     def _accept(self, sender: str, delta: Delta, parts: list[Any], now_ns: int) -> list[Action]:
         self._changed = True
@@ -174,7 +184,7 @@ class RootNode(RootWindows):
         for chain, advance in delta.advances.items():
             members.advance(chain, advance, now_ns)
             if self._half.has_cuts:
-                members.mark(chain)
+                members.mark_sometimes(chain)
         self._half.absorb(parts, lambda chain: members.chains[chain].sources)
         actions = self._advance()
         note = self._noted(
@@ -239,7 +249,7 @@ class RootNode(RootWindows):
                 actions.extend(self._assign(chain))
         reasons = {chain: "idle" for chain, numbers in back.items() if numbers}
         reply = SendMessage(sender, encode(Positions(True, self._ledger.of(delta.ranges))))
-        return [*actions, Noted("rejected", {"chains": reasons}), reply]
+        return [*actions, Noted("rejected", {"chains": reasons}), *self._advance(), reply]
 
     # --- queries ---
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 
 from headwater.errors import QueryError
-from headwater.node.leaf import CUT_SUFFIX
 from headwater.node.root_state import RootState
 from headwater.protocols.actions import (
     Action,
     Noted,
     SendMessage,
 )
+from headwater.protocols.delta import CUT_SUFFIX
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Assign, Hello, Positions, Refuse, encode
 
@@ -67,7 +67,7 @@ class RootMembers(RootState):
             return None
         try:
             self._learn(pa.ipc.read_schema(pa.py_buffer(schema)))
-        except (QueryError, pa.ArrowException) as error:
+        except (QueryError, pa.ArrowException, OSError, ValueError) as error:
             return str(error)
         return None
 

@@ -91,6 +91,7 @@ class RootState:
         self._half.check(schema)
         self._schema = schema
         self._text = None
+        self._changed = True
 
     def _query_text(self) -> str:
         if self._text is None:

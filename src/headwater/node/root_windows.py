@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from headwater.node.leaf import CUT_SUFFIX
 from headwater.node.root_members import RootMembers
 from headwater.node.root_state import PendingCut
 from headwater.protocols.actions import (
@@ -12,6 +11,7 @@ from headwater.protocols.actions import (
     Finished,
     SetTimer,
 )
+from headwater.protocols.delta import CUT_SUFFIX
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Cuts, Flush, encode
 from headwater.times import FOREVER, NEVER

@@ -17,6 +17,9 @@ from headwater.arrays import Int64Array
 from headwater.packing import Reader, Writer
 from headwater.protocols.frames import FrameError
 
+#: A leaf has a second chain, of what it cuts where the root says; its positions are the numbers of cuts.
+CUT_SUFFIX = "#cuts"
+
 
 @dataclass(frozen=True, slots=True)
 class Range:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from headwater.arrays import BoolArray, Int64Array
-from headwater.protocols.delta import Advance, wrapped
+from headwater.protocols.delta import CUT_SUFFIX, Advance, wrapped
 from headwater.protocols.messages import SourceState
 from headwater.times import FOREVER, NEVER
 
@@ -26,6 +26,10 @@ class Decision:
     source: str
     offset: int
     time: int
+
+
+#: After so many deltas of a chain a mark is set.
+DELTAS_PER_MARK = 16
 
 
 @dataclass(slots=True)
@@ -48,6 +52,8 @@ class Chain:
     marks: list[Mark] = field(default_factory=list)
     #: Nodes that owned it before: one that lost a chain to another never gets it back, however late it asks.
     former: list[str] = field(default_factory=list)
+    #: How many deltas were accepted since the last mark.
+    unmarked: int = 0
 
 
 class Membership:
@@ -74,6 +80,7 @@ class Membership:
         self._heard: Int64Array = np.empty(0, np.int64)
         self._floors: dict[int, list[tuple[int, int]]] = {}
         self._group = NEVER
+        self._has_moved = False  # whether the minimum has to be looked for again
 
     # --- sources ---
 
@@ -93,6 +100,7 @@ class Membership:
             self.decisions.append(Decision("joined", name, 0, group))
         count = len(fresh)
         numbers = np.arange(len(self.names) - count, len(self.names))
+        self._has_moved = True
         known.sources = np.concatenate((known.sources, numbers))
         self.offsets = np.concatenate((self.offsets, np.zeros(count, np.int64)))
         self.watermarks = np.concatenate((self.watermarks, np.full(count, self.first_watermark(group))))
@@ -111,14 +119,18 @@ class Membership:
         known = self.chains.get(chain)
         listed = [] if known is None else [self.names[number] for number in known.sources.tolist()]
         names = [name for name, _ in sources]
+        if chain.endswith(CUT_SUFFIX):
+            return f"chain {chain!r}: no chain may be called so; {CUT_SUFFIX} is the name of what is cut"
         if len(set(names)) < len(names):
             return f"chain {chain!r} names a source twice"
-        if set(listed) - set(names) and names[: len(listed)] != listed[: len(names)]:
-            return f"chain {chain!r} had other sources before: {', '.join(listed[:3])} ..."
         for name in names:
             if name in self.numbers and name not in listed:
                 return f"source {name!r} belongs to another chain than {chain!r}; give each source to one leaf"
         return None
+
+    def source_count(self, chain: str) -> int:
+        """How many sources a chain has; 0 if there is no such chain."""
+        return len(self.chains[chain].sources) if chain in self.chains else 0
 
     def has_all(self, advances: Mapping[str, Advance]) -> bool:
         """Whether all sources that move are there."""
@@ -146,6 +158,7 @@ class Membership:
         self.offsets[numbers] += advance.counts
         self.watermarks[numbers] += advance.rises
         self._heard[numbers] = now_ns
+        self._has_moved = True
         known.latest = wrapped(known.latest + advance.latest)
 
     def hear(self, chain: str, advance: Advance, now_ns: int) -> None:
@@ -154,8 +167,9 @@ class Membership:
 
     def watermark(self) -> int:
         """The minimum over the active sources; it never falls."""
-        if self.active.any():
-            self._group = max(self._group, int(self.watermarks[self.active].min()))
+        if self._has_moved and self.active.any():
+            self._group = max(self._group, int(np.min(self.watermarks, where=self.active, initial=FOREVER)))
+        self._has_moved = False
         return self._group
 
     def finish(self) -> None:
@@ -182,6 +196,7 @@ class Membership:
             # One after the other, as they are logged: each may let the watermark of all rise.
             self.decisions.append(Decision("idle", self.names[number], int(self.offsets[number]), self.watermark()))
             self.active[number] = False
+            self._has_moved = True
         self.watermark()
 
     def decide_return(self, numbers: Sequence[int], now_ns: int) -> None:
@@ -189,10 +204,12 @@ class Membership:
         for number in numbers:
             group = self.watermark()
             self.active[number] = True
+            self._has_moved = True
             self._heard[number] = now_ns
             self.watermarks[number] = max(int(self.watermarks[number]), group)
             offset = int(self.offsets[number])
-            self._floors.setdefault(number, []).append((offset, group))
+            if self.chains[self.chain_of(number)].marks:
+                self._floors.setdefault(number, []).append((offset, group))
             self.decisions.append(Decision("returned", self.names[number], offset, group))
 
     # --- where to go on ---
@@ -200,7 +217,14 @@ class Membership:
     def mark(self, chain: str) -> None:
         """Remember this moment: events may have to be read from here again."""
         known = self.chains[chain]
+        known.unmarked = 0
         known.marks.append(Mark(known.latest, self.offsets[known.sources], self.watermarks[known.sources]))
+
+    def mark_sometimes(self, chain: str) -> None:
+        """The same after each delta: now and then is enough, for that only means to read a little more again."""
+        self.chains[chain].unmarked += 1
+        if self.chains[chain].unmarked >= DELTAS_PER_MARK:
+            self.mark(chain)
 
     def settle(self, time: int) -> None:
         """Nothing before ``time`` is asked for any more: of each chain, forget moments that are older than need be."""
@@ -208,6 +232,13 @@ class Membership:
             settled = [i for i, mark in enumerate(chain.marks) if mark.latest < time]
             if settled:
                 del chain.marks[: settled[-1]]
+                self._drop_floors(chain)
+
+    def _drop_floors(self, chain: Chain) -> None:
+        """Floors before the first mark are part of its watermarks."""
+        first = dict(zip(chain.sources.tolist(), chain.marks[0].offsets.tolist(), strict=True)) if self._floors else {}
+        for number in [number for number in self._floors if number in first]:
+            self._floors[number] = [floor for floor in self._floors[number] if floor[0] >= first[number]]
 
     def states(self, chain: str) -> list[SourceState]:
         """Where each source of a chain goes on, and from where it is read once more."""
@@ -217,18 +248,28 @@ class Membership:
         for place, number in enumerate(known.sources.tolist()):
             offset, watermark = int(self.offsets[number]), int(self.watermarks[number])
             if hold is None:
-                found.append(SourceState(self.names[number], offset, watermark, offset, watermark))
+                home = self.homes[number]
+                found.append(SourceState(self.names[number], offset, watermark, offset, watermark, (), home))
                 continue
             start = int(hold.offsets[place])
             floors = tuple(floor for floor in self._floors.get(number, ()) if floor[0] >= start)
-            found.append(SourceState(self.names[number], offset, watermark, start, int(hold.watermarks[place]), floors))
+            before, home = int(hold.watermarks[place]), self.homes[number]
+            found.append(SourceState(self.names[number], offset, watermark, start, before, floors, home))
         return found
 
     # --- snapshots ---
 
     def state(self) -> dict[str, Any]:
         chains = [
-            [name, c.node, c.sources, c.latest, [[m.latest, m.offsets, m.watermarks] for m in c.marks], c.former]
+            [
+                name,
+                c.node,
+                c.sources,
+                c.latest,
+                [[m.latest, m.offsets, m.watermarks] for m in c.marks],
+                c.former,
+                c.unmarked,
+            ]
             for name, c in self.chains.items()
         ]
         return {
@@ -246,10 +287,11 @@ class Membership:
         members = cls()
         members.names, members.homes = list(state["names"]), list(state["homes"])
         members.numbers = {name: number for number, name in enumerate(members.names)}
-        for name, node, sources, latest, marks, former in state["chains"]:
-            members.chains[name] = Chain(node, sources, latest, [Mark(*mark) for mark in marks], list(former))
+        for name, node, sources, latest, marks, former, unmarked in state["chains"]:
+            kept = [Mark(*mark) for mark in marks]
+            members.chains[name] = Chain(node, sources, latest, kept, list(former), unmarked)
         members.decisions = [Decision(*values) for values in state["decisions"]]
         members.offsets, members.watermarks, members.active, members._heard = state["arrays"]
         members._floors = {number: [(at, time) for at, time in floors] for number, floors in state["floors"]}
-        members._group = state["group"]
+        members._group, members._has_moved = state["group"], True
         return members

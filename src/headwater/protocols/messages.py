@@ -56,6 +56,7 @@ class SourceState:
     hold: int
     hold_watermark: int
     floors: Sequence[tuple[int, int]] = ()
+    home: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,8 @@ def encode(message: Message) -> bytes:
             return frame(HELLO, _text_body([*text, message.schema.hex()]))
         case Assign():
             sources = [
-                [s.name, s.offset, s.watermark, s.hold, s.hold_watermark, list(s.floors)] for s in message.sources
+                [s.name, s.offset, s.watermark, s.hold, s.hold_watermark, list(s.floors), s.home]
+                for s in message.sources
             ]
             fields = [message.chain, message.node, message.epoch, message.position, message.cut, message.cut_time]
             return frame(ASSIGN, _text_body([*fields, sources, message.version, message.queries, message.latest]))
@@ -197,12 +199,13 @@ def _read(kind: int, body: memoryview) -> Message:
 def _read_assign(fields: Any) -> Assign:
     chain, node, epoch, position, cut, cut_time, sources, version, queries, latest = fields
     states = []
-    for name, offset, watermark, hold, hold_watermark, floors in sources:
+    for name, offset, watermark, hold, hold_watermark, floors, home in sources:
         known = tuple((_int(at), _int(time)) for at, time in floors)
-        states.append(SourceState(_str(name), _int(offset), _int(watermark), _int(hold), _int(hold_watermark), known))
+        numbers = (_int(offset), _int(watermark), _int(hold), _int(hold_watermark))
+        states.append(SourceState(_str(name), *numbers, known, _str(home)))
     text = None if queries is None else _str(queries)
-    numbers = (_int(epoch), _int(position), _int(cut), _int(cut_time))
-    return Assign(_str(chain), _str(node), *numbers, tuple(states), _int(version), text, _int(latest))
+    places = (_int(epoch), _int(position), _int(cut), _int(cut_time))
+    return Assign(_str(chain), _str(node), *places, tuple(states), _int(version), text, _int(latest))
 
 
 def _positions_body(message: Positions) -> bytes:

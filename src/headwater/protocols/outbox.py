@@ -19,6 +19,8 @@ class Outbox:
     #: The position of the first frame that is kept.
     at: int = 0
     frames: list[bytes] = field(default_factory=list)
+    #: How often `overdue` was asked since something was accepted or sent again.
+    _looks: int = 0
 
     @property
     def end(self) -> int:
@@ -39,6 +41,16 @@ class Outbox:
         done = min(max(at - self.at, 0), len(self.frames))
         del self.frames[:done]
         self.at += done
+        if done:
+            self._looks = 0
+
+    def overdue(self) -> list[bytes]:
+        """What has to be sent again, asked at regular times: everything, if nothing was accepted between two of them."""
+        self._looks = self._looks + 1 if self.frames else 0
+        if self._looks < 2:
+            return []
+        self._looks = 0
+        return list(self.frames)
 
     def frames_from(self, at: int) -> list[bytes]:
         """What has to be sent if the other side stands at ``at``."""

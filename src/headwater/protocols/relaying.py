@@ -20,11 +20,12 @@ _HEARSAY = frozenset({"gap", "duplicate", "overlap"})
 
 @dataclass(slots=True)
 class Held:
-    """A child's delta, its size, and whether it was sent on."""
+    """A child's delta, its size, whether it was sent on, and for how many looks at the clock it has waited since."""
 
     delta: Delta
     nbytes: int
     sent: bool = False
+    looks: int = 0
 
 
 @dataclass(slots=True)
@@ -103,7 +104,7 @@ class Holding:
                 continue
             if chosen and (size + one.nbytes > bytes_max or not _follows(one.delta, ends)):
                 break
-            one.sent = True
+            one.sent, one.looks = True, 0
             chosen.append(one.delta)
             size += one.nbytes
             ends.update(one.delta.ranges)
@@ -131,6 +132,16 @@ class Holding:
     def forget(self, chains: Set[str]) -> None:
         """Nothing of these chains will be accepted any more."""
         self.held = [one for one in self.held if not chains & one.delta.ranges.keys()]
+
+    def overdue(self) -> int:
+        """Asked at regular times: what was not accepted between two of them has to be sent once more. How many that are."""
+        count = 0
+        for one in self.held:
+            one.looks += one.sent
+            if one.looks >= 2:
+                one.sent, one.looks = False, 0
+                count += 1
+        return count
 
     def send_again(self) -> None:
         """No answer came: everything has to be sent once more."""

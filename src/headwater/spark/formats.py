@@ -163,7 +163,9 @@ def _csv(place: str, columns: Columns | None = None, schema: pa.Schema | None = 
     from pyarrow import csv
 
     types = {} if schema is None else {field.name: _in_text(field.type) for field in schema}
-    convert = csv.ConvertOptions(include_columns=columns, include_missing_columns=False, column_types=types)
+    convert = csv.ConvertOptions(include_columns=columns, column_types=types)
+    # As Spark reads it: nothing at all is null, two quotes are an empty text.
+    convert.null_values, convert.strings_can_be_null, convert.quoted_strings_can_be_null = [""], True, False
     options = csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False)
     return csv.open_csv(_text(place), read_options=options, convert_options=convert)
 

@@ -1,0 +1,101 @@
+"""Does a part fit the queries of the root? Asked before a delta is accepted: afterwards it is too late.
+
+Leaves and relays make no such parts. But a node that is older, newer or broken must not bring the root down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+
+from headwater.arrays import Int64Array
+from headwater.engine.cut_halves import CutRootGroup
+from headwater.engine.family import Family
+from headwater.engine.group import QueryGroup
+from headwater.engine.intake import read_values
+from headwater.engine.keys import NODE_KEY
+from headwater.engine.parts import AccountsPart, AsidePart, EventsPart, LatePart, MarkersPart, Part, RowsPart
+from headwater.engine.side_output import SCHEMA
+
+Types = Mapping[str, pa.DataType]
+#: How many sources a chain has; 0 if there is no such chain.
+SourceCount = Callable[[str], int]
+
+
+def part_problem(
+    part: Part, families: Mapping[int, Family], raw: Sequence[Family], types: Types, count: SourceCount
+) -> str | None:
+    """What is wrong with a part, None if nothing is. ``raw``: the families that ask for events as they are."""
+    match part:
+        case AccountsPart():
+            return "numbers of events are not negative" if (part.rows[:, 1:] < 0).any() else None
+        case AsidePart():
+            return None if part.rows.schema.equals(SCHEMA) else "the side output has other columns"
+        case EventsPart():
+            return _sources_problem(part, count) or _events_problem(part, families, raw, types)
+        case RowsPart() | LatePart() | MarkersPart():
+            family = families.get(part.family)
+            if family is None:
+                return None  # of a query that is gone
+            if not isinstance(family.group, QueryGroup):
+                return "partials came for a query that needs events"
+            return _keyed_problem(part, family.group, types, count)
+
+
+def _keyed_problem(
+    part: RowsPart | LatePart | MarkersPart, group: QueryGroup, types: Types, count: SourceCount
+) -> str | None:
+    if [plain(column.type) for column in part.key_columns] != [_key_type(name, types) for name in group.key_names]:
+        return f"keys are {', '.join(group.key_names) or 'none'}, and others came"
+    is_cut = isinstance(group, CutRootGroup)
+    if isinstance(part, RowsPart):
+        if part.cut != is_cut or (group.gap is not None and part.last is None):
+            return "rows were cut in another way than the queries need"
+        return None if set(group.ops) <= set(part.partials) else "partials of some operators are missing"
+    problem = _sources_problem(part, count)
+    if problem is not None:
+        return problem
+    if isinstance(part, MarkersPart):
+        return None if is_cut and len(part.conditions) == len(group.conditions) else "markers of other windows came"
+    needed = {op.column for op in group.ops if op.column is not None}
+    found = {name: column.type for name, column in part.columns.items()}
+    if found != {name: _kept_type(types[name]) for name in needed}:
+        return f"late events need the columns {', '.join(sorted(needed)) or 'none'}, in the types they are kept in"
+    return None
+
+
+def _events_problem(
+    part: EventsPart, families: Mapping[int, Family], raw: Sequence[Family], types: Types
+) -> str | None:
+    takers = raw if part.family < 0 else [f for number, f in families.items() if number == part.family]
+    needed = {name for family in takers for name in family.columns}
+    for name in sorted(needed):
+        if name not in part.columns or plain(part.columns[name].type) != plain(types[name]):
+            return f"events need the column {name!r} of type {types.get(name)}"
+    size = len(part.times)
+    if any(not 0 <= row < size for rows in part.misfits.values() for row in rows):
+        return "events are named that are not there"
+    return None
+
+
+def _sources_problem(part: EventsPart | LatePart | MarkersPart, count: SourceCount) -> str | None:
+    sources: Int64Array = part.sources
+    if len(sources) and not 0 <= int(sources.min()) <= int(sources.max()) < count(part.chain):
+        return f"chain {part.chain!r} has no such sources"
+    return None
+
+
+def _key_type(name: str, types: Types) -> pa.DataType:
+    return pa.string() if name == NODE_KEY else plain(types[name])
+
+
+def _kept_type(type_: pa.DataType) -> pa.DataType:
+    """The type in which a column's values are kept: numbers in 64 bits, everything else as it is."""
+    kept = read_values(pa.nulls(0, plain(type_)))
+    return pa.from_numpy_dtype(kept.data.dtype) if kept.data.dtype != object else kept.type
+
+
+def plain(type_: pa.DataType) -> pa.DataType:
+    """The type of a dictionary's values: how a column is encoded does not matter."""
+    return type_.value_type if pa.types.is_dictionary(type_) else type_
