@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
-from typing import Any
-
-import numpy as np
-
 from headwater.engine.leaf_half import LeafHalf
 from headwater.engine.leaf_intake import Standing
-from headwater.engine.part_bytes import part_to_bytes
-from headwater.engine.parts import EventsPart, LatePart, MarkersPart, Part, RowsPart
 from headwater.engine.query_set import read_query_set
-from headwater.engine.state_bytes import from_bytes, to_bytes
 from headwater.errors import FormatError, QueryError
-from headwater.node.settings import NodeSettings
+from headwater.node.leaf_sending import LeafSending
 from headwater.protocols.actions import (
     Action,
-    Finished,
     Noted,
     PauseReading,
     ReadFrom,
@@ -27,7 +18,6 @@ from headwater.protocols.actions import (
     SetTimer,
     Superseded,
 )
-from headwater.protocols.delta import CUT_SUFFIX, Advance, Delta, Range, wrapped
 from headwater.protocols.events import (
     BatchArrived,
     Event,
@@ -39,41 +29,16 @@ from headwater.protocols.events import (
     TimerFired,
 )
 from headwater.protocols.frames import FrameError
-from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Assign, Cuts, Flush, Hello, Message, Positions, Refuse, decode, encode
 from headwater.protocols.outbox import Outbox
 from headwater.times import FOREVER
 
 
-class LeafNode:
+class LeafNode(LeafSending):
     """Reads the sources of one chain, slices their events and sends deltas to its parent until they are accepted.
 
     A leaf owns its chain only under the epoch it was assigned. Whatever happens to it, the root says where to go on.
     """
-
-    def __init__(
-        self, name: str, parent: str, *, chain: str | None = None, settings: NodeSettings | None = None
-    ) -> None:
-        self.name = name
-        self.parent = parent
-        self.chain = name if chain is None else chain
-        self.settings = NodeSettings() if settings is None else settings
-        self._homes: dict[str, str] = {}
-        self._schema = b""
-        self._ends: dict[str, int] = {}
-        self._flushing = False
-        self._stopped = False
-        self._version = 0
-        self._queries: str | None = None
-        self._assigned: Assign | None = None
-        self._half: LeafHalf | None = None
-        self._outbox = Outbox()
-        self._cut_outbox = Outbox()
-        self._sent = 0  # the position up to which the outbox was sent at least once
-        self._paused = False
-        self._send_timer = False
-        self._finished = False
-        self._answered: dict[str, Position] = {}  # from where frames were sent again since the timer fired
 
     # --- the one door ---
 
@@ -152,10 +117,6 @@ class LeafNode:
             self._queries, self._version = assign.queries, assign.version
         return self._begin(assign)
 
-    def _ask_for_queries(self, epoch: int) -> list[Action]:
-        hello = Hello(self.chain, self.name, epoch, 0, tuple(self._homes.items()), self._schema)
-        return [SendMessage(self.parent, encode(hello))]
-
     def _begin(self, assign: Assign) -> list[Action]:
         """Slice from here on, under a new epoch; what was cut under an older one is void."""
         assert self._queries is not None
@@ -179,10 +140,6 @@ class LeafNode:
         for source in assign.sources:
             actions.extend(self._end_if_read(source.name))
         return [*actions, SetTimer("resend", self.settings.resend_ns), SetTimer("hello", self.settings.hello_ns)]
-
-    def _reads(self) -> list[Action]:
-        assert self._assigned is not None and self._half is not None
-        return [ReadFrom(s.name, self._half.next_offset(s.name)) for s in self._assigned.sources]
 
     def _stop(self) -> list[Action]:
         self._stopped = True
@@ -245,127 +202,6 @@ class LeafNode:
                 half.end(source, FOREVER)
         return []
 
-    def _soon(self) -> list[Action]:
-        """Send after a while what has come together by then."""
-        if self._send_timer or self._half is None or not self._half.has_news:
-            return []
-        self._send_timer = True
-        return [SetTimer("send", self.settings.linger_ns)]
-
-    # --- sending ---
-
-    def _send(self) -> list[Action]:
-        half, assigned = self._half, self._assigned
-        notes = [] if half is None or assigned is None or self._must_wait() else self._gather(half, assigned)
-        frames = self._outbox.frames_from(self._sent)
-        self._sent = self._outbox.end
-        return [*notes, *(SendMessage(self.parent, frame) for frame in frames), *self._balance()]
-
-    def _gather(self, half: LeafHalf, assigned: Assign) -> list[Action]:
-        """Put what has come together into the outbox."""
-        if not half.has_news:
-            return []
-        moved, parts = half.take()
-        if not moved.sources and not parts:
-            return []
-        position = self._outbox.end
-        advance = Advance(
-            np.array(moved.sources, np.int64),
-            np.array(moved.counts, np.int64),
-            np.array([wrapped(rise) for rise in moved.rises], np.int64),
-            wrapped(moved.latest),
-        )
-        stretch = Range(assigned.epoch, position, position + 1)
-        encoded = [part_to_bytes(part) for part in parts]
-        for part, data in zip(parts, encoded, strict=True):
-            if isinstance(part, RowsPart):
-                half.weigh(part.family, len(data))
-        delta = Delta({self.chain: stretch}, {self.chain: advance}, encoded)
-        self._outbox.add(encode(delta))
-        notes = {_note_of(part) for part in parts} - {None}
-        return [Noted(what, {}) for what in sorted(map(str, notes))]
-
-    def _on_cuts(self, cuts: Cuts) -> list[Action]:
-        half, assigned = self._half, self._assigned
-        if half is None or assigned is None:
-            return []
-        if cuts.number <= self._cut_outbox.end:
-            # Asked again: the answer may have been lost.
-            return [SendMessage(self.parent, frame) for frame in self._cut_outbox.frames_from(cuts.number - 1)]
-        if cuts.number > self._cut_outbox.end + 1:
-            # Cuts were done that this leaf had nothing for and did not hear of: begin anew behind them.
-            return self._ask_for_queries(0)
-        if not half.is_past_rereads():
-            return []  # the root asks again; until then what was accepted is read again
-        parts = half.cut(cuts.until, cuts.cuts, cuts.idle)
-        stretch = Range(assigned.epoch, cuts.number - 1, cuts.number)
-        frame = encode(Delta({self.chain + CUT_SUFFIX: stretch}, {}, [part_to_bytes(part) for part in parts]))
-        self._cut_outbox.add(frame)
-        return [Noted("cut", {"number": cuts.number}), SendMessage(self.parent, frame), *self._balance()]
-
-    def _on_positions(self, positions: Positions) -> list[Action]:
-        actions: list[Action] = []
-        for chain, outbox in ((self.chain, self._outbox), (self.chain + CUT_SUFFIX, self._cut_outbox)):
-            position = positions.chains.get(chain)
-            if position is None or self._assigned is None:
-                continue
-            if position.epoch != self._assigned.epoch:
-                if positions.resend and position.epoch == 0 and chain == self.chain:
-                    actions.extend(self._ask_for_queries(0))
-                elif positions.resend and position.epoch > self._assigned.epoch:
-                    # What was assigned since has not arrived; the root will say it again, to whoever owns the chain now.
-                    actions.extend(self._ask_for_queries(self._assigned.epoch))
-                continue
-            if positions.resend:
-                # Once for each position until the timer fires: each frame that comes too early is answered, all alike.
-                frames = [] if self._answered.get(chain) == position else outbox.frames_from(position.at)
-                self._answered[chain] = position
-                actions.extend(SendMessage(self.parent, frame) for frame in frames)
-                if frames:
-                    actions.append(Noted("resent", {"frames": len(frames)}))
-            else:
-                outbox.accepted(position.at)
-        return [*actions, *self._soon_again(), *self._balance(), *self._finish()]
-
-    def _soon_again(self) -> list[Action]:
-        """There is room again: send what could not be sent."""
-        return self._soon() if not self._must_wait() else []
-
-    def _on_resend_timer(self) -> list[Action]:
-        timer = SetTimer("resend", self.settings.resend_ns)
-        self._answered.clear()
-        if self._assigned is not None and not self._outbox.frames and not self._cut_outbox.frames:
-            # A relay that forgot who is there hears it from those who speak.
-            quiet = Positions(False, {self.chain: Position(self._assigned.epoch, self._outbox.end)})
-            return [SendMessage(self.parent, encode(quiet)), timer]
-        frames = [*self._outbox.overdue(), *self._cut_outbox.overdue()]
-        note = [Noted("resent", {"frames": len(frames)})] if frames else []
-        return [*note, *(SendMessage(self.parent, frame) for frame in frames), timer]
-
-    # --- bounds ---
-
-    def _must_wait(self) -> bool:
-        return len(self._outbox.frames) >= self.settings.steps_max
-
-    def _is_full(self) -> bool:
-        if self._half is None:
-            return False
-        if self._must_wait():
-            return True
-        # What is read again was held before; the cuts that let go of it need all of it.
-        held_max = self.settings.held_max
-        return self._half.held(held_max) >= held_max and self._half.is_past_rereads()
-
-    def _balance(self) -> list[Action]:
-        """Stop reading while too much is held, and go on when there is room."""
-        full = self._is_full()
-        if full == self._paused:
-            return []
-        self._paused = full
-        if full:
-            return [Noted("paused", {}), PauseReading()]
-        return [Noted("resumed", {}), *self._reads(), ResumeReading()]
-
     # --- ending ---
 
     def _on_flush(self) -> list[Action]:
@@ -379,14 +215,6 @@ class LeafNode:
                     self._ends[source] = min(self._ends.get(source, resume), resume)
                     self._end_if_read(source)
         return [Noted("flushed", {}), *self._soon()]
-
-    def _finish(self) -> list[Action]:
-        half = self._half
-        done = half is not None and half.has_ended and not half.has_news and not self._outbox.frames
-        if done and not self._finished:
-            self._finished = True
-            return [Finished()]
-        return []
 
     # --- messages ---
 
@@ -415,66 +243,3 @@ class LeafNode:
                 self._stopped = self._assigned is not None
                 return [Noted("refused", {"why": reason}), Refused(reason)]
         return []
-
-    # --- snapshots ---
-
-    def snapshot(self) -> bytes:
-        """What the leaf knows. Events are not in it: they are read again."""
-        state: dict[str, Any] = {
-            "names": [self.name, self.parent, self.chain],
-            "settings": list(astuple(self.settings)),
-            "homes": [list(home) for home in self._homes.items()],
-            "ends": [list(end) for end in self._ends.items()],
-            "flags": [self._flushing, self._stopped, self._paused, self._finished],
-            "schema": self._schema,
-            "queries": [self._version, self._queries],
-            "assigned": None,
-        }
-        if self._assigned is not None and self._half is not None:
-            self._gather(self._half, self._assigned)
-            told, latest = self._half.told()
-            state |= {
-                "assigned": encode(self._assigned),
-                "outbox": [self._outbox.at, self._outbox.frames, self._sent],
-                "cuts": [self._cut_outbox.at, self._cut_outbox.frames, self._half.cut_time],
-                "told": [[name, *place] for name, place in told.items()],
-                "latest": latest,
-            }
-        return to_bytes(state)
-
-    @classmethod
-    def restore(cls, data: bytes) -> LeafNode:
-        """A leaf that goes on where ``snapshot`` was taken; the next event is `Started`."""
-        state = from_bytes(data)
-        name, parent, chain = state["names"]
-        leaf = cls(name, parent, chain=chain, settings=NodeSettings(*state["settings"]))
-        leaf._homes, leaf._ends = dict(map(tuple, state["homes"])), dict(map(tuple, state["ends"]))
-        leaf._flushing, leaf._stopped, leaf._paused, leaf._finished = state["flags"]
-        leaf._schema = state["schema"]
-        leaf._version, leaf._queries = state["queries"]
-        if state["assigned"] is not None:
-            assigned = decode(state["assigned"])
-            assert isinstance(assigned, Assign) and leaf._queries is not None
-            leaf._assigned = assigned
-            at, frames, leaf._sent = state["outbox"]
-            leaf._outbox = Outbox(at, frames)
-            cut_at, cut_frames, cut_time = state["cuts"]
-            leaf._cut_outbox = Outbox(cut_at, cut_frames)
-            told = {name: (offset, watermark) for name, offset, watermark in state["told"]}
-            standings = [
-                Standing(s.name, s.home, *told[s.name], s.hold, s.hold_watermark, s.floors) for s in assigned.sources
-            ]
-            queries = read_query_set(leaf._queries)
-            leaf._half = LeafHalf(queries, chain, standings, state["latest"], cut_time)
-        return leaf
-
-
-def _note_of(part: Part) -> str | None:
-    match part:
-        case LatePart():
-            return "late travels"
-        case MarkersPart():
-            return "markers travel"
-        case EventsPart(family):
-            return "raw travels" if family < 0 else "raw instead"
-    return None
