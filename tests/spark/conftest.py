@@ -47,7 +47,7 @@ def spark(connect_port, tmp_path_factory):
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel(os.environ.get("SPARK_TEST_LOG", "OFF"))
+    session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
 
@@ -57,4 +57,13 @@ def connect(spark, connect_port):
     pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
     from pyspark.sql.connect.session import SparkSession
 
-    return SparkSession.builder.remote(f"sc://localhost:{connect_port}").getOrCreate()
+    client = SparkSession.builder.remote(f"sc://localhost:{connect_port}").getOrCreate()
+    yield client
+    # Before the server goes: a client left alone asks for it for minutes.
+    client.stop()
+
+
+@pytest.fixture(scope="session", params=["classic", "connect"])
+def session(request):
+    """Either of them."""
+    return request.getfixturevalue("spark" if request.param == "classic" else "connect")

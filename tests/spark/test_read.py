@@ -35,14 +35,13 @@ QUERIES = [
 ]
 
 
-@pytest.mark.parametrize("through", ["spark", "connect"])
 @settings(max_examples=2)
 @given(data=st.data())
-def test_every_kind_of_window_in_one_job(through, data, request, tmp_path_factory):
+def test_every_kind_of_window_in_one_job(session, tmp_path_factory, data):
     asked = renamed([data.draw(queries(kinds=(kind,))) for kind in WINDOWS])
-    events, disorder = data.draw(some_files()), data.draw(st.sampled_from([None, 5]))
+    events, disorder = data.draw(some_files(rows_min=4)), data.draw(st.sampled_from([None, 5]))
     folder = write(tmp_path_factory.mktemp("events"), events, SCHEMA)
-    rows = read(request.getfixturevalue(through), folder, asked, disorder=disorder, tasks=3)
+    rows = read(session, folder, asked, disorder=disorder, tasks=3)
     assert_same(expected(events, asked, disorder), found(rows, asked))
 
 
@@ -123,9 +122,7 @@ def test_late_events_are_late_in_batch_too(spark, tmp_path):
     assert_same(wanted, found(read(spark, tmp_path, QUERIES, disorder=3), QUERIES))
 
 
-@pytest.mark.parametrize("through", ["spark", "connect"])
-def test_events_themselves(through, request, tmp_path):
-    session = request.getfixturevalue(through)
+def test_events_themselves(session, tmp_path):
     wide = EVENTS.append_column("at", pa.array(range(8), pa.timestamp("ns"))).append_column(
         "code", pa.array(range(8), pa.uint8())
     )

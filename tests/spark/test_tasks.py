@@ -9,19 +9,25 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from agreement import assert_agreement
-from spark.answers import assert_same, expected, without_spark, write
 from headwater.cases.tree_host import TreeHost, apart, in_random_tree
 from headwater.spark import files
 from headwater.spark.plan import plan_queries
+from spark.answers import assert_same, expected, without_spark, write
 from strategies import SCHEMA, WINDOWS, Scenario, queries, rows, scenarios
 from test_tree import until_the_end
 
 NAMES = ("a.parquet", "b/a.parquet", "b.parquet", "é.parquet")
 
 
-def some_files(names: tuple[str, ...] = NAMES) -> st.SearchStrategy[dict]:
-    stretches = st.integers(-10, 60).flatmap(lambda base: st.lists(rows(base), max_size=7))
-    return st.fixed_dictionaries({name: st.lists(stretches, max_size=2).map(lambda s: sum(s, [])) for name in names})
+def flat(lists: list[list]) -> list:
+    return [each for some in lists for each in some]
+
+
+def some_files(names: tuple[str, ...] = NAMES, rows_min: int = 0) -> st.SearchStrategy[dict]:
+    stretches = st.integers(-10, 60).flatmap(lambda base: st.lists(rows(base), min_size=rows_min, max_size=7))
+    return st.fixed_dictionaries(
+        {name: st.lists(stretches, min_size=min(rows_min, 1), max_size=2).map(flat) for name in names}
+    )
 
 
 def renamed(drawn: list[hw.Query]) -> list[hw.Query]:

@@ -35,7 +35,7 @@ def aggregate(
     """Result rows of all queries over the rows of a DataFrame, as a DataFrame.
 
     ``order`` names the columns that decide between events of one time, for queries in which that matters (first, last, collect,
-    count windows, distinct, users' own); by default all other columns do. A DataFrame has no order of arrival, so nothing is late.
+    count windows, distinct, users' own); by default all other columns do. Rows of a DataFrame come in no order, so none is late.
     """
     from headwater.spark.types import spark_types
 

@@ -1,6 +1,6 @@
 """Files of events, format by format: the columns of one, and its events as Arrow batches in the order of their offsets.
 
-Only columns that are asked for are read. Whatever is wrong with a file, the error names it, and the place in it where that is known.
+Only columns that are asked for are read. Whatever is wrong with a file, the error names it, and the place in it if that is known.
 """
 
 from __future__ import annotations

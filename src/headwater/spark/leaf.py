@@ -1,7 +1,7 @@
 """A leaf inside a Spark task: batches of events in, frames for the root out.
 
-Before anything is accepted a root answers every leaf in the same way. So each task asks a copy of the fresh root for its chain, and
-sends what it had asked in front of its deltas; the one root behind the shuffle hears it first and answers the same.
+Before anything is accepted a root answers every leaf in the same way. So each task asks a copy of the fresh root for its chain,
+and sends what it had asked in front of its deltas; the one root behind the shuffle hears it first and answers the same.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ LOOKS_MAX = 1000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``tasks``: the pieces of each; ``root``: a snapshot, None where events themselves are asked for; ``schema``: of all columns."""
+    """``tasks``: the pieces of each; ``schema``: of all columns; ``root``: a snapshot, None where events are asked for."""
 
     kind: str
     tasks: list[list[Piece]]

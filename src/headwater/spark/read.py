@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from headwater.errors import QueryError
 from headwater.query import Query
@@ -12,6 +13,9 @@ from headwater.spark.root import results
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+#: Sessions that know the data source.
+_KNOWING: WeakSet[Any] = WeakSet()
 
 
 def read(
@@ -31,9 +35,9 @@ def read(
     """Result rows of all queries over the events in ``source``, as a DataFrame; without queries the events themselves.
 
     ``source`` is a folder, a file, a list of files, a segment log, or generators of events. Files are Parquet, Arrow IPC, CSV or
-    JSON lines, the last two also packed with gzip; ``format`` says which where names do not. A file is one source, named by its path
-    below the folder, and a row's number in it is its offset. ``columns`` chooses those of events; queries say themselves what
-    they need. ``tasks``: how many to share the work among, at least.
+    JSON lines, the last two also packed with gzip; ``format`` says which where names do not. A file is one source, named by its
+    path below the folder, and a row's number in it is its offset. ``columns`` chooses those of events; queries say
+    themselves what they need. ``tasks``: how many to share the work among, at least.
 
     Everything that can be wrong with files or queries is said at once; Spark runs when rows are asked for.
     """
@@ -52,7 +56,10 @@ def register(spark: SparkSession) -> None:
     """Make ``spark.read.format("headwater")`` known to a session; `read` does it by itself."""
     from headwater.spark.source import HeadwaterSource
 
-    spark.dataSource.register(HeadwaterSource)
+    # Once: Spark warns of a source that takes the place of another.
+    if spark not in _KNOWING:
+        spark.dataSource.register(HeadwaterSource)
+        _KNOWING.add(spark)
 
 
 def _load(spark: SparkSession, plan: Plan) -> DataFrame:

@@ -1,7 +1,7 @@
 """headwater's data source as Spark calls it: `spark.read.format("headwater")`.
 
-Without queries it gives events. `headwater.read` puts a plan with queries into its options; then every partition reader is a leaf,
-and only deltas enter the JVM.
+Without queries it gives events. `headwater.read` puts a plan with queries into its options; then every partition reader is a
+leaf, and only deltas enter the JVM.
 """
 
 from __future__ import annotations
