@@ -23,6 +23,7 @@ from headwater.expressions import Expr, col
 from headwater.history import Added, Advanced, Arrived, Emit, Flushed, Idle, Joined, Removed, Returned, Settings, Step
 from headwater.own import Aggregate, Operator, aggregate_of
 from headwater.query import CONTEXT_SCOPES, Query, query
+from headwater.simulator.queries import cut_at_stops, cut_before_stops
 from headwater.times import TIME_MAX
 from headwater.windows import Window
 
@@ -64,26 +65,6 @@ LENGTHS = Operator("lengths", lambda words: sum(map(len, words)), lambda a, b: a
 NUMBER = Operator("number", len, lambda a, b: a + b, 0)
 MEAN_LENGTH = Aggregate("mean_length", (LENGTHS, NUMBER), lambda total, n: total / n if n else None)
 TOTAL_LENGTH = Aggregate("total_length", (LENGTHS,), lambda total: total, pa.int64())
-
-
-def cut_at_stops(events: dict[str, Any], state: int | None) -> tuple[list[int], int | None]:
-    """Custom windows: every "stop" cuts, once per time."""
-    cuts = []
-    for time, mark in zip(events["time"], events["mark"]):
-        if mark == "stop" and (state is None or time > state):
-            state = int(time)
-            cuts.append(state)
-    return cuts, state
-
-
-def cut_before_stops(events: dict[str, Any], state: int | None) -> tuple[list[int], int | None]:
-    """Custom windows that know late where they ended: a "stop" cuts three ticks before itself."""
-    cuts = []
-    for time, mark in zip(events["time"], events["mark"]):
-        if mark == "stop" and (state is None or time - 3 > state):
-            state = int(time) - 3
-            cuts.append(state)
-    return cuts, state
 
 
 sizes = st.integers(1, 25)
