@@ -15,7 +15,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 TYPED := src/headwater
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow check format lint types bench bench-quick bench-sharing simulate java clean
+.PHONY: help setup demo test test-slow check format lint types bench bench-quick bench-sharing bench-tree simulate java clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ bench-quick: $(STAMP_BENCH) ## a smoke run of the same (up to 2 minutes)
 
 bench-sharing: $(STAMP_BENCH) ## what sharing brings: every mode from 1 to 1,000 queries, with plots
 	@$(BIN)/headwater bench sharing --plots bench-plots
+
+bench-tree: $(STAMP_BENCH) ## bytes on links and processor time of nodes, with plots (2 minutes)
+	@$(BIN)/headwater bench tree --plots bench-plots
 
 simulate: $(STAMP) ## run simulated trees with all faults: SEEDS=0..500, SECONDS= (as long as asked)
 	@$(BIN)/headwater simulate tree --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))
