@@ -15,7 +15,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 TYPED := src/headwater
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow check format lint types bench bench-quick bench-sharing bench-tree simulate java clean
+.PHONY: help setup demo test test-slow test-spark check format lint types bench bench-quick bench-sharing bench-tree simulate java clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ test: $(STAMP) ## run the tests and the examples in the docs (a few minutes)
 
 test-slow: $(STAMP) ## run the long tests
 	$(BIN)/python -m pytest -n $(JOBS) -m slow
+
+test-spark: $(STAMP) ## run the tests that start a Spark (a few minutes, needs Java 17)
+	$(BIN)/python -m pytest -m spark tests/spark
 
 check: lint types test ## what CI runs: format, lint, types, tests
 

@@ -27,6 +27,11 @@ class RootWindows(RootMembers):
         if self._flushing and not members.active.any() and members.watermark() < FOREVER:
             members.finish()
             notes.append(self._noted("flushed"))
+        if members.watermark() == FOREVER:
+            # Windows without events come out as far as the watermark came before the end, and several decisions may
+            # have been taken since it was looked at.
+            self._half.raise_to(members.finite, members.latest)
+            self._half.close()
         self._half.raise_to(members.watermark(), members.latest)
         self._half.close()
         return [*notes, *self._cut_done(), *self._emit(), *self._cut_soon(), *self._finish()]

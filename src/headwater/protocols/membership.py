@@ -80,6 +80,7 @@ class Membership:
         self._heard: Int64Array = np.empty(0, np.int64)
         self._floors: dict[int, list[tuple[int, int]]] = {}
         self._group = NEVER
+        self.finite = NEVER  # how far the watermark came before the end
         self._has_moved = False  # whether the minimum has to be looked for again
 
     # --- sources ---
@@ -170,6 +171,8 @@ class Membership:
         if self._has_moved and self.active.any():
             self._group = max(self._group, int(np.min(self.watermarks, where=self.active, initial=FOREVER)))
         self._has_moved = False
+        if self._group < FOREVER:
+            self.finite = self._group
         return self._group
 
     def finish(self) -> None:
@@ -279,7 +282,7 @@ class Membership:
             "decisions": [[d.what, d.source, d.offset, d.time] for d in self.decisions],
             "arrays": [self.offsets, self.watermarks, self.active, self._heard],
             "floors": [[number, [list(floor) for floor in floors]] for number, floors in self._floors.items()],
-            "group": self._group,
+            "group": [self._group, self.finite],
         }
 
     @classmethod
@@ -293,5 +296,6 @@ class Membership:
         members.decisions = [Decision(*values) for values in state["decisions"]]
         members.offsets, members.watermarks, members.active, members._heard = state["arrays"]
         members._floors = {number: [(at, time) for at, time in floors] for number, floors in state["floors"]}
-        members._group, members._has_moved = state["group"], True
+        members._group, members.finite = state["group"]
+        members._has_moved = True
         return members
