@@ -23,24 +23,10 @@ from headwater.expressions import Expr, col
 from headwater.history import Added, Advanced, Arrived, Emit, Flushed, Idle, Joined, Removed, Returned, Settings, Step
 from headwater.own import Aggregate, Operator, aggregate_of
 from headwater.query import CONTEXT_SCOPES, Query, query
-from headwater.simulator.queries import cut_at_stops, cut_before_stops
+from headwater.simulator.queries import ANY, NUMBERS, ORDERED, cut_at_stops, cut_before_stops
+from headwater.simulator.queries import SCHEMA as SCHEMA  # tests take it from here
 from headwater.times import TIME_MAX
 from headwater.windows import Window
-
-SCHEMA = pa.schema(
-    {
-        "time": pa.int64(),
-        "k": pa.string(),
-        "g": pa.int64(),
-        "i": pa.int64(),
-        "x": pa.float64(),
-        "d": pa.decimal128(20, 2),
-        "s": pa.string(),
-        "id": pa.int64(),
-        "mark": pa.string(),
-    }
-)
-NUMBERS, ORDERED, ANY = ("i", "x", "d"), ("i", "x", "d", "s"), ("i", "x", "d", "s", "id", "mark")
 
 INTEGERS = st.integers(-3, 9) | st.sampled_from([2**62, -(2**62), 2**63 - 1, -(2**63), 10**15 + 1])
 FLOATS = st.sampled_from(

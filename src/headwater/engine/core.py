@@ -141,18 +141,21 @@ class Core(Progress):
         self._side.malformed(events.batch, rows, [bad[row] for row in rows], source, places[rows])
 
     def _accept(self, events: Arrivals, scan: TimeScan, origin: Source, source: str) -> None:
-        """Give events, all with a time, to every family, and let the source's watermark follow."""
-        queries = self._registry
+        """Take in events, all with a time, and let the source's watermark follow."""
         before, chunk = self._placed(events, scan, origin)
-        arrays = events.arrays
-        for family in self._takers(events, before):
-            family.prepare(queries.types)
-            for dropped in family.accept(chunk, arrays, scan, before, events.misfits):
-                name = queries.query_names[dropped.query]
-                self._side.dropped(events.batch, chunk.offsets, dropped, name, source)
+        self._deal_out(events, scan, chunk, before, source)
         self._watermarks.saw(origin, scan.low, scan.high)
 
-    def _takers(self, events: Arrivals, before: Int64Array | int) -> Iterable[Family]:
+    def _deal_out(self, events: Arrivals, scan: TimeScan, chunk: Chunk, before: Int64Array | int, source: str) -> None:
+        """Give events to every family; ``before``: their source's watermark before each."""
+        queries = self._registry
+        for family in self._takers(events, chunk, before):
+            family.prepare(queries.types)
+            for dropped in family.accept(chunk, events.arrays, scan, before, events.misfits):
+                name = queries.query_names[dropped.query]
+                self._side.dropped(events.batch, chunk.offsets, dropped, name, source)
+
+    def _takers(self, events: Arrivals, chunk: Chunk, before: Int64Array | int) -> Iterable[Family]:
         """The families that take these events in."""
         return self._registry.families.values()
 

@@ -165,19 +165,13 @@ class LeafIntake(Core):
     ) -> None:
         """Events of several sources of which none is late: one watermark below them all stands for each one's own."""
         self._reread(False)
-        self._latest = max(self._latest, scan.high)
         numbers = np.array([origin.number for origin in origins], np.int32)[which]
         columns = {name: read_values(events.arrays[name]) for name in self._registry.value_columns}
         chunk = Chunk(events.times, offsets, numbers, self._watermarks.names, columns)
         if self._registry.by_node:
             homes = pa.array([origin.node for origin in origins], pa.string())
             events.arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(pa.array(which.astype(np.int32)), homes)
-        if self._raw is not None:
-            self._send_raw(self._raw, chunk, events.arrays, chunk.times, {})
-        self._send_instead(chunk, events.arrays)
-        for family in self._takers(events, NEVER):
-            family.prepare(self._registry.types)
-            family.accept(chunk, events.arrays, scan, NEVER, {})
+        self._deal_out(events, scan, chunk, NEVER, "")
 
     def _take_in_odd(
         self, sources: Sequence[str], which: Int64Array, offsets: Int64Array, batch: pa.RecordBatch, found: Shares
@@ -220,46 +214,42 @@ class LeafIntake(Core):
         if not self._is_reread:
             super()._set_aside(events, source)
 
-    def _accept(self, events: Arrivals, scan: TimeScan, origin: Source, source: str) -> None:
+    def _deal_out(self, events: Arrivals, scan: TimeScan, chunk: Chunk, before: Int64Array | int, source: str) -> None:
         if self._is_reread:
-            self._hold_again(events, scan, origin)
+            self._hold_again(events, scan, chunk, before)
             return
         self._latest = max(self._latest, scan.high)
         if self._raw is not None:
-            self._collect(self._raw, events, scan, origin, source)
-        before, chunk = self._placed(events, scan, origin)
-        if not events.misfits and not bool((chunk.times < before).any()):
-            self._send_instead(chunk, events.arrays)
-        super()._accept(events, scan, origin, source)
+            self._collect(self._raw, events, chunk, before, source)
+        super()._deal_out(events, scan, chunk, before, source)
 
-    def _send_instead(self, chunk: Chunk, arrays: Mapping[str, pa.Array]) -> None:
-        """Let events travel for families whose partials are larger than they; none of them is late."""
-        for number, choice in self._choices.items():
-            if choice.is_raw:
-                columns = {name: arrays[name] for name in sorted(self._families[number].columns)}
-                sources = chunk.source_ids.astype(np.int64)
-                part = EventsPart(number, self._chain, chunk.times, chunk.offsets, sources, chunk.times, columns)
-                self._instead.setdefault(number, []).append(part)
-
-    def _takers(self, events: Arrivals, before: Int64Array | int) -> Iterable[Family]:
-        """All families but those whose events are smaller than their partials; late or odd events are sorted out here."""
-        plain = not events.misfits and not bool((events.times < before).any())
+    def _takers(self, events: Arrivals, chunk: Chunk, before: Int64Array | int) -> Iterable[Family]:
+        """All families but those whose events travel instead of partials; late or odd events are sorted out here."""
+        plain = not events.misfits and not bool((chunk.times < before).any())
         takers = []
         for number, family in self._families.items():
             choice = self._choices.get(number)
             if choice is not None:
                 choice.saw(len(events), sum(events.arrays[name].nbytes for name in family.columns))
-            if choice is None or not choice.is_raw or not plain:
+            if choice is not None and choice.is_raw and plain:
+                self._send_instead(number, family, chunk, events.arrays)
+            else:
                 takers.append(family)
         return takers
+
+    def _send_instead(self, number: int, family: Family, chunk: Chunk, arrays: Mapping[str, pa.Array]) -> None:
+        """Let events travel for a family whose partials are larger than they; none of them is late."""
+        columns = {name: arrays[name] for name in sorted(family.columns)}
+        sources = chunk.source_ids.astype(np.int64)
+        part = EventsPart(number, self._chain, chunk.times, chunk.offsets, sources, chunk.times, columns)
+        self._instead.setdefault(number, []).append(part)
 
     def weigh(self, number: int, nbytes: int) -> None:
         """The partials of a family took this many bytes: where events take fewer, these travel for a while."""
         if number in self._choices:
             self._choices[number].weigh(nbytes)
 
-    def _hold_again(self, events: Arrivals, scan: TimeScan, origin: Source) -> None:
-        before, chunk = self._placed(events, scan, origin)
+    def _hold_again(self, events: Arrivals, scan: TimeScan, chunk: Chunk, before: Int64Array | int) -> None:
         for family in self._families.values():
             if isinstance(family.group, CutLeafGroup):
                 family.prepare(self._registry.types)
@@ -268,29 +258,17 @@ class LeafIntake(Core):
                 family.accept(chunk, events.arrays, scan, before, events.misfits)
                 family.group.totals, family.group.stragglers, family.malformed = totals, stragglers, malformed
                 family.group.forget_before(self._cut_time)
-        self._watermarks.saw(origin, scan.low, scan.high)
 
-    def _collect(self, raw: RawGroup, events: Arrivals, scan: TimeScan, origin: Source, source: str) -> None:
+    def _collect(self, raw: RawGroup, events: Arrivals, chunk: Chunk, before: Int64Array | int, source: str) -> None:
         """Events that travel as themselves."""
-        before, chunk = self._placed(events, scan, origin)
         marks = np.full(len(chunk), before) if isinstance(before, int) else before
         if bool((chunk.times < marks).any()):
             for dropped in raw.too_late(chunk, events.arrays, marks):
                 name = self._registry.query_names[dropped.query]
                 self._side.dropped(events.batch, chunk.offsets, dropped, name, source)
-        self._send_raw(raw, chunk, events.arrays, marks, {name: sorted(rows) for name, rows in events.misfits.items()})
-
-    def _send_raw(
-        self,
-        raw: RawGroup,
-        chunk: Chunk,
-        arrays: Mapping[str, pa.Array],
-        marks: Int64Array,
-        misfits: dict[str, list[int]],
-    ) -> None:
-        """Let the events that some query wants travel."""
-        wanted = raw.wanted(arrays, len(chunk))
-        columns = {name: arrays[name] for name in raw.columns()}
+        misfits = {name: sorted(rows) for name, rows in events.misfits.items()}
+        wanted = raw.wanted(events.arrays, len(chunk))
+        columns = {name: events.arrays[name] for name in raw.columns()}
         sources = chunk.source_ids.astype(np.int64)
         part = EventsPart(ALL_RAW, self._chain, chunk.times, chunk.offsets, sources, marks, columns, misfits)
         if wanted is not None and not misfits:

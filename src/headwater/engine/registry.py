@@ -48,6 +48,7 @@ class Registry:
         self._family_of: dict[int, tuple[Any, ...]] = {}
         self._leaving: dict[str, Query] = {}  # removed, with rows that were not taken yet
         self._unchecked: list[Registered] = []
+        self._numbered: dict[int, Family] | None = None  # until queries come or go
 
     # --- queries that come and go ---
 
@@ -105,6 +106,7 @@ class Registry:
 
     def _refresh(self) -> None:
         """Work out which columns are read, after queries came or went."""
+        self._numbered = None
         needed: dict[str, None] = {}
         values: dict[str, None] = {}
         kinds = one_of_each(self.by_name.values())
@@ -136,7 +138,9 @@ class Registry:
 
     def numbered_families(self) -> dict[int, Family]:
         """Each family under the lowest number of its queries: the same on every node that has the same queries."""
-        return {min(entry.number for entry in f.group.queries()): f for f in self.families.values()}
+        if self._numbered is None:
+            self._numbered = {min(entry.number for entry in f.group.queries()): f for f in self.families.values()}
+        return self._numbered
 
     # --- what they are asked ---
 

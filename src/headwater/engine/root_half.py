@@ -91,27 +91,28 @@ class RootHalf(Progress):
 
     def operators(self) -> list[Op]:
         """The operators of all queries."""
-        for family in self._registry.families.values():
-            family.prepare(self._registry.types)
-        groups = [family.group for family in self._registry.families.values()]
+        groups = [family.group for family in self._ready_families().values()]
         return [op for group in groups if isinstance(group, QueryGroup) for op in group.ops]
+
+    def _ready_families(self) -> dict[int, Family]:
+        """The families by number, their operators worked out."""
+        families = self._registry.numbered_families()
+        for family in families.values():
+            family.prepare(self._registry.types)
+        return families
 
     # --- what comes in ---
 
     def problem(self, parts: Iterable[Part], source_count: SourceCount) -> str | None:
         """What is wrong with the parts of a delta, None if nothing is: then they can be absorbed."""
-        families = self._registry.numbered_families()
+        families = self._ready_families()
         raw = [family for family in families.values() if self._is_raw(family)]
-        for family in families.values():
-            family.prepare(self._registry.types)
         problems = (part_problem(part, families, raw, self._registry.types, source_count) for part in parts)
         return next(filter(None, problems), None)
 
     def absorb(self, parts: Iterable[Part], resolve: Resolve) -> None:
         """Take in the parts of an accepted delta. Parts of queries that are gone count for nothing."""
-        families = self._registry.numbered_families()
-        for family in families.values():
-            family.prepare(self._registry.types)
+        families = self._ready_families()
         for part in parts:
             match part:
                 case AccountsPart():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.engine.leaf_half import LeafHalf
 from headwater.engine.leaf_intake import Standing
-from headwater.engine.query_set import read_query_set
+from headwater.engine.query_set import QuerySet, read_query_set
 from headwater.errors import FormatError, QueryError
 from headwater.node.leaf_sending import LeafSending
 from headwater.protocols.actions import (
@@ -14,7 +14,6 @@ from headwater.protocols.actions import (
     ReadFrom,
     Refused,
     ResumeReading,
-    SendMessage,
     SetTimer,
     Superseded,
 )
@@ -29,7 +28,7 @@ from headwater.protocols.events import (
     TimerFired,
 )
 from headwater.protocols.frames import FrameError
-from headwater.protocols.messages import Assign, Cuts, Flush, Hello, Message, Positions, Refuse, decode, encode
+from headwater.protocols.messages import Assign, Cuts, Flush, Message, Positions, Refuse, decode
 from headwater.protocols.outbox import Outbox
 from headwater.times import FOREVER
 
@@ -93,8 +92,7 @@ class LeafNode(LeafSending):
         if not self._homes or self._owns_all():
             return []
         epoch = 0 if self._assigned is None else self._assigned.epoch
-        hello = Hello(self.chain, self.name, epoch, self._version, tuple(self._homes.items()), self._schema)
-        return [SendMessage(self.parent, encode(hello)), SetTimer("hello", self.settings.hello_ns)]
+        return [self._hello(epoch, self._version), SetTimer("hello", self.settings.hello_ns)]
 
     def _owns_all(self) -> bool:
         """Whether the root knows this leaf and all its sources."""
@@ -111,15 +109,15 @@ class LeafNode(LeafSending):
             return []
         if assign.queries is None and assign.version != self._version:
             self._version = 0
-            return self._on_hello_timer() if self._assigned is None else self._ask_for_queries(current)
-        if assign.queries is not None:
-            read_query_set(assign.queries)  # nothing has changed yet if these are none
-            self._queries, self._version = assign.queries, assign.version
-        return self._begin(assign)
+            return self._on_hello_timer() if self._assigned is None else [self._hello(current)]
+        text = self._queries if assign.queries is None else assign.queries
+        assert text is not None
+        queries = read_query_set(text)  # nothing has changed yet if these are none
+        self._queries, self._version = text, assign.version
+        return self._begin(assign, queries)
 
-    def _begin(self, assign: Assign) -> list[Action]:
+    def _begin(self, assign: Assign, queries: QuerySet) -> list[Action]:
         """Slice from here on, under a new epoch; what was cut under an older one is void."""
-        assert self._queries is not None
         again = self._assigned is not None
         self._assigned = assign
         for source in assign.sources:
@@ -127,7 +125,6 @@ class LeafNode(LeafSending):
         standings = [
             Standing(s.name, s.home, s.offset, s.watermark, s.hold, s.hold_watermark, s.floors) for s in assign.sources
         ]
-        queries = read_query_set(self._queries)
         self._half = LeafHalf(queries, self.chain, standings, assign.latest, assign.cut_time)
         self._outbox, self._cut_outbox = Outbox(assign.position), Outbox(assign.cut)
         self._sent = assign.position
@@ -138,7 +135,7 @@ class LeafNode(LeafSending):
             actions.append(ResumeReading())
         actions.extend(self._reads())
         for source in assign.sources:
-            actions.extend(self._end_if_read(source.name))
+            self._end_if_read(source.name)
         return [*actions, SetTimer("resend", self.settings.resend_ns), SetTimer("hello", self.settings.hello_ns)]
 
     def _stop(self) -> list[Action]:
@@ -166,14 +163,14 @@ class LeafNode(LeafSending):
             half.take_in(event.source, event.offset, event.batch.slice(0, last - event.offset), None)
         else:
             half.take_in(event.source, event.offset, event.batch, event.watermark)
-        actions = self._end_if_read(event.source)
-        if self._has_much(half):
-            actions.extend(self._send())
-        return [*actions, *self._soon(), *self._balance()]
+        self._end_if_read(event.source)
+        return self._taken_in(half)
 
-    def _has_much(self, half: LeafHalf) -> bool:
-        """Whether it is time to send, for a frame has to hold it all."""
-        return half.pending >= self.settings.pending_max or half.pending_bytes >= self.settings.frame_bytes_max // 4
+    def _taken_in(self, half: LeafHalf) -> list[Action]:
+        """Events came: send at once if there is much, for a frame has to hold it all, or after a while."""
+        settings = self.settings
+        has_much = half.pending >= settings.pending_max or half.pending_bytes >= settings.frame_bytes_max // 4
+        return [*(self._send() if has_much else []), *self._soon(), *self._balance()]
 
     def _on_mixed(self, event: MixedBatchArrived) -> list[Action]:
         half = self._half
@@ -182,25 +179,22 @@ class LeafNode(LeafSending):
         if self._paused and self._must_wait():
             return []  # it is read again when there is room
         missing = half.take_in_mixed(event.sources, event.which, event.offsets, event.batch)
-        actions: list[Action] = [ReadFrom(source, offset) for source, offset in missing.items()]
         for source in event.sources if self._ends else ():
             self._end_if_read(source)
-        if self._has_much(half):
-            actions.extend(self._send())
-        return [*actions, *self._soon(), *self._balance()]
+        return [*(ReadFrom(source, offset) for source, offset in missing.items()), *self._taken_in(half)]
 
     def _on_ended(self, event: SourceEnded) -> list[Action]:
         self._ends[event.source] = event.offset
-        return [*self._end_if_read(event.source), *self._soon()]
+        self._end_if_read(event.source)
+        return self._soon()
 
-    def _end_if_read(self, source: str) -> list[Action]:
+    def _end_if_read(self, source: str) -> None:
         half = self._half
         if half is not None and half.has_source(source) and half.is_past_reread(source):
             if self._flushing:
                 self._ends.setdefault(source, half.next_offset(source))
             if half.next_offset(source) >= self._ends.get(source, FOREVER):
                 half.end(source, FOREVER)
-        return []
 
     # --- ending ---
 

@@ -57,9 +57,10 @@ class LeafSending:
         self._finished = False
         self._answered: dict[str, Position] = {}  # from where frames were sent again since the timer fired
 
-    def _ask_for_queries(self, epoch: int) -> list[Action]:
-        hello = Hello(self.chain, self.name, epoch, 0, tuple(self._homes.items()), self._schema)
-        return [SendMessage(self.parent, encode(hello))]
+    def _hello(self, epoch: int, version: int = 0) -> SendMessage:
+        """Ask to be assigned the chain, anew if this leaf has it; with the queries unless it says which it has."""
+        hello = Hello(self.chain, self.name, epoch, version, tuple(self._homes.items()), self._schema)
+        return SendMessage(self.parent, encode(hello))
 
     def _reads(self) -> list[Action]:
         assert self._assigned is not None and self._half is not None
@@ -114,7 +115,7 @@ class LeafSending:
             return [SendMessage(self.parent, frame) for frame in self._cut_outbox.frames_from(cuts.number - 1)]
         if cuts.number > self._cut_outbox.end + 1:
             # Cuts were done that this leaf had nothing for and did not hear of: begin anew behind them.
-            return self._ask_for_queries(0)
+            return [self._hello(0)]
         if not half.is_past_rereads():
             return []  # the root asks again; until then what was accepted is read again
         parts = half.cut(cuts.until, cuts.cuts, cuts.idle)
@@ -131,10 +132,10 @@ class LeafSending:
                 continue
             if position.epoch != self._assigned.epoch:
                 if positions.resend and position.epoch == 0 and chain == self.chain:
-                    actions.extend(self._ask_for_queries(0))
+                    actions.append(self._hello(0))
                 elif positions.resend and position.epoch > self._assigned.epoch:
                     # What was assigned since has not arrived; the root will say it again, to whoever owns the chain now.
-                    actions.extend(self._ask_for_queries(self._assigned.epoch))
+                    actions.append(self._hello(self._assigned.epoch))
                 continue
             if positions.resend:
                 # Once for each position until the timer fires: each frame that comes too early is answered, all alike.

@@ -35,7 +35,7 @@ from headwater.protocols.events import (
 )
 from headwater.protocols.frames import FrameError
 from headwater.protocols.ledger import Position
-from headwater.protocols.messages import Flush, Hello, Message, Positions, Refuse, decode, encode
+from headwater.protocols.messages import Flush, Hello, Positions, Refuse, decode, encode
 from headwater.query_io import to_json
 from headwater.schemas import check_schemas
 
@@ -174,12 +174,22 @@ class RootNode(RootWindows):
         for chain in chains:
             self._new_epoch(chain)
             actions.extend(self._assign(chain))
-        return [*actions, SendMessage(sender, encode(Positions(True, self._ledger.of(delta.ranges))))]
+        return [*actions, self._say_again(sender, delta)]
+
+    def _say_again(self, sender: str, delta: Delta) -> SendMessage:
+        """Nothing of a delta was accepted: where its chains stand, from where to send again."""
+        return SendMessage(sender, encode(Positions(True, self._ledger.of(delta.ranges))))
+
+    def _accepted(self, sender: str, delta: Delta) -> SendMessage:
+        """What is accepted of a delta's chains; it may have been said before and not been heard."""
+        known = self._ledger.of(delta.ranges)
+        return SendMessage(
+            sender, encode(Positions(False, {c: position for c, position in known.items() if position.epoch}))
+        )
 
     def _accept(self, sender: str, delta: Delta, parts: list[Any], now_ns: int) -> list[Action]:
         self._changed = True
         members = self._members
-        before = {chain: members.offsets[members.chains[chain].sources] for chain in delta.advances}
         self._ledger.accept(delta)
         for chain, advance in delta.advances.items():
             members.advance(chain, advance, now_ns)
@@ -190,22 +200,21 @@ class RootNode(RootWindows):
         note = self._noted(
             "accepted",
             chains={chain: list(astuple(stretch)) for chain, stretch in delta.ranges.items()},
-            sources=self._moves(delta, before),
+            sources=self._moves(delta),
             watermark=members.watermark(),
         )
-        accepted = Positions(False, self._ledger.of(delta.ranges))
-        return [note, *actions, SendMessage(sender, encode(accepted))]
+        return [note, *actions, self._accepted(sender, delta)]
 
-    def _moves(self, delta: Delta, before: dict[str, Any]) -> dict[str, list[int]]:
+    def _moves(self, delta: Delta) -> dict[str, list[int]]:
         """How far each source came: from where, to where, and its watermark."""
         if sum(len(advance.sources) for advance in delta.advances.values()) > SOURCES_NOTED_MAX:
             return {}
         members, moves = self._members, {}
         for chain, advance in delta.advances.items():
-            for place in advance.sources.tolist():
-                number = int(members.chains[chain].sources[place])
+            numbers = members.chains[chain].sources[advance.sources]
+            for number, count in zip(numbers.tolist(), advance.counts.tolist(), strict=True):
                 end, watermark = int(members.offsets[number]), int(members.watermarks[number])
-                moves[members.names[number]] = [int(before[chain][place]), end, watermark]
+                moves[members.names[number]] = [end - count, end, watermark]
         return moves
 
     def _reject(self, sender: str, delta: Delta, reasons: dict[str, str]) -> list[Action]:
@@ -214,23 +223,17 @@ class RootNode(RootWindows):
         outdated = {chain.removesuffix(CUT_SUFFIX) for chain, reason in reasons.items() if reason == "old epoch"}
         for chain in sorted(outdated & set(self._members.chains)):
             actions.extend(self._assign(chain))
-        positions = {chain: p for chain, p in self._ledger.of(delta.ranges).items() if p.epoch}
-        return [
-            *actions,
-            SendMessage(sender, encode(Positions(False, positions))),
-            SendMessage(sender, encode(Positions(True, self._ledger.of(delta.ranges)))),
-        ]
+        return [*actions, self._accepted(sender, delta), self._say_again(sender, delta)]
 
     def _reject_after_the_end(self, sender: str, delta: Delta) -> list[Action]:
         """Repeat an acceptance that was not heard; of anything else say that it comes too late, so that nobody sends on."""
         known = self._ledger.of(delta.ranges)
-        heard = Positions(False, {chain: position for chain, position in known.items() if position.epoch})
         news = {
             chain.removesuffix(CUT_SUFFIX) for chain, stretch in delta.ranges.items() if stretch.end > known[chain].at
         }
-        answers: list[Message] = [heard, *(Refuse(chain, THE_END) for chain in sorted(news))]
+        refusals = [SendMessage(sender, encode(Refuse(chain, THE_END))) for chain in sorted(news)]
         note = Noted("rejected", {"chains": dict.fromkeys(sorted(delta.ranges), "finished")})
-        return [note, *(SendMessage(sender, encode(answer)) for answer in answers)]
+        return [note, self._accepted(sender, delta), *refusals]
 
     def _take_back(self, sender: str, delta: Delta, back: dict[str, list[int]], now_ns: int) -> list[Action]:
         """Idle sources speak again: they return at the watermark of now, and what they sent is sliced anew with it."""
@@ -248,8 +251,7 @@ class RootNode(RootWindows):
             if numbers:
                 actions.extend(self._assign(chain))
         reasons = {chain: "idle" for chain, numbers in back.items() if numbers}
-        reply = SendMessage(sender, encode(Positions(True, self._ledger.of(delta.ranges))))
-        return [*actions, Noted("rejected", {"chains": reasons}), *self._advance(), reply]
+        return [*actions, Noted("rejected", {"chains": reasons}), *self._advance(), self._say_again(sender, delta)]
 
     # --- queries ---
 

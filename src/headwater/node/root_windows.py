@@ -34,7 +34,11 @@ class RootWindows(RootMembers):
             self._half.close()
         self._half.raise_to(members.watermark(), members.latest)
         self._half.close()
-        return [*notes, *self._cut_done(), *self._emit(), *self._cut_soon(), *self._finish()]
+        return [*notes, *self._put_out()]
+
+    def _put_out(self) -> list[Action]:
+        """What has closed, cuts that are done, cuts that are due, the end."""
+        return [*self._cut_done(), *self._emit(), *self._cut_soon(), *self._finish()]
 
     def _emit(self) -> list[Action]:
         rows, side = self._half.take_rows(), self._half.side_output()
@@ -81,14 +85,7 @@ class RootWindows(RootMembers):
         )
         self._pending = PendingCut(message, awaited)
         note = self._noted("cut announced", number=message.number, until=until)
-        return [
-            note,
-            *self._broadcast(encode(message)),
-            *self._cut_done(),
-            *self._emit(),
-            *self._cut_soon(),
-            *self._finish(),
-        ]
+        return [note, *self._broadcast(encode(message)), *self._put_out()]
 
     def _cut_done(self) -> list[Action]:
         pending = self._pending

@@ -28,6 +28,7 @@ from headwater.protocols.actions import (
 from headwater.protocols.events import (
     BatchArrived,
     Event,
+    FlushAsked,
     MessageReceived,
     MixedBatchArrived,
     SourceEnded,
@@ -140,8 +141,6 @@ class InstantTree:
 
     def flush(self) -> None:
         """The end of the stream."""
-        from headwater.protocols.events import FlushAsked
-
         self.tell_root(FlushAsked())
 
     def tell_root(self, event: Event) -> None:
