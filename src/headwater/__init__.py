@@ -1,6 +1,6 @@
 """headwater: any number of window queries over many streams, in one pass, exact to the last bit."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwater.aggregations import (
     apply,
@@ -57,6 +57,7 @@ __all__ = [
     "Query",
     "QueryError",
     "Results",
+    "aggregate",
     "aggregate_of",
     "apply",
     "approx_distinct",
@@ -87,6 +88,8 @@ __all__ = [
     "punctuated",
     "quantile",
     "query",
+    "read",
+    "register",
     "run",
     "session",
     "sliding",
@@ -101,10 +104,23 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """`headwater.testing` is imported when first used: it needs Hypothesis, which only tests have."""
-    if name == "testing":
-        import importlib
+#: What is imported when it is first used: Spark and Hypothesis are not there for everyone.
+_LATER = {
+    "aggregate": "headwater.spark",
+    "read": "headwater.spark",
+    "register": "headwater.spark",
+    "testing": "headwater.testing",
+}
 
-        return importlib.import_module("headwater.testing")
-    raise AttributeError(f"module 'headwater' has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'headwater' has no attribute {name!r}")
+    import importlib
+
+    module = importlib.import_module(_LATER[name])
+    return module if name == "testing" else getattr(module, name)
+
+
+if TYPE_CHECKING:
+    from headwater.spark import aggregate, read, register
