@@ -45,6 +45,10 @@ from headwater.windows import (
     tumbling,
 )
 
+if TYPE_CHECKING:
+    from headwater.spark.aggregate import aggregate
+    from headwater.spark.read import read, register
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -120,7 +124,3 @@ def __getattr__(name: str) -> Any:
 
     module = importlib.import_module(_LATER[name])
     return module if name == "testing" else getattr(module, name)
-
-
-if TYPE_CHECKING:
-    from headwater.spark import aggregate, read, register
