@@ -21,6 +21,7 @@ from headwater.arrays import BoolArray, Float64Array, Int64Array
 from headwater.engine import sum_bytes
 from headwater.engine.limbs import UInt64Array, differences, prefix_sums, quotients, range_sums, to_floats
 from headwater.engine.ranges import sum_ranges, survey
+from headwater.packing import Bytes
 
 #: Bits above the largest value: sums of up to ``2**36`` events cannot overflow.
 HEADROOM = 36
@@ -176,7 +177,7 @@ class SumColumn:
         return sum_bytes.encode(self.limbs, self.unit, self.specials)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
+    def from_bytes(cls, data: Bytes) -> Self:
         """The column whose `to_bytes` this is; anything else is a `FormatError`."""
         encoded = sum_bytes.parse(data)
         high = encoded.high + ROW_HEADROOM - HEADROOM

@@ -18,7 +18,7 @@ from headwater.engine.decoding import check_version, decoding
 from headwater.engine.ranges import Survey, sum_ranges, survey
 from headwater.errors import FormatError
 from headwater.jit import leading_zeros, njit
-from headwater.packing import Reader, Writer, float_of_bits
+from headwater.packing import Bytes, Reader, Writer, float_of_bits
 
 VERSION = 1
 ABSENT = np.int64(2**63 - 1)
@@ -104,7 +104,7 @@ class MinMaxColumn:
         return writer.finish()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
+    def from_bytes(cls, data: Bytes) -> Self:
         """The column whose `to_bytes` this is; anything else is a `FormatError`."""
         with decoding("smallest values"):
             reader = Reader(data)

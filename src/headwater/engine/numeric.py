@@ -26,7 +26,7 @@ from headwater.engine.op import Op
 from headwater.engine.products import ProductColumn, lift_product
 from headwater.engine.ranges import sum_ranges, survey
 from headwater.errors import FormatError
-from headwater.packing import Reader, Writer, order_bits
+from headwater.packing import Bytes, Reader, Writer, order_bits
 
 VERSION = 1
 NO_MASK = frozen(np.empty(0, np.bool_), np.bool_)
@@ -75,7 +75,7 @@ class CountColumn:
         return writer.finish()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
+    def from_bytes(cls, data: Bytes) -> Self:
         """The column whose `to_bytes` this is; anything else is a `FormatError`."""
         with decoding("counts"):
             reader = Reader(data)

@@ -14,7 +14,7 @@ from headwater.arrays import Int32Array, Int64Array
 from headwater.engine.chunk import Values
 from headwater.engine.folds import fold_ranges
 from headwater.errors import FormatError
-from headwater.packing import Reader, Writer
+from headwater.packing import Bytes, Reader, Writer
 
 VERSION = 1
 #: Wide enough for every decimal Arrow knows; Python's default of 28 digits would round.
@@ -96,7 +96,7 @@ class ObjectColumn:
         return writer.finish()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> ObjectColumn:
+    def from_bytes(cls, data: Bytes) -> ObjectColumn:
         """The column of which these are the bytes."""
         reader = Reader(data)
         if reader.number() != VERSION:

@@ -28,7 +28,7 @@ from headwater.engine.sketches import DDSketchColumn, HyperLogLogColumn
 from headwater.engine.user import UserColumn
 from headwater.errors import FormatError, QueryError
 from headwater.own import Operator, load_path, path_of
-from headwater.packing import Reader, Writer
+from headwater.packing import Bytes, Reader, Writer
 
 __all__ = ["Op", "PartialColumn", "UnknownOperatorError", "lift", "partials_from_bytes", "partials_to_bytes"]
 
@@ -69,7 +69,7 @@ class PartialColumn(Protocol):
         ...
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
+    def from_bytes(cls, data: Bytes) -> Self:
         """The column whose `to_bytes` this is; anything else is a `FormatError`."""
         ...
 
@@ -193,7 +193,7 @@ def partials_to_bytes(partials: Mapping[Op, PartialColumn]) -> bytes:
     return writer.finish()
 
 
-def partials_from_bytes(data: bytes, known: Iterable[Op] = ()) -> dict[Op, Any]:
+def partials_from_bytes(data: Bytes, known: Iterable[Op] = ()) -> dict[Op, Any]:
     """The columns of which these are the bytes.
 
     Users' operators are looked for among the ``known`` ones first, then by import path.
@@ -206,7 +206,7 @@ def partials_from_bytes(data: bytes, known: Iterable[Op] = ()) -> dict[Op, Any]:
     for _ in range(reader.number()):
         name = reader.blob().decode()
         op = named.get(name) or _op_of(name)
-        number, column = reader.number(), reader.blob()
+        number, column = reader.number(), reader.view()
         if number not in CLASSES:
             raise FormatError(f"partials of class {number}, which this release does not know")
         column_class = CLASSES[number]

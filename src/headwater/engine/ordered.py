@@ -16,7 +16,7 @@ from headwater.engine.chunk import Chunk, source_ranks
 from headwater.engine.ragged import expand, group_indices, row_of_item, starts_of, valid_rows
 from headwater.errors import FormatError
 from headwater.jit import njit
-from headwater.packing import Reader, Writer
+from headwater.packing import Bytes, Reader, Writer
 
 VERSION = 1
 Keep = Literal["all", "first", "last"]
@@ -147,7 +147,7 @@ class OrderedColumn:
         return writer.finish()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> OrderedColumn:
+    def from_bytes(cls, data: Bytes) -> OrderedColumn:
         """The column of which these are the bytes."""
         reader = Reader(data)
         if reader.number() != VERSION:

@@ -25,7 +25,7 @@ from headwater.engine.parts import (
 )
 from headwater.engine.state_bytes import table_from_bytes, table_to_bytes
 from headwater.errors import FormatError
-from headwater.packing import Reader, Writer
+from headwater.packing import Bytes, Reader, Writer
 
 VERSION = 1
 ROWS, EVENTS, LATE, MARKERS, ACCOUNTS, ASIDE = range(1, 7)
@@ -67,7 +67,7 @@ def part_to_bytes(part: Part) -> bytes:
     return writer.finish()
 
 
-def part_from_bytes(data: bytes, known: Iterable[Op] = ()) -> Part:
+def part_from_bytes(data: Bytes, known: Iterable[Op] = ()) -> Part:
     """The part of which these are the bytes; anything else is a `FormatError`. Users' operators are looked for in ``known``."""
     reader = Reader(data)
     if (version := reader.number()) != VERSION:
@@ -135,7 +135,7 @@ def _read_rows(reader: Reader, known: Iterable[Op]) -> RowsPart:
     if gap >= 0:
         first = reader.ints() + _as_long(slices, slices)
         last = _as_long(reader.ints(), slices) + first
-    partials = partials_from_bytes(reader.blob(), known)
+    partials = partials_from_bytes(reader.view(), known)
     _as_long(key, slices)
     if any(len(column) != len(slices) for column in partials.values()):
         raise FormatError("a part has more or fewer partials than rows")
@@ -222,7 +222,7 @@ def _write_events(writer: Writer, part: EventsPart | LatePart) -> None:
 
 def _read_events(reader: Reader) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array, dict[str, pa.Array]]:
     source, some_late = reader.number(), bool(reader.number())
-    table = table_from_bytes(reader.blob()).combine_chunks()
+    table = table_from_bytes(reader.view()).combine_chunks()
     names = {"time", "offset", *(["source"] if source == 0 else []), *(["watermark"] if some_late else [])}
     if not names <= set(table.schema.names):
         raise FormatError("a part of events lacks their places of birth")
@@ -299,5 +299,5 @@ _READERS: Final[dict[int, Callable[[Reader], Part]]] = {
     LATE: _read_late,
     MARKERS: _read_markers,
     ACCOUNTS: _read_accounts,
-    ASIDE: lambda reader: AsidePart(table_from_bytes(reader.blob())),
+    ASIDE: lambda reader: AsidePart(table_from_bytes(reader.view())),
 }

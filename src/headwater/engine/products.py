@@ -30,7 +30,7 @@ from headwater.engine.product_kernels import (
 )
 from headwater.engine.ranges import sum_ranges, survey
 from headwater.errors import FormatError
-from headwater.packing import Reader, Writer
+from headwater.packing import Bytes, Reader, Writer
 
 VERSION = 1
 ONE_BITS, TWO_BITS = 0x3FF << 52, 0x400 << 52
@@ -132,7 +132,7 @@ class ProductColumn:
         return writer.finish()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
+    def from_bytes(cls, data: Bytes) -> Self:
         """The column whose `to_bytes` this is; anything else is a `FormatError`."""
         with decoding("products"):
             reader = Reader(data)

@@ -1,6 +1,7 @@
 """The byte form of sorted runs: sorted values as small steps, or each value once with how often it comes.
 
-Sensors repeat themselves, and sorted neighbours are close: whichever of the two forms is smaller is written.
+Sensors repeat themselves, and sorted neighbours are close: whichever of the two forms is smaller is written. Of many values a
+sample decides, and values that are all noise are written as they are: trying in vain would cost more than sorting them.
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ import numpy as np
 from headwater.arrays import Int64Array
 from headwater.engine.ragged import row_of_item, starts_of
 from headwater.errors import FormatError
-from headwater.packing import Reader, Writer
+from headwater.packing import Bytes, Reader, Writer
 
 VERSION = 1
-PLAIN, RUN_LENGTHS = 0, 1
+PLAIN, RUN_LENGTHS, WORDS = 0, 1, 2
+#: Of more values than this a sample is looked at: so many stretches of so many neighbours.
+FEW, STRETCHES, STRETCH = 1 << 14, 16, 256
+#: A form has to save at least one byte in eight.
+WORTH_BYTES = 7
 
 
 def encode(values: np.ndarray[Any, Any], starts: Int64Array) -> bytes:
@@ -29,17 +34,42 @@ def encode(values: np.ndarray[Any, Any], starts: Int64Array) -> bytes:
     writer.ints(np.diff(starts))
     if len(values) == 0:
         return writer.finish()
-    plain, counted = Writer(), Writer()
-    plain.number(PLAIN)
-    plain.array(values)
-    places = _first_of_equals(values, starts)
-    counted.number(RUN_LENGTHS)
-    counted.array(values[places])
-    counted.ints(np.diff(np.append(places, len(values))))
-    return writer.finish() + min(plain.finish(), counted.finish(), key=len)
+    forms = (PLAIN, RUN_LENGTHS) if len(values) <= FEW or values.dtype == object else (_promising(values, starts),)
+    return writer.finish() + min((_written(form, values, starts) for form in forms), key=len)
 
 
-def decode(data: bytes) -> tuple[np.ndarray[Any, Any], Int64Array]:
+def _written(form: int, values: np.ndarray[Any, Any], starts: Int64Array) -> bytes:
+    writer = Writer()
+    writer.number(form)
+    if form == WORDS:
+        writer.words(values)
+    elif form == PLAIN:
+        writer.array(values)
+    else:
+        places = _first_of_equals(values, starts)
+        writer.array(values[places])
+        writer.ints(np.diff(np.append(places, len(values))))
+    return writer.finish()
+
+
+def _promising(values: np.ndarray[Any, Any], starts: Int64Array) -> int:
+    """The form that suits a sample."""
+    begins = np.linspace(0, len(values) - STRETCH, STRETCHES).astype(np.int64)
+    sample = np.concatenate([values[begin : begin + STRETCH] for begin in begins])
+    # A run that begins within a stretch is a step back, which no form likes: the sample has the runs of all values.
+    edges = np.concatenate([_edges_within(starts, int(begin)) + i * STRETCH for i, begin in enumerate(begins)])
+    sizes = {form: len(_written(form, sample, np.append(edges, len(sample)))) for form in (PLAIN, RUN_LENGTHS)}
+    best = min(sizes, key=sizes.__getitem__)
+    return best if sizes[best] < WORTH_BYTES * len(sample) else WORDS
+
+
+def _edges_within(starts: Int64Array, begin: int) -> Int64Array:
+    """Where runs begin in a stretch, its own begin among them."""
+    inside = starts[np.searchsorted(starts, begin, "right") : np.searchsorted(starts, begin + STRETCH)]
+    return np.unique(np.append(inside - begin, 0))
+
+
+def decode(data: Bytes) -> tuple[np.ndarray[Any, Any], Int64Array]:
     """The values and starts of which these are the bytes; anything else is a `FormatError`.
 
     >>> decode(encode(np.array([1, 2, 5]), np.array([0, 2, 3])))
@@ -53,9 +83,9 @@ def decode(data: bytes) -> tuple[np.ndarray[Any, Any], Int64Array]:
     values: np.ndarray[Any, Any] = np.empty(0, np.int64)
     if starts[-1] > 0:
         form = reader.number()
-        if form not in (PLAIN, RUN_LENGTHS):
+        if form not in (PLAIN, RUN_LENGTHS, WORDS):
             raise FormatError(f"sorted runs have no form {form}")
-        values = reader.array()
+        values = reader.words() if form == WORDS else reader.array()
         if form == RUN_LENGTHS:
             values = _repeated(values, reader.ints(), int(starts[-1]))
     reader.finish()

@@ -20,6 +20,7 @@ from headwater.engine.chunk import Values
 from headwater.engine.memory import empty
 from headwater.engine.ragged import expand, group_bits, group_indices, row_starts, starts_of, valid_rows
 from headwater.engine.run_parts import RunPart
+from headwater.packing import Bytes
 
 #: More parts than this are joined if they are small: reading goes from part to part.
 PARTS_MAX, SMALL_PART = 64, 1 << 16
@@ -171,7 +172,7 @@ class RunColumn:
         return run_bytes.encode(merged.values, merged.starts)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> RunColumn:
+    def from_bytes(cls, data: Bytes) -> RunColumn:
         """The column of which these are the bytes; anything else is a `FormatError`."""
         return cls.of_part(RunPart.of_runs(*run_bytes.decode(data)))
 

@@ -15,7 +15,7 @@ from headwater.arrays import Int32Array, Int64Array
 from headwater.engine.ragged import expand, starts_of
 from headwater.errors import FormatError
 from headwater.jit import njit
-from headwater.packing import Reader, Writer
+from headwater.packing import Bytes, Reader, Writer
 
 VERSION = 1
 #: Up to this many entries are put in order by insertion instead of through a table of all keys.
@@ -90,7 +90,7 @@ class SparseColumn:
         return writer.finish()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
+    def from_bytes(cls, data: Bytes) -> Self:
         """The column of which these are the bytes."""
         reader = Reader(data)
         if reader.number() != VERSION:

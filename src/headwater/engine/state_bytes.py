@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from headwater.engine.chunk import Chunk, Values
 from headwater.errors import FormatError
+from headwater.packing import Bytes
 
 MAGIC = b"HWSN"
 VERSION = 1
@@ -100,8 +101,8 @@ def table_to_bytes(table: pa.Table) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def table_from_bytes(data: bytes) -> pa.Table:
-    with pa.ipc.open_stream(data) as reader:
+def table_from_bytes(data: Bytes) -> pa.Table:
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_all()
 
 

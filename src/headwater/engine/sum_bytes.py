@@ -17,7 +17,7 @@ from headwater.engine.decoding import check_version, decoding
 from headwater.engine.limbs import UInt64Array
 from headwater.errors import FormatError
 from headwater.jit import njit
-from headwater.packing import Reader, Writer
+from headwater.packing import Bytes, Reader, Writer
 
 VERSION = 1
 #: Sums of squares reach from ``2**-2148`` to ``2**2048`` and some; nothing outside this many bytes was ever a sum.
@@ -70,7 +70,7 @@ def encode(limbs: UInt64Array, unit: int, specials: Int64Array | None) -> bytes:
     return writer.finish()
 
 
-def parse(data: bytes) -> EncodedSums:
+def parse(data: Bytes) -> EncodedSums:
     """What `encode` wrote, checked: anything else is a `FormatError`."""
     with decoding("exact sums"):
         reader = Reader(data)

@@ -19,7 +19,7 @@ from headwater.engine.ordered import OrderedColumn
 from headwater.engine.ragged import group_indices, valid_rows
 from headwater.errors import FormatError
 from headwater.own import Operator, load_path, path_of
-from headwater.packing import Reader, Writer
+from headwater.packing import Bytes, Reader, Writer
 
 VERSION = 1
 
@@ -78,7 +78,7 @@ class UserColumn:
         return writer.finish()
 
     @classmethod
-    def from_bytes(cls, data: bytes, operator: Operator | None = None) -> UserColumn:
+    def from_bytes(cls, data: Bytes, operator: Operator | None = None) -> UserColumn:
         """The column of which these are the bytes; the operator is found by its path unless it is given."""
         reader = Reader(data)
         if reader.number() != VERSION:

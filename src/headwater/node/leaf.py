@@ -7,6 +7,7 @@ from headwater.engine.leaf_intake import Standing
 from headwater.engine.query_set import QuerySet, read_query_set
 from headwater.errors import FormatError, QueryError
 from headwater.node.leaf_sending import LeafSending
+from headwater.packing import Bytes
 from headwater.protocols.actions import (
     Action,
     Noted,
@@ -169,7 +170,7 @@ class LeafNode(LeafSending):
     def _taken_in(self, half: LeafHalf) -> list[Action]:
         """Events came: send at once if there is much, for a frame has to hold it all, or after a while."""
         settings = self.settings
-        has_much = half.pending >= settings.pending_max or half.pending_bytes >= settings.frame_bytes_max // 4
+        has_much = half.pending >= settings.pending_max or half.pending_bytes >= settings.pending_bytes_max
         return [*(self._send() if has_much else []), *self._soon(), *self._balance()]
 
     def _on_mixed(self, event: MixedBatchArrived) -> list[Action]:
@@ -212,7 +213,7 @@ class LeafNode(LeafSending):
 
     # --- messages ---
 
-    def _on_frame(self, frame: bytes) -> list[Action]:
+    def _on_frame(self, frame: Bytes) -> list[Action]:
         try:
             message = decode(frame, self.settings.frame_bytes_max)
         except FrameError as error:

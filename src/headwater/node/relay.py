@@ -12,6 +12,7 @@ from headwater.engine.parts import Part
 from headwater.engine.state_bytes import from_bytes, to_bytes
 from headwater.errors import FormatError
 from headwater.node.settings import NodeSettings
+from headwater.packing import Bytes
 from headwater.protocols.actions import Action, Noted, SendMessage, SetTimer
 from headwater.protocols.delta import CUT_SUFFIX, Delta, combine
 from headwater.protocols.events import Event, MessageReceived, Started, TimerFired
@@ -21,12 +22,12 @@ from headwater.protocols.messages import Assign, Cuts, Flush, Hello, Positions, 
 from headwater.protocols.relaying import Held, Holding
 
 
-def merged(lists: Sequence[Sequence[bytes]]) -> list[bytes]:
+def merged(lists: Sequence[Sequence[Bytes]]) -> list[Bytes]:
     """The parts of several deltas as those of one."""
     if len(lists) == 1:
         return list(lists[0])
     parts: list[Part] = []
-    unread: list[bytes] = []
+    unread: list[Bytes] = []
     for data in (data for encoded in lists for data in encoded):
         try:
             parts.append(part_from_bytes(data))
@@ -96,7 +97,7 @@ class RelayNode:
                 return self._on_resend_timer()
         return []
 
-    def _on_frame(self, sender: str, frame: bytes) -> list[Action]:
+    def _on_frame(self, sender: str, frame: Bytes) -> list[Action]:
         try:
             message = decode(frame, self.settings.frame_bytes_max)
         except FrameError as error:

@@ -57,7 +57,7 @@ class RootNode(RootWindows):
         """What happens, and what is to be done about it."""
         self._changed = False
         actions = self._react(event, now_ns)
-        if not self._changed:
+        if not self._changed or not self.settings.is_recorded:
             return actions
         self._records += 1
         self._since_checkpoint += 1

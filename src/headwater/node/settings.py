@@ -31,3 +31,7 @@ class NodeSettings:
     checkpoint_every: int = 256
     #: Frames that are longer are refused; relays combine up to half of it.
     frame_bytes_max: int = FRAME_BYTES_MAX
+    #: A leaf does not wait to send either once its partials take about so many bytes.
+    pending_bytes_max: int = FRAME_BYTES_MAX // 4
+    #: Whether the root records what happens to it; a host that begins anew rather than restore it has no use for that.
+    is_recorded: bool = True

@@ -7,13 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from headwater.packing import Bytes
+
 
 @dataclass(frozen=True, slots=True)
 class SendMessage:
     """Send a frame to a neighbour. It may be lost, doubled or overtaken."""
 
     target: str
-    frame: bytes
+    frame: Bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from headwater.arrays import Int64Array
-from headwater.packing import Reader, Writer
+from headwater.packing import Bytes, Reader, Writer
 from headwater.protocols.frames import FrameError
 
 #: A leaf has a second chain, of what it cuts where the root says; its positions are the numbers of cuts.
@@ -67,11 +67,11 @@ class Delta:
 
     ranges: Mapping[str, Range]
     advances: Mapping[str, Advance] = field(default_factory=dict)
-    parts: Sequence[bytes] = ()
+    parts: Sequence[Bytes] = ()
 
 
 #: Makes one list of parts out of several: those of deltas in the order of their chains.
-Merge = Callable[[Sequence[Sequence[bytes]]], Sequence[bytes]]
+Merge = Callable[[Sequence[Sequence[Bytes]]], Sequence[Bytes]]
 
 
 def combine(deltas: Sequence[Delta], merge: Merge) -> Delta:
@@ -148,7 +148,7 @@ def read_delta(body: bytes | memoryview) -> Delta:
     reader = Reader(body)
     ranges = _read_ranges(reader)
     advances = _read_advances(reader)
-    parts = [reader.blob() for _ in range(reader.count())]
+    parts = [reader.view() for _ in range(reader.count())]
     reader.finish()
     # Acceptance looks at the ranges: whatever moves without one would move again with every copy of the delta.
     if not ranges or not advances.keys() <= ranges.keys():

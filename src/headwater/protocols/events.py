@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headwater.arrays import Int64Array
+from headwater.packing import Bytes
 from headwater.query import Query
 
 
@@ -21,7 +22,7 @@ class MessageReceived:
     """A frame came over the link to a neighbour."""
 
     sender: str
-    frame: bytes
+    frame: Bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import struct
 import zlib
 
 from headwater.errors import FormatError
+from headwater.packing import Bytes
 
 MAGIC = b"HW"
 VERSION = 1
@@ -32,7 +33,7 @@ def frame(kind: int, body: bytes) -> bytes:
     return HEADER.pack(MAGIC, VERSION, kind, len(body), zlib.crc32(body)) + body
 
 
-def open_frame(data: bytes, bytes_max: int = FRAME_BYTES_MAX) -> tuple[int, memoryview]:
+def open_frame(data: Bytes, bytes_max: int = FRAME_BYTES_MAX) -> tuple[int, memoryview]:
     """The kind and the body of a frame.
 
     >>> kind, body = open_frame(frame(7, b"abc"))
@@ -48,7 +49,7 @@ def open_frame(data: bytes, bytes_max: int = FRAME_BYTES_MAX) -> tuple[int, memo
         raise FrameError(f"this frame has version {version}; this release reads version {VERSION}")
     if length > bytes_max:
         raise FrameError(f"a frame of {length} bytes is longer than the {bytes_max} that are allowed")
-    body = memoryview(data)[HEADER.size :]
+    body = memoryview(data).cast("B")[HEADER.size :]
     if len(body) != length:
         raise FrameError(f"this frame should have {length} bytes behind its header and has {len(body)}")
     if zlib.crc32(body) != checksum:

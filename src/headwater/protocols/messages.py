@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.errors import HeadwaterError
-from headwater.packing import Reader, Writer
+from headwater.packing import Bytes, Reader, Writer
 from headwater.protocols.delta import Delta, delta_body, read_chain, read_delta
 from headwater.protocols.frames import FRAME_BYTES_MAX, FrameError, frame, open_frame
 from headwater.protocols.ledger import Position
@@ -149,7 +149,7 @@ def encode(message: Message) -> bytes:
             return frame(REFUSE, _text_body([message.chain, message.reason]))
 
 
-def decode(data: bytes, bytes_max: int = FRAME_BYTES_MAX) -> Message:
+def decode(data: Bytes, bytes_max: int = FRAME_BYTES_MAX) -> Message:
     """The message in a frame; whatever is wrong with it, a `FrameError` says so."""
     kind, body = open_frame(data, bytes_max)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from headwater.packing import Bytes
 from headwater.protocols.actions import (
     Action,
     Checkpoint,
@@ -114,7 +115,7 @@ def action_text(action: Action) -> str:
     return type(action).__name__
 
 
-def frame_text(frame: bytes) -> str:
+def frame_text(frame: Bytes) -> str:
     """A message in short."""
     try:
         message = decode(frame)

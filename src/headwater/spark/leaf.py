@@ -21,8 +21,8 @@ from headwater.protocols.messages import Assign, Hello, Positions, decode, encod
 ROOT = "root"
 #: What travels from leaves to the root: frames in the order of their positions, the first of each chain a `Hello`.
 FRAMES = pa.schema([("chain", pa.string()), ("position", pa.int64()), ("frame", pa.binary())])
-#: Nothing here waits for a clock, and no task reads a root's checkpoints.
-SETTINGS = NodeSettings(checkpoint_every=1 << 62)
+#: Nothing here waits for a clock, and no task restores a root. Frames of a few megabytes pass through Spark best.
+SETTINGS = NodeSettings(pending_bytes_max=1 << 23, is_recorded=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def closed(root: bytes, frames: Iterable[pa.RecordBatch], flush: bool) -> Iterat
     for batch in frames:
         for chain, frame in zip(batch.column("chain").to_pylist(), batch.column("frame")):
             has_sources = True
-            _check(node.handle(MessageReceived(chain, frame.as_py()), 0), chain)
+            _check(node.handle(MessageReceived(chain, memoryview(frame.as_buffer())), 0), chain)
     for action in node.handle(IdleAsked(GATE), 0):
         if isinstance(action, EmitRows):
             yield action.rows
