@@ -15,7 +15,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 TYPED := src/headwater
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-spark check format lint types bench bench-quick bench-sharing bench-tree simulate java clean
+.PHONY: help setup demo test test-slow test-spark check format lint types bench bench-quick bench-sharing bench-tree bench-spark simulate java clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ bench-sharing: $(STAMP_BENCH) ## what sharing brings: every mode from 1 to 1,000
 
 bench-tree: $(STAMP_BENCH) ## bytes on links and processor time of nodes, with plots (2 minutes)
 	@$(BIN)/headwater bench tree --plots bench-plots
+
+bench-spark: $(STAMP) ## windows on Spark against Spark's own (up to 15 minutes, needs Java 17)
+	@$(BIN)/headwater bench spark
 
 simulate: $(STAMP) ## run simulated trees with all faults: SEEDS=0..500, SECONDS= (as long as asked)
 	@$(BIN)/headwater simulate tree --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))

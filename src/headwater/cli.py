@@ -59,6 +59,7 @@ class Host(StrEnum):
     reference = "reference"
     engine = "engine"
     tree = "tree"
+    spark = "spark"
 
 
 @app.command()
@@ -131,6 +132,23 @@ def bench_tree(quick: Quick = False, json: Json = False, plots: Plots = None) ->
 
     report = Report("tree", quick=quick, as_json=json)
     tree.run(report, Progress(), plots)
+    report.close()
+
+
+@bench.command("spark")
+def bench_spark(quick: Quick = False, json: Json = False) -> None:
+    """Measure windows on Spark against its own: up to 15 minutes, up to 3 with --quick. Needs Java."""
+    from headwater.bench import spark
+    from headwater.bench.report import Report
+    from headwater.bench.timing import Progress
+    from headwater.spark.java import SetupError
+
+    report = Report("spark", quick=quick, as_json=json)
+    try:
+        spark.run(report, Progress())
+    except SetupError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from error
     report.close()
 
 

@@ -23,11 +23,11 @@ def part(events: Iterable[str]) -> bytes:
 
 
 def events_of(delta: Delta) -> list[str]:
-    return [event for one in delta.parts for event in json.loads(one)]
+    return [event for one in delta.parts for event in json.loads(bytes(one))]
 
 
 def merge(lists: Sequence[Sequence[bytes]]) -> list[bytes]:
-    return [part(event for parts in lists for one in parts for event in json.loads(one))]
+    return [part(event for parts in lists for one in parts for event in json.loads(bytes(one)))]
 
 
 def step(chain: str, epoch: int, at: int, events: Sequence[str]) -> Delta:

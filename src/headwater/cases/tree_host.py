@@ -89,10 +89,8 @@ class TreeHost(EngineHost):
         """Each part leaves its leaf as bytes, a relay merges them, and the root lowers what arrives."""
         values = pa.array([value for part in parts for value in part])
         ops = operators_of(aggregation, values.type)
-        frames = [[part_to_bytes(_rows_part(ops, pa.array(part, values.type)))] for part in parts]
-        (merged_part,) = map(part_from_bytes, merged(frames))
-        assert isinstance(merged_part, RowsPart)
-        return lower(aggregation, merged_part.partials, values.type)[0].as_py()
+        frames = [part_frame(ops, pa.array(part, values.type)) for part in parts]
+        return finished(aggregation, frames, values.type)
 
     def play(self, settings: Settings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
         schema = schema or arrow_schema(history, settings.time)
@@ -104,7 +102,7 @@ class TreeHost(EngineHost):
         homes = {
             step.source: step.node for step in reversed(history) if isinstance(step, Arrived | Joined) and step.node
         }
-        player = _Player(tree, leaves, homes, schema)
+        player = Player(tree, leaves, homes, schema)
         queries = {query.name: query for query in settings.queries}
         emitted = []
         for index, step, arrivals in batches(history):
@@ -123,7 +121,7 @@ class TreeHost(EngineHost):
         return Played(emitted, places, tree.root.counters())
 
 
-class _Player:
+class Player:
     """Lets the steps of a history happen to a tree."""
 
     def __init__(self, tree: InstantTree, leaves: dict[str, str], homes: dict[str, str], schema: pa.Schema) -> None:
@@ -181,12 +179,19 @@ class _Player:
         self._tree.push(source, _batch([], self._schema), watermark)
 
 
-def _rows_part(ops: Sequence[Op], values: pa.Array) -> RowsPart:
-    """All values of one node, as one slice of one key."""
+def part_frame(ops: Sequence[Op], values: pa.Array) -> bytes:
+    """All values of one node, as one slice of one key, in the form that travels."""
     places = np.arange(len(values), dtype=np.int64)
     chunk = Chunk(places, places, np.zeros(len(values), np.int32), [""], {"value": read_values(values)})
     here = np.zeros(1, np.int64)
-    return RowsPart(0, [], here, here, lift(ops, chunk, np.zeros(len(values), np.int32), 1))
+    return part_to_bytes(RowsPart(0, [], here, here, lift(ops, chunk, np.zeros(len(values), np.int32), 1)))
+
+
+def finished(aggregation: Aggregation, frames: Sequence[bytes], type_: pa.DataType) -> Any:
+    """The aggregate of the parts of several nodes, whose values are of this type."""
+    (part,) = map(part_from_bytes, merged([[frame] for frame in frames]))
+    assert isinstance(part, RowsPart)
+    return lower(aggregation, part.partials, type_)[0].as_py()
 
 
 def _batch(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:

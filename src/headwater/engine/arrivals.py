@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from headwater.arrays import Int64Array
 from headwater.engine.intake import Times, TimeScan, columns_of, conform, read_times, scan_times, without
+from headwater.engine.unread import unread_lines, unread_values
 
 
 @dataclass(slots=True)
@@ -67,7 +68,11 @@ class Arrivals:
 def times_of(batch: pa.RecordBatch, name: str, unit: str) -> Times:
     """The times of a batch, what is wrong with them, and their scan if nothing is."""
     if name in batch.schema.names:
-        return read_times(batch.column(name), unit)
+        times, bad, scan = read_times(batch.column(name), unit)
+        texts = unread_values(batch, name).items()
+        unread = {row: f"time is {text!r}, not {batch.schema.field(name).type}" for row, text in texts}
+        unread |= unread_lines(batch)
+        return (times, bad | unread, None) if unread else (times, bad, scan)
     missing = f"time column {name!r} is missing"
     return np.zeros(len(batch), np.int64), dict.fromkeys(range(len(batch)), missing), None
 
@@ -82,6 +87,8 @@ def read_columns(
     for name in names:
         if name in there:
             arrays[name], wrong = conform(there[name], types[name], name)
+            texts = unread_values(batch, name).items()
+            wrong |= {row: f"column {name!r} is {text!r}, not {types[name]}" for row, text in texts}
         else:
             arrays[name] = pa.nulls(len(batch), types[name])
             wrong = dict.fromkeys(range(len(batch)), f"column {name!r} is missing")

@@ -116,6 +116,27 @@ class LeafIntake(Core):
             self._watermarks.raise_source(source, watermark)
         self._moved[source] = None
 
+    def pass_over(self, source: str, end: int, low: int, high: int) -> None:
+        """The events of a source up to offset ``end`` are wanted by no query, for its condition or for the place of its window."""
+        origin, standing = self._watermarks.sources[source], self._standing[source]
+        fresh = end - max(origin.next_offset, standing.offset)
+        for stop in sorted({end, *(stop for stop in self._stops(standing) if origin.next_offset < stop < end)}):
+            origin.next_offset = max(origin.next_offset, stop)
+            self._pass_floors(origin, standing)
+        self._watermarks.saw(origin, low, high)
+        self._moved[source] = None
+        if fresh > 0:
+            self._latest = max(self._latest, high)
+            self._count_passed(fresh)
+
+    def _count_passed(self, count: int) -> None:
+        for family in self._families.values():
+            if isinstance(family.group, QueryGroup):
+                is_filtered = family.group.where is not None
+                family.group.count(count, count if is_filtered else 0, 0 if is_filtered else count)
+        if self._raw is not None:
+            self._unread += count
+
     def take_in_mixed(
         self, sources: Sequence[str], which: Int64Array, offsets: Int64Array, batch: pa.RecordBatch
     ) -> dict[str, int]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from headwater.arrays import Int64Array
 from headwater.engine.group import Dropped
+from headwater.engine.unread import as_it_came
 
 SCHEMA = pa.schema(
     [
@@ -56,7 +57,7 @@ class SideOutput:
         # Timestamps as their number: Python has no date for all of them.
         columns_of_event = [c.cast(pa.int64()) if pa.types.is_timestamp(c.type) else c for c in events.columns]
         plain = pa.record_batch(columns_of_event, names=events.schema.names).to_pylist()
-        texts = [json.dumps(event, default=str, ensure_ascii=False) for event in plain]
+        texts = [json.dumps(as_it_came(event), default=str, ensure_ascii=False) for event in plain]
         self.tables.append(pa.Table.from_arrays([*columns, pa.array(texts, pa.string())], schema=SCHEMA))
 
     def __len__(self) -> int:

@@ -21,6 +21,7 @@ from headwater.protocols.actions import (
 from headwater.protocols.events import (
     BatchArrived,
     Event,
+    EventsPassed,
     MessageReceived,
     MixedBatchArrived,
     SourceEnded,
@@ -55,6 +56,8 @@ class LeafNode(LeafSending):
                 return self._on_batch(event)
             case MixedBatchArrived():
                 return self._on_mixed(event)
+            case EventsPassed():
+                return self._on_passed(event)
             case SourceEnded():
                 return self._on_ended(event)
             case MessageReceived():
@@ -183,6 +186,18 @@ class LeafNode(LeafSending):
         for source in event.sources if self._ends else ():
             self._end_if_read(source)
         return [*(ReadFrom(source, offset) for source, offset in missing.items()), *self._taken_in(half)]
+
+    def _on_passed(self, event: EventsPassed) -> list[Action]:
+        half = self._half
+        if half is None or self._flushing or not half.has_source(event.source):
+            return []
+        if self._paused and self._must_wait():
+            return []  # it is passed again when there is room
+        if event.offset > half.next_offset(event.source):
+            return [ReadFrom(event.source, half.next_offset(event.source))]
+        half.pass_over(event.source, event.offset + event.count, event.low, event.high)
+        self._end_if_read(event.source)
+        return self._taken_in(half)
 
     def _on_ended(self, event: SourceEnded) -> list[Action]:
         self._ends[event.source] = event.offset

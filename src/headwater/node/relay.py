@@ -89,7 +89,7 @@ class RelayNode:
                 self._send_timer = False
                 return [SetTimer("resend", self.settings.resend_ns), *self._soon()]
             case MessageReceived(sender, frame):
-                return self._on_frame(sender, frame)
+                return self._on_frame(sender, bytes(frame))
             case TimerFired("send"):
                 self._send_timer = False
                 return self._send()
@@ -97,7 +97,7 @@ class RelayNode:
                 return self._on_resend_timer()
         return []
 
-    def _on_frame(self, sender: str, frame: Bytes) -> list[Action]:
+    def _on_frame(self, sender: str, frame: bytes) -> list[Action]:
         try:
             message = decode(frame, self.settings.frame_bytes_max)
         except FrameError as error:

@@ -7,15 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.packing import Bytes
-
 
 @dataclass(frozen=True, slots=True)
 class SendMessage:
     """Send a frame to a neighbour. It may be lost, doubled or overtaken."""
 
     target: str
-    frame: Bytes
+    frame: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,21 @@ class MixedBatchArrived:
 
 
 @dataclass(frozen=True, slots=True)
+class EventsPassed:
+    """The next ``count`` events of a source, which nobody had to read: no query wants any of them.
+
+    That is known of them: each is well-formed and has a time in [low, high], both of which occur; no condition of a query is true
+    for it; it is in no window of a query without a condition.
+    """
+
+    source: str
+    offset: int
+    count: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
 class SourceEnded:
     """No event of the source will come any more; ``offset`` events were there in all."""
 
@@ -115,6 +130,7 @@ Event = (
     | SourceOpened
     | BatchArrived
     | MixedBatchArrived
+    | EventsPassed
     | SourceEnded
     | QueryAdded
     | QueryRemoved

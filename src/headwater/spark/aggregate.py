@@ -1,23 +1,34 @@
-"""`headwater.aggregate`: window queries over any DataFrame, a leaf in front of each partition and one root behind them."""
+"""`headwater.aggregate`: window queries over any DataFrame.
+
+What Spark can say under the guarantees of SEMANTICS.md becomes a plan of its own operators (`native.py`, `positions.py`). For the
+rest a leaf stands in front of each partition, and a root behind them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from headwater.aggregations import Aggregation
 from headwater.arguments import check_queries
-from headwater.errors import DataError
+from headwater.errors import DataError, QueryError
 from headwater.query import Query
+from headwater.spark import positions
 from headwater.spark.leaf import FRAMES, Feed, LeafTask
+from headwater.spark.native import Events, fixed_windows
+from headwater.spark.native_choice import Asked, choice, has_positions, why_not_aggregates
+from headwater.spark.native_grids import Numbered
+from headwater.spark.native_types import COLLATED
 from headwater.spark.plan import fresh_root
-from headwater.spark.root import results
-from headwater.windows import CountWindow, Custom
+from headwater.spark.root import plain_rows, results
+from headwater.windows import Band, CountWindow, Custom, Sliding
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 #: Spark hands out small batches; a leaf is given so many events at once.
 BATCH_EVENTS = 1 << 18
@@ -31,23 +42,124 @@ def aggregate(
     unit: str = "us",
     order: str | Sequence[str] | None = None,
     strict: bool = False,
+    sums: str = "exact",
+    plan: str = "auto",
 ) -> DataFrame:
     """Result rows of all queries over the rows of a DataFrame, as a DataFrame.
 
     ``order`` names the columns that decide between events of one time, for queries in which that matters (first, last, collect,
     count windows, distinct, users' own); by default all other columns do. Rows of a DataFrame come in no order, so none is late.
-    """
-    from headwater.spark.types import spark_types
 
+    Queries that Spark can answer by itself under the same guarantees are answered without Python; ``plan="python"`` sends all
+    through Python. ``sums="native"`` takes Spark's own sums of floats, whose last bits may depend on the order.
+    """
     listed = check_queries(queries)
+    _check_words(sums, plan)
     if df.isStreaming:
         raise DataError("this is a streaming DataFrame: aggregate takes batch DataFrames only")
-    tie_breakers = _tie_breakers(df, time, order)
-    root = fresh_root(listed, _arrow_schema(df), time=time, unit=unit, strict=strict)
+    ties = _tie_breakers(df, time, order)
+    asked = Asked(_arrow_schema(df), time, unit, sums, plan, strict)
+    # Everything that is wrong with the queries is said here, whoever will answer them.
+    root = fresh_root(listed, asked.schema, time=time, unit=unit, strict=strict)
+    return _Call(df, asked, ties, _struct(root.result_schema)).rows(listed)
+
+
+def _check_words(sums: str, plan: str) -> None:
+    for name, value, words in (("sums", sums, ("exact", "native")), ("plan", plan, ("auto", "python"))):
+        if value not in words:
+            raise QueryError(f"{name} is {value!r}: give one of {', '.join(map(repr, words))}")
+
+
+class _Call:
+    """One call, taken apart: each part answers some queries, in rows of the same columns."""
+
+    def __init__(self, df: DataFrame, asked: Asked, ties: Sequence[str], wanted: StructType) -> None:
+        self._df = df
+        self._asked = asked
+        self._ties = ties
+        self._wanted = wanted
+
+    def rows(self, queries: Sequence[Query]) -> DataFrame:
+        asked = self._asked
+        native = [query for query in queries if choice(query, asked).is_native]
+        counted = [query for query in queries if has_positions(query, asked)]
+        fixed = [query for query in native if query not in counted]
+        others = [query for query in queries if query not in counted and query not in fixed]
+        parts: list[DataFrame] = []
+        if fixed:
+            events = Events.of(self._df, asked.schema, asked.time, asked.unit)
+            parts += fixed_windows(events, _numbered(fixed, asked.unit), self._wanted)
+        for family in positions.families([query for query in counted if query in native]):
+            parts.append(self._native_counts(family))
+        for family in positions.families([query for query in counted if query not in native]):
+            parts.append(self._python_counts(family))
+        if others or not parts:
+            parts.append(self._fitted(through_python(self._df, others, asked, self._ties)))
+        return reduce(lambda one, other: one.unionByName(other), parts)
+
+    def _native_counts(self, family: Sequence[Query]) -> DataFrame:
+        frame, replaced, schema = self._over_positions(family, exact=False)
+        wanted = _struct(fresh_root(replaced, schema, time=positions.POSITION).result_schema)
+        events = Events.of(frame, schema, positions.POSITION, "us")
+        found = fixed_windows(events, _numbered(replaced, "us"), wanted)
+        rows = reduce(lambda one, other: one.unionByName(other), found)
+        return positions.full_windows(rows, family, self._wanted)
+
+    def _python_counts(self, family: Sequence[Query]) -> DataFrame:
+        exact = any(depends_on_order(query) for query in map(positions.over_positions, family))
+        frame, replaced, schema = self._over_positions(family, exact)
+        over = Asked(schema, positions.POSITION)
+        # Positions are an order in themselves: no rows need to be sorted again.
+        rows = through_python(frame, replaced, over, None)
+        return positions.full_windows(rows, family, self._wanted)
+
+    def _over_positions(self, family: Sequence[Query], exact: bool) -> tuple[DataFrame, list[Query], pa.Schema]:
+        asked = self._asked
+        events = Events.of(self._df, asked.schema, asked.time, asked.unit)
+        replaced = [positions.over_positions(query) for query in family]
+        read = sorted(set().union(*(query.columns() for query in replaced)) - {positions.TIME})
+        frame = positions.positioned(positions.Ordered(events, self._ties), family, read, exact)
+        known = pa.schema([asked.schema.field(name) for name in read])
+        return frame, replaced, positions.schema_with_positions(known)
+
+    def _fitted(self, rows: DataFrame) -> DataFrame:
+        """The same rows with the columns of the whole call."""
+        from pyspark.sql import functions as F
+
+        have = set(rows.columns)
+        picked = [
+            (rows[field.name] if field.name in have else F.lit(None).cast(field.dataType)).alias(field.name)
+            for field in self._wanted.fields
+        ]
+        return rows.select(*picked)
+
+
+def _struct(schema: pa.Schema) -> StructType:
+    from headwater.spark.types import spark_types
+
+    return spark_types(plain_rows(schema))[1]
+
+
+def _numbered(queries: Sequence[Query], unit: str) -> list[Numbered]:
+    made = []
+    for number, query in enumerate(queries):
+        window = query.window.resolved(unit, query.name)
+        assert isinstance(window, Sliding | Band)
+        made.append(Numbered(number, query, window))
+    return made
+
+
+def through_python(
+    df: DataFrame, queries: Sequence[Query], asked: Asked, ties: Sequence[str] | None
+) -> DataFrame:
+    """The rows of queries that a leaf in front of each partition and a root behind them answer."""
+    from headwater.spark.types import spark_types
+
+    root = fresh_root(queries, asked.schema, time=asked.time, unit=asked.unit, strict=asked.strict)
     columns, snapshot = list(root.columns), root.snapshot()
-    if any(map(depends_on_order, listed)):
+    if ties is not None and any(map(depends_on_order, queries)):
         # Partitions are ranges then: their number and the number of a row in its own are a place of birth that keeps the order.
-        df = df.orderBy(time, *tie_breakers)
+        df = df.orderBy(asked.time, *ties)
 
     def leaf(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from headwater.spark.aggregate import frames
@@ -121,7 +233,9 @@ def _arrow_schema(df: DataFrame) -> pa.Schema:
     fields = []
     for field in df.schema:
         try:
-            fields.append(pa.field(field.name, to_arrow_type(field.dataType, timezone="UTC")))
+            type_ = to_arrow_type(field.dataType, timezone="UTC")
         except Exception:
-            fields.append(pa.field(field.name, pa.struct([])))
+            type_ = pa.struct([])
+        collated = getattr(field.dataType, "collation", "UTF8_BINARY") != "UTF8_BINARY"
+        fields.append(pa.field(field.name, type_, metadata=COLLATED if collated else None))
     return pa.schema(fields)

@@ -14,9 +14,18 @@ import pyarrow as pa
 from headwater.errors import HeadwaterError, QueryError
 from headwater.node import LeafNode, NodeSettings, RootNode
 from headwater.protocols.actions import Action, Finished, Refused, SendMessage
-from headwater.protocols.events import BatchArrived, Event, MessageReceived, SourceEnded, SourceOpened, TimerFired
+from headwater.protocols.events import (
+    BatchArrived,
+    Event,
+    EventsPassed,
+    MessageReceived,
+    SourceEnded,
+    SourceOpened,
+    TimerFired,
+)
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Assign, Hello, Positions, decode, encode
+from headwater.spark.formats.piece import Passed
 
 ROOT = "root"
 #: What travels from leaves to the root: frames in the order of their positions, the first of each chain a `Hello`.
@@ -31,7 +40,7 @@ class Feed:
 
     source: str
     home: str
-    batches: Iterable[pa.RecordBatch]
+    batches: Iterable[pa.RecordBatch | Passed]
 
 
 class LeafTask:
@@ -61,8 +70,12 @@ class LeafTask:
         for feed in feeds:
             offset = 0
             for batch in feed.batches:
-                yield from self._after(BatchArrived(feed.source, offset, batch))
-                offset += len(batch)
+                if isinstance(batch, Passed):
+                    yield from self._after(EventsPassed(feed.source, offset, batch.count, batch.low, batch.high))
+                    offset += batch.count
+                else:
+                    yield from self._after(BatchArrived(feed.source, offset, batch))
+                    offset += len(batch)
             if flush:
                 yield from self._after(SourceEnded(feed.source, offset))
         yield from self._after(TimerFired("send"))
