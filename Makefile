@@ -22,7 +22,7 @@ help: ## list the commands
 
 setup: $(STAMP) ## create .venv and install headwater with everything for development
 
-demo: $(STAMP) ## run window queries of every kind over generated smart-home events
+demo: $(STAMP) ## run window queries of different kinds over generated smart-home events, on Spark
 	@$(BIN)/headwater demo
 
 test: $(STAMP) ## run the tests and the examples in the docs (a few minutes)
@@ -65,11 +65,11 @@ bench-spark: $(STAMP) ## windows on Spark against Spark's own (up to 15 minutes,
 simulate: $(STAMP) ## run simulated trees with all faults: SEEDS=0..500, SECONDS= (as long as asked)
 	@$(BIN)/headwater simulate tree --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))
 
-java: ## look for the Java that the Spark hosts will need
+java: ## look for the Java that Spark needs
 	@scripts/find_java
 
 clean: ## remove .venv and everything generated
-	rm -rf $(VENV) build dist bench-plots src/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist bench-plots headwater-demo src/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp is newer than pyproject.toml exactly while the installed environment fits it, so a second run starts at once.

@@ -63,6 +63,23 @@ def test_check_names_a_file_that_is_not_there():
 
 
 def test_demo_shows_each_query_and_where_every_event_went():
-    result = invoke("demo", "--events", 20_000, "--seed", 3)
+    result = invoke("demo", "--on", "engine", "--events", 20_000, "--seed", 3)
     assert result.exit_code == 0, result.output
     assert all(word in result.output for word in ("average", "active", "tail", "peak", "malformed", "M events/s"))
+
+
+def test_without_java_the_demo_says_so_and_runs_on_the_engine(monkeypatch, tmp_path):
+    pytest.importorskip("pyspark")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    result = invoke("demo", "--events", 20_000)
+    assert result.exit_code == 0, result.output
+    assert "where there is no bin/java, and Spark needs Java 17" in result.output
+    assert "M events/s" in result.output
+
+
+def test_check_on_spark_without_java_is_one_sentence(monkeypatch, tmp_path, case_file):
+    pytest.importorskip("pyspark")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    result = invoke("check", case_file(), "--on", "spark")
+    assert result.exit_code == 2
+    assert result.output.count("\n") == 1

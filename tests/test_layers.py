@@ -54,6 +54,9 @@ LAYERS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 ALLOWED = {
     # The sketches are defined by their registers: a second implementation would only define a second sketch.
     ("reference_aggregates", "headwater.engine.sketches"),
+    # The front door names what needs Spark, and opens it only when it is asked for.
+    ("__init__", "headwater.spark.aggregate"),
+    ("__init__", "headwater.spark.read"),
     # Asks whether a kernel has a file beside which numba may keep its compiled form.
     ("jit", "os"),
 }
@@ -81,7 +84,7 @@ class Import(NamedTuple):
 
 def imports(tree: ast.Module, package: str) -> Iterator[Import]:
     """Every module that the source imports, by its full name; relative ones are resolved against ``package``."""
-    lazy = {id(inner) for outer in ast.walk(tree) if isinstance(outer, ast.FunctionDef) for inner in ast.walk(outer)}
+    lazy = {id(inner) for outer in ast.walk(tree) if is_lazy(outer) for inner in ast.walk(outer)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -91,6 +94,12 @@ def imports(tree: ast.Module, package: str) -> Iterator[Import]:
             base = (parent + (node.module or "")).rstrip(".")
             for alias in node.names:
                 yield Import(f"{base}.{alias.name}", node.lineno, id(node) in lazy)
+
+
+def is_lazy(node: ast.AST) -> bool:
+    """Whether what stands in it runs only when a function does, or is for the types alone."""
+    for_types = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    return for_types or isinstance(node, ast.FunctionDef)
 
 
 def layer_of(module: str) -> str | None:

@@ -69,8 +69,13 @@ def check(
 ) -> None:
     """Run test cases and compare every result row with the expected ones."""
     from headwater.cases import check_files
+    from headwater.spark.java import SetupError
 
-    raise typer.Exit(check_files(files, on.value))
+    try:
+        raise typer.Exit(check_files(files, on.value))
+    except SetupError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from error
 
 
 @app.command()
@@ -83,15 +88,35 @@ def explain(
     typer.echo(str(explain(load(file))))
 
 
+class DemoHost(StrEnum):
+    """What runs the demo."""
+
+    spark = "spark"
+    engine = "engine"
+
+
 @app.command()
 def demo(
-    events: Annotated[int, typer.Option(min=1, help="How many events to generate, about.")] = 3_000_000,
+    on: Annotated[
+        DemoHost, typer.Option(help="What runs it: Spark on this machine, or the engine alone.")
+    ] = DemoHost.spark,
+    events: Annotated[int | None, typer.Option(min=1, help="How many events to generate, about.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same events.")] = 7,
+    out: Annotated[Path, typer.Option(file_okay=False, help="Where Spark leaves the rows.")] = Path("headwater-demo"),
 ) -> None:
     """Run window queries of every kind over generated smart-home events."""
-    from headwater.demo import run
+    from headwater.demo import engine
+    from headwater.spark.java import SetupError
 
-    run(events, seed)
+    if on is DemoHost.spark:
+        from headwater.demo import spark
+
+        try:
+            spark.run(out, events or spark.EVENTS, seed)
+            return
+        except SetupError as error:
+            typer.echo(f"{error}. The demo runs on the engine alone instead.", err=True)
+    engine.run(events or engine.EVENTS, seed)
 
 
 @bench.command()

@@ -2,21 +2,23 @@
 
 A stream is a pure function of its description, seed included: the same description gives the same events on every
 machine, in batches of any size. A sensor is one plug of one house. Houses differ in how much they send (skew) and fall
-silent for a while (gaps); some events arrive late (disorder); plugs announce when an appliance starts and ends (markers).
+silent for a while (gaps); some events arrive late (disorder); plugs announce when an appliance starts and ends (markers). The
+rate may change on the way. One description can be shared out among several sources, each with some of the houses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 SECOND = 1_000_000
-#: Events are generated minute by minute, each from random numbers of its own.
+#: Events are generated minute by minute, each from random numbers of its own; in shorter blocks where a minute has very many.
 BLOCK_SECONDS = 60
+BLOCK_EVENTS = 6_000_000
 #: 2026-01-01 06:00 UTC.
 MORNING = 1_767_247_200 * SECOND
 #: Events per second over all houses, unless a stream is described otherwise.
@@ -64,16 +66,33 @@ class SmartHome:
     missing_share: float = 0.001
     start: int = MORNING
     seed: int = 7
+    #: Other rates from some second on: pairs (second, rate), by second.
+    changes: tuple[tuple[int, int], ...] = ()
+    #: Every so many seconds the rate is drawn anew, up to this share below or above what it is said to be.
+    drift: float = 0.0
+    drift_seconds: int = 60
+    #: Only the houses of one source, of so many that share them: see `sources`.
+    share: int = 0
+    shares: int = 1
 
     def __post_init__(self) -> None:
-        for field in ("houses", "plugs", "rate", "seconds"):
+        for field in ("houses", "plugs", "rate", "seconds", "drift_seconds", "shares"):
             if getattr(self, field) < 1:
                 raise ValueError(f"{field} is {getattr(self, field)}: give an integer of at least 1")
-        for field in ("late_share", "silence", "marker_share", "missing_share"):
+        for field in ("late_share", "silence", "marker_share", "missing_share", "drift"):
             if not 0 <= getattr(self, field) <= 1:
                 raise ValueError(f"{field} is {getattr(self, field)}: give a share between 0 and 1")
         if not 0 <= self.delay_max <= BLOCK_SECONDS * SECOND:
             raise ValueError(f"delay_max is {self.delay_max}: give microseconds between 0 and one minute")
+        # As lists they come out of JSON.
+        object.__setattr__(self, "changes", tuple((second, rate) for second, rate in self.changes))
+        seconds = [second for second, _ in self.changes]
+        if seconds != sorted(set(seconds)) or any(second < 0 or rate < 0 for second, rate in self.changes):
+            raise ValueError(f"changes is {self.changes}: give pairs (second, rate), each second above the one before")
+        if not 0 <= self.share < self.shares <= self.houses:
+            raise ValueError(
+                f"share is {self.share} of {self.shares}: give one below it, of no more than there are houses"
+            )
 
     def batches(self, batch_events: int = 65_536) -> Iterator[pa.RecordBatch]:
         """The whole stream in order of arrival; every batch has ``batch_events`` rows but the last.
@@ -96,31 +115,45 @@ class SmartHome:
         if count:
             yield _joined(waiting)
 
+    def sources(self, count: int) -> list[SmartHome]:
+        """As many streams that share the houses among them; together they send about what this one does.
+
+        >>> [home.share for home in SmartHome(houses=10).sources(3)]
+        [0, 1, 2]
+        """
+        return [replace(self, share=share, shares=count) for share in range(count)]
+
     def table(self) -> pa.Table:
         """The whole stream at once."""
         return pa.Table.from_batches(self.batches(), SCHEMA)
 
     def _arrivals(self) -> Iterator[pa.RecordBatch]:
-        """What arrives in each minute: its own events, but for those still on their way, and the stragglers of the last."""
-        events, arrivals = self._minute(0)
-        for minute in range(-(-self.seconds // BLOCK_SECONDS)):
-            if minute:
-                born, born_arrivals = self._minute(minute)
+        """What arrives in each block: its own events, but for those still on their way, and the stragglers of the last."""
+        events, arrivals = self._block(0)
+        for block in range(-(-self.seconds // self._block_seconds)):
+            if block:
+                born, born_arrivals = self._block(block)
                 events, arrivals = _joined([events, born]), np.concatenate([arrivals, born_arrivals])
             order = np.argsort(arrivals, kind="stable")
-            here = int(np.searchsorted(arrivals[order], self._end_of(minute)))
+            here = int(np.searchsorted(arrivals[order], self._end_of(block)))
             yield events.take(pa.array(order[:here]))
             events, arrivals = events.take(pa.array(order[here:])), arrivals[order[here:]]
         yield events
 
-    def _minute(self, minute: int) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
-        """The events born in one minute and when each arrives."""
-        rng = np.random.default_rng([self.seed, 1, minute])
-        begin = self.start + minute * BLOCK_SECONDS * SECOND
-        end = self._end_of(minute)
-        count = self.rate * (end - begin) // SECOND
-        times = np.sort(rng.integers(begin, end, count))
-        house = rng.choice(self.houses, count, p=self._shares())
+    @property
+    def _block_seconds(self) -> int:
+        busiest = max(self.rate, *(rate for _, rate in self.changes), 1) * (1 + self.drift) * self._own_share()
+        return min(BLOCK_SECONDS, max(1, int(BLOCK_EVENTS / busiest)))
+
+    def _block(self, block: int) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
+        """The events born in one block and when each arrives."""
+        rng = np.random.default_rng([self.seed, 1, block, *([self.share, self.shares] if self.shares > 1 else [])])
+        begin = self.start + block * self._block_seconds * SECOND
+        stretches = self._stretches(begin, self._end_of(block))
+        times = np.concatenate([np.sort(rng.integers(first, end, count)) for first, end, count in stretches])
+        count = len(times)
+        own = np.arange(self.share, self.houses, self.shares)
+        house = own[rng.choice(len(own), count, p=self._shares()[own] / self._own_share())]
         load = self._loads(house, times, rng)
         missing = rng.random(count) < self.missing_share
         activity = rng.random(count)
@@ -138,8 +171,34 @@ class SmartHome:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA), arrivals[heard]
 
-    def _end_of(self, minute: int) -> int:
-        return self.start + min((minute + 1) * BLOCK_SECONDS, self.seconds) * SECOND
+    def _end_of(self, block: int) -> int:
+        return self.start + min((block + 1) * self._block_seconds, self.seconds) * SECOND
+
+    def _stretches(self, begin: int, end: int) -> list[tuple[int, int, int]]:
+        """Stretches of time in which the rate is one, with the number of events born in each."""
+        points = {begin, *(self.start + second * SECOND for second, _ in self.changes)}
+        if self.drift:
+            step = self.drift_seconds * SECOND
+            first = begin - (begin - self.start) % step
+            points |= set(range(first, end, step))
+        starts = sorted(point for point in points if begin <= point < end)
+        return [
+            (first, last, int(self._rate_at(first) * self._own_share() * (last - first) / SECOND))
+            for first, last in zip(starts, [*starts[1:], end], strict=True)
+        ]
+
+    def _rate_at(self, time: int) -> float:
+        second = (time - self.start) // SECOND
+        rate = next((rate for since, rate in reversed(self.changes) if since <= second), self.rate)
+        if not self.drift:
+            return rate
+        # All sources of one description drift together: the draw does not depend on the share.
+        draw = np.random.default_rng([self.seed, 2, second // self.drift_seconds]).uniform(-self.drift, self.drift)
+        return float(rate * (1 + draw))
+
+    def _own_share(self) -> float:
+        """How much of all that is sent comes from the houses of this source."""
+        return 1.0 if self.shares == 1 else float(self._shares()[self.share :: self.shares].sum())
 
     def _shares(self) -> NDArray[np.float64]:
         weights = np.arange(1, self.houses + 1) ** -self.skew
@@ -158,8 +217,8 @@ class SmartHome:
         return np.asarray(np.round(level[house] * swing * rng.lognormal(0, 0.6, len(times)), 3))
 
     def _silent(self, house: NDArray[np.int64], into: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.bool_]:
-        """Which events fall into a silence of their house, half a minute long."""
-        half = BLOCK_SECONDS * SECOND // 2
+        """Which events fall into a silence of their house, half a block long."""
+        half = self._block_seconds * SECOND // 2
         begins = np.where(rng.random(self.houses) < self.silence, rng.integers(0, half, self.houses), 2 * half)
         return np.asarray((into >= begins[house]) & (into < begins[house] + half))
 

@@ -48,12 +48,20 @@ def check_schema(query: Query, schema: pa.Schema, time: str) -> None:
 
 def check_schemas(queries: Iterable[Query], schema: pa.Schema, time: str) -> None:
     """The same for many queries: a million of them read the schema once."""
-    # Names that occur twice are left out: nobody could say which column is meant.
-    types = {name: schema.field(name).type for name in schema.names if schema.names.count(name) == 1}
-    columns = _Columns(types, {name: type_kind(data_type) for name, data_type in types.items()}, tuple(schema.names))
+    columns = _columns(schema)
     for query in queries:
         for problem in _schema_problems(query, columns, time):
             raise QueryError.of(problem, query.name)
+
+
+def check_condition(field: str, expr: Expr, schema: pa.Schema) -> None:
+    """Refuse a condition that stands alone and does not fit the columns."""
+    columns = _columns(schema)
+    for name in sorted(expr.columns()):
+        for problem in _missing(field, name, columns):
+            raise QueryError.of(problem)
+    for problem in _incomparable(field, expr, columns):
+        raise QueryError.of(problem)
 
 
 class _Columns(NamedTuple):
@@ -62,6 +70,12 @@ class _Columns(NamedTuple):
     types: dict[str, pa.DataType]
     kinds: dict[str, str | None]
     names: tuple[str, ...]
+
+
+def _columns(schema: pa.Schema) -> _Columns:
+    # Names that occur twice are left out: nobody could say which column is meant.
+    types = {name: schema.field(name).type for name in schema.names if schema.names.count(name) == 1}
+    return _Columns(types, {name: type_kind(data_type) for name, data_type in types.items()}, tuple(schema.names))
 
 
 def type_kind(data_type: pa.DataType) -> str | None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headwater import Query
@@ -14,7 +15,7 @@ from headwater.history import Arrived, Flushed, Joined, Settings
 from headwater.reference import ResultRow
 from headwater.spark.leaf import LeafTask
 from headwater.spark.plan import Plan
-from headwater.spark.root import closed
+from headwater.spark.root import closed, merged
 
 Rows = Sequence[dict[str, Any]]
 
@@ -32,17 +33,47 @@ def found(frame: Any, queries: Sequence[Query]) -> list[ResultRow]:
     return result_rows(frame.toArrow(), {query.name: query for query in queries})
 
 
-def without_spark(plan: Plan, queries: Sequence[Query]) -> list[ResultRow]:
-    """The tasks of a plan one after the other, and the root behind them."""
+def without_spark(plan: Plan, queries: Sequence[Query], roots: int = 1, relays: int = 0) -> list[ResultRow]:
+    """The tasks of a plan one after the other, relays that so many of them share, and the roots behind."""
     assert plan.root is not None
     plan = Plan.from_text(plan.to_text())
     frames = []
     for number, task in enumerate(plan.tasks):
-        leaf = LeafTask(plan.root, f"{number:06d}", [(piece.source, piece.home) for piece in task])
+        leaf = LeafTask(plan.root, number, [(piece.source, piece.home) for piece in task], roots)
         frames.extend(leaf.run(plan.feeds(number), plan.flush))
-    frames.sort(key=lambda frame: frame.column("position")[0].as_py())
+    sent = pa.Table.from_batches(frames)
+    if relays:
+        # One for each leaf and root is as good a test as one for many.
+        merging = sent.set_column(0, "relay", sent["chain"].cast(pa.int32()))
+        merging = merging.set_column(0, "relay", pc.divide(merging["relay"], relays))
+        ordered = merging.sort_by([(name, "ascending") for name in ("relay", "bucket", "position", "chain")])
+        sent = pa.Table.from_batches(merged(ordered.to_batches()))
+    return closed_rows(plan.root, sent.to_batches(), queries, roots, plan.flush)
+
+
+def closed_rows(
+    root: bytes, frames: Sequence[pa.RecordBatch], queries: Sequence[Query], roots: int, flush: bool = True
+) -> list[ResultRow]:
+    """What all roots make of the frames of all leaves."""
+    sent = pa.Table.from_batches(frames).sort_by([("position", "ascending"), ("chain", "ascending")])
     named = {query.name: query for query in queries}
-    return [row for table in closed(plan.root, frames, plan.flush) for row in result_rows(table, named)]
+    found = []
+    for number in range(roots):
+        own = sent.filter(pc.equal(sent["bucket"], number)).to_batches()
+        found += [row for table in closed(root, own, flush) for row in result_rows(table, named)]
+    return found
+
+
+def told(plan: Plan, output: str) -> list[dict[str, Any]]:
+    """What the tasks of a plan and one root tell beside results: "accounts", or the events set "aside"."""
+    assert plan.root is not None
+    plan = Plan.from_text(plan.to_text())
+    frames = []
+    for number, task in enumerate(plan.tasks):
+        leaf = LeafTask(plan.root, number, [(piece.source, piece.home) for piece in task])
+        frames.extend(leaf.run(plan.feeds(number), plan.flush))
+    sent = pa.Table.from_batches(frames).sort_by([("position", "ascending"), ("chain", "ascending")])
+    return [row for table in closed(plan.root, sent.to_batches(), plan.flush, output) for row in table.to_pylist()]
 
 
 def assert_same(wanted: Sequence[ResultRow], rows: Sequence[ResultRow]) -> None:

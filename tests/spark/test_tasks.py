@@ -50,7 +50,8 @@ def test_tasks_say_what_the_reference_says(kind, data):
         tasks = data.draw(st.integers(1, 4))
         plan = plan_queries(folder, asked, None, tasks, True, disorder=disorder)
         assert len(plan.tasks) == tasks
-        assert_same(expected(events, asked, disorder), without_spark(plan, asked))
+        roots, relays = data.draw(st.integers(1, 3)), data.draw(st.integers(0, 2))
+        assert_same(expected(events, asked, disorder), without_spark(plan, asked, roots, relays))
 
 
 @settings(max_examples=25)

@@ -43,15 +43,25 @@ def hash_values(data: np.ndarray[Any, Any]) -> UInt64Array:
     return out
 
 
+def hash_texts(texts: pa.Array) -> UInt64Array:
+    """The hash of each of some bytes, none of them null, in a large binary array."""
+    out = np.empty(len(texts), np.uint64)
+    _, offsets, content = texts.buffers()
+    starts = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    _hash_texts(np.frombuffer(content or b"", np.uint8), starts, out)
+    return out
+
+
+def mixed_with(words: UInt64Array, others: UInt64Array) -> None:
+    """Mix other hashes into words, in place: the hash of several values together, in their order."""
+    _mix(words, others)
+
+
 def _hash_objects(values: list[Any], out: UInt64Array) -> UInt64Array:
     """Whole numbers go the way of integers, everything else the way of texts."""
     whole = [_whole_number(value) for value in values]
-    texts = pa.array(
-        [b"" if number is not None else _text(value) for value, number in zip(values, whole)], pa.large_binary()
-    )
-    _, offsets, content = texts.buffers()
-    starts = np.frombuffer(offsets, np.int64)[: len(values) + 1]
-    _hash_texts(np.frombuffer(content or b"", np.uint8), starts, out)
+    texts = [b"" if number is not None else _text(value) for value, number in zip(values, whole)]
+    out[:] = hash_texts(pa.array(texts, pa.large_binary()))
     places = np.flatnonzero(np.array([number is not None for number in whole], bool))
     if len(places):
         hashed = np.empty(len(places), np.uint64)
@@ -87,6 +97,12 @@ def _mixed(word: U) -> U:
     word = (word ^ (word >> U(30))) * MIX_1
     word = (word ^ (word >> U(27))) * MIX_2
     return word ^ (word >> U(31))
+
+
+@njit
+def _mix(words: UInt64Array, others: UInt64Array) -> None:
+    for i in range(len(words)):
+        words[i] = _mixed(words[i] ^ others[i])
 
 
 @njit

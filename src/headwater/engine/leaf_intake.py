@@ -117,7 +117,7 @@ class LeafIntake(Core):
         self._moved[source] = None
 
     def pass_over(self, source: str, end: int, low: int, high: int) -> None:
-        """The events of a source up to offset ``end`` are wanted by no query, for its condition or for the place of its window."""
+        """No query wants the events of a source up to offset ``end``, for its condition or for the place of its window."""
         origin, standing = self._watermarks.sources[source], self._standing[source]
         fresh = end - max(origin.next_offset, standing.offset)
         for stop in sorted({end, *(stop for stop in self._stops(standing) if origin.next_offset < stop < end)}):

@@ -1,6 +1,6 @@
 """Spark as a host of nodes: leaves run where events are read, the root behind them. Here is only translation.
 
-`files.py` finds files and shares them out, `formats.py` reads them; `plan.py` is what the driver fixes before a job; `leaf.py`
+`files.py` finds files and shares them out, `formats/` reads them; `plan.py` is what the driver fixes before a job; `leaf.py`
 and `root.py` drive the nodes inside tasks; `source.py` is the data source that Spark calls. `read` and `aggregate` are for users.
 PySpark is imported only when one of these is called.
 """

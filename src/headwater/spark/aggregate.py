@@ -19,9 +19,9 @@ from headwater.query import Query
 from headwater.spark import positions
 from headwater.spark.leaf import FRAMES, Feed, LeafTask
 from headwater.spark.native import Events, fixed_windows
-from headwater.spark.native_choice import Asked, choice, has_positions, why_not_aggregates
+from headwater.spark.native_choice import Asked, choice, has_positions
 from headwater.spark.native_grids import Numbered
-from headwater.spark.native_types import COLLATED
+from headwater.spark.native_types import COLLATED, functions_of, quoted
 from headwater.spark.plan import fresh_root
 from headwater.spark.root import plain_rows, results
 from headwater.windows import Band, CountWindow, Custom, Sliding
@@ -81,17 +81,18 @@ class _Call:
 
     def rows(self, queries: Sequence[Query]) -> DataFrame:
         asked = self._asked
-        native = [query for query in queries if choice(query, asked).is_native]
+        native = {query.name for query in queries if choice(query, asked).is_native}
         counted = [query for query in queries if has_positions(query, asked)]
-        fixed = [query for query in native if query not in counted]
-        others = [query for query in queries if query not in counted and query not in fixed]
+        named = native | {query.name for query in counted}
+        fixed = [query for query in queries if query.name in native and not isinstance(query.window, CountWindow)]
+        others = [query for query in queries if query.name not in named]
         parts: list[DataFrame] = []
         if fixed:
             events = Events.of(self._df, asked.schema, asked.time, asked.unit)
             parts += fixed_windows(events, _numbered(fixed, asked.unit), self._wanted)
-        for family in positions.families([query for query in counted if query in native]):
+        for family in positions.families([query for query in counted if query.name in native]):
             parts.append(self._native_counts(family))
-        for family in positions.families([query for query in counted if query not in native]):
+        for family in positions.families([query for query in counted if query.name not in native]):
             parts.append(self._python_counts(family))
         if others or not parts:
             parts.append(self._fitted(through_python(self._df, others, asked, self._ties)))
@@ -124,11 +125,10 @@ class _Call:
 
     def _fitted(self, rows: DataFrame) -> DataFrame:
         """The same rows with the columns of the whole call."""
-        from pyspark.sql import functions as F
-
+        f = functions_of(rows)
         have = set(rows.columns)
         picked = [
-            (rows[field.name] if field.name in have else F.lit(None).cast(field.dataType)).alias(field.name)
+            (f.col(quoted(field.name)) if field.name in have else f.lit(None).cast(field.dataType)).alias(field.name)
             for field in self._wanted.fields
         ]
         return rows.select(*picked)
@@ -149,9 +149,7 @@ def _numbered(queries: Sequence[Query], unit: str) -> list[Numbered]:
     return made
 
 
-def through_python(
-    df: DataFrame, queries: Sequence[Query], asked: Asked, ties: Sequence[str] | None
-) -> DataFrame:
+def through_python(df: DataFrame, queries: Sequence[Query], asked: Asked, ties: Sequence[str] | None) -> DataFrame:
     """The rows of queries that a leaf in front of each partition and a root behind them answer."""
     from headwater.spark.types import spark_types
 
@@ -159,14 +157,14 @@ def through_python(
     columns, snapshot = list(root.columns), root.snapshot()
     if ties is not None and any(map(depends_on_order, queries)):
         # Partitions are ranges then: their number and the number of a row in its own are a place of birth that keeps the order.
-        df = df.orderBy(asked.time, *ties)
+        df = df.orderBy(*map(quoted, (asked.time, *ties)))
 
     def leaf(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from headwater.spark.aggregate import frames
 
         yield from frames(snapshot, batches)
 
-    return results(df.select(*columns).mapInArrow(leaf, spark_types(FRAMES)[1]), snapshot)
+    return results(df.select(*map(quoted, columns)).mapInArrow(leaf, spark_types(FRAMES)[1]), snapshot)
 
 
 def frames(root: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -175,9 +173,10 @@ def frames(root: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
 
     context = TaskContext.get()
     assert context is not None
-    name = f"{context.partitionId():010d}"
+    number = context.partitionId()
+    name = f"{number:010d}"
     feed = Feed(name, "", gathered(batches))
-    yield from LeafTask(root, name, [(name, "")]).run([feed], flush=True)
+    yield from LeafTask(root, number, [(name, "")]).run([feed], flush=True)
 
 
 def gathered(batches: Iterable[pa.RecordBatch], events: int = BATCH_EVENTS) -> Iterator[pa.RecordBatch]:

@@ -1,6 +1,7 @@
 """Which sources there are below a path, and how tasks share them.
 
-A file is a source; its name is its path below the given root. A log's partitions are sources, and so is each generator.
+A file is a source; its name is its path below the given root. Or the files of a folder are one, in the order of their names, or
+whatever files a function gives the same name. A log's partitions are sources, and so is each generator.
 """
 
 from __future__ import annotations
@@ -9,23 +10,60 @@ import dataclasses
 import heapq
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from headwater.errors import DataError
 from headwater.logs import Log
 from headwater.own import checked_path
-from headwater.spark.formats import FORMATS, Piece, row_groups
+from headwater.spark.formats import FORMATS, Piece, row_count
+from headwater.spark.formats.parquet import row_groups
 
 #: As much as one task should read.
 TASK_BYTES = 128 << 20
 #: To open a file costs as much as to read so many bytes.
 OPEN_BYTES = 4 << 20
 
+#: Which source a file belongs to: "file", "folder", or a function of its name below the root.
+SourceOf: TypeAlias = "str | Callable[[str], str]"
 
-def find_pieces(source: Any, kind: str | None) -> tuple[str, list[Piece]]:
-    """The kind of the files, and all of them as pieces, sorted by name."""
+
+def find_pieces(source: Any, kind: str | None, sources: SourceOf = "file") -> tuple[str, list[Piece]]:
+    """The kind of the files, and all sources as pieces, sorted by name."""
+    kind, pieces = _find(source, kind)
+    if sources == "file":
+        return kind, pieces
+    if not callable(sources) and sources != "folder":
+        raise DataError(f"sources is {sources!r}: give 'file', 'folder' or a function of a file's name")
+    if kind in ("log", "generated"):
+        raise DataError("sources says which files belong together; here there are none")
+    return kind, _together(pieces, sources if callable(sources) else _folder)
+
+
+def _folder(name: str) -> str:
+    """
+    >>> _folder("houses/a/1.csv"), _folder("1.csv")
+    ('houses/a', '.')
+    """
+    return name.rpartition("/")[0] or "."
+
+
+def _together(pieces: Sequence[Piece], source_of: Callable[[str], str]) -> list[Piece]:
+    """One piece for each source, its files in the order of their names."""
+    files: dict[str, list[Piece]] = {}
+    for piece in pieces:
+        name: Any = source_of(piece.source)
+        if not isinstance(name, str) or "\0" in name:
+            raise DataError(f"sources makes {name!r} of {piece.source!r}: a source is named by text")
+        files.setdefault(name, []).append(piece)
+    return [
+        Piece(name, name, tuple(place for file in some for place in file.places), sum(file.size for file in some))
+        for name, some in sorted(files.items(), key=lambda named: named[0].encode())
+    ]
+
+
+def _find(source: Any, kind: str | None) -> tuple[str, list[Piece]]:
     if kind is not None and kind not in FORMATS:
         raise DataError(f"format is {kind!r}: give one of {', '.join(map(repr, FORMATS))}")
     if hasattr(source, "batches"):
@@ -66,7 +104,7 @@ def _of_files(base: Path, paths: Sequence[Path], kind: str | None, where: str) -
         raise DataError(f"{where}: there are no files")
     # Compared as bytes, as the order of events asks.
     names = sorted(((path.relative_to(base).as_posix(), path) for path in paths), key=lambda named: named[0].encode())
-    return kind, [Piece(name, name, str(path.absolute()), path.stat().st_size) for name, path in names]
+    return kind, [Piece(name, name, (str(path.absolute()),), path.stat().st_size) for name, path in names]
 
 
 def _guessed(paths: Sequence[Path], where: str) -> tuple[str, list[Path]]:
@@ -86,7 +124,7 @@ def _of_log(root: Path) -> list[Piece]:
     for partition in range(log.partition_count):
         name = f"{partition:05d}"
         size = sum(file.stat().st_size for file in (root / name).glob("*"))
-        pieces.append(Piece(name, name, f"{root.absolute()}#{partition}", size))
+        pieces.append(Piece(name, name, (f"{root.absolute()}#{partition}",), size))
     return pieces
 
 
@@ -97,31 +135,63 @@ def _of_generator(number: int, generator: Any) -> Piece:
         raise DataError(f"source {number} is a {type(generator).__name__}: give an object of a dataclass in a module")
     fields = {field.name: getattr(generator, field.name) for field in dataclasses.fields(generator)}
     name = f"{number:05d}"
-    return Piece(name, name, json.dumps([path, fields]), TASK_BYTES)
+    return Piece(name, name, (json.dumps([path, fields]),), TASK_BYTES)
 
 
 def split(pieces: Sequence[Piece], kind: str) -> list[Piece]:
-    """Large Parquet files as stretches of row groups.
+    """Sources of several files as stretches of whole files, and large Parquet files as stretches of row groups.
 
-    Behind a zero byte their numbers sort between the file's own name and any other, and offsets begin anew: the order of
-    events stays. Only for streams in which nothing is late: a watermark is a function of the whole file.
+    Behind a zero byte their numbers sort between the source's own name and any other, and offsets begin anew: the order of
+    events stays. Only for streams in which nothing is late: a watermark is a function of the whole source. Text does not say how
+    many events it holds before it is read, so it is not split.
     """
-    if kind != "parquet":
+    if FORMATS[kind].row_count is None:
         return list(pieces)
-    return [part for piece in pieces for part in (_parts(piece) if piece.size > 2 * TASK_BYTES else [piece])]
+    return [part for piece in pieces for part in _parts(piece, kind)]
 
 
-def _parts(piece: Piece) -> list[Piece]:
-    sizes = row_groups(piece.place)
-    share = piece.size / max(sum(sizes), 1)
-    parts, first, size = [], 0, 0.0
-    for group, nbytes in enumerate(sizes):
+def _parts(piece: Piece, kind: str) -> list[Piece]:
+    if len(piece.places) == 1 and (kind != "parquet" or piece.size <= 2 * TASK_BYTES):
+        return [piece]
+    parts: list[Piece] = []
+    base = 0
+    for stretch, rows in _stretches(piece, kind):
+        name = f"{piece.source}\0{len(parts):010d}"
+        parts.append(Piece(name, piece.home, stretch.places, stretch.size, stretch.groups, base))
+        base += rows
+    return parts if len(parts) > 1 else [piece]
+
+
+def _stretches(piece: Piece, kind: str) -> Iterator[tuple[Piece, int]]:
+    """Stretches of a source of about what a task should read, and the rows of each."""
+    places: list[str] = []
+    size = rows = 0
+    for place in piece.places:
+        file_size = Path(place).stat().st_size
+        is_large = kind == "parquet" and file_size > 2 * TASK_BYTES
+        if places and (is_large or size + file_size > TASK_BYTES):
+            yield Piece(piece.source, piece.home, tuple(places), size), rows
+            places, size, rows = [], 0, 0
+        if is_large:
+            yield from _stretches_of_groups(piece, place, file_size)
+        else:
+            places.append(place)
+            size += file_size
+            rows += row_count(kind, place)
+    if places:
+        yield Piece(piece.source, piece.home, tuple(places), size), rows
+
+
+def _stretches_of_groups(piece: Piece, place: str, file_size: int) -> Iterator[tuple[Piece, int]]:
+    groups = row_groups(place)
+    share = file_size / max(sum(nbytes for nbytes, _ in groups), 1)
+    first, size, rows = 0, 0.0, 0
+    for group, (nbytes, count) in enumerate(groups):
         size += nbytes * share
-        if size >= TASK_BYTES or group == len(sizes) - 1:
-            name = f"{piece.source}\0{first:010d}"
-            parts.append(Piece(name, piece.home, piece.place, int(size), (first, group + 1)))
-            first, size = group + 1, 0.0
-    return parts or [piece]
+        rows += count
+        if size >= TASK_BYTES or group == len(groups) - 1:
+            yield Piece(piece.source, piece.home, (place,), int(size), (first, group + 1)), rows
+            first, size, rows = group + 1, 0.0, 0
 
 
 def share_out(pieces: Sequence[Piece], parallelism: int) -> list[list[Piece]]:

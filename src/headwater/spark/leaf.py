@@ -11,8 +11,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from headwater.engine.query_set import read_query_set
 from headwater.errors import HeadwaterError, QueryError
 from headwater.node import LeafNode, NodeSettings, RootNode
+from headwater.node.splitting import Splitter
+from headwater.packing import Bytes
 from headwater.protocols.actions import Action, Finished, Refused, SendMessage
 from headwater.protocols.events import (
     BatchArrived,
@@ -28,8 +31,19 @@ from headwater.protocols.messages import Assign, Hello, Positions, decode, encod
 from headwater.spark.formats.piece import Passed
 
 ROOT = "root"
-#: What travels from leaves to the root: frames in the order of their positions, the first of each chain a `Hello`.
-FRAMES = pa.schema([("chain", pa.string()), ("position", pa.int64()), ("frame", pa.binary())])
+#: What travels from leaves to roots: frames in the order of their positions, the first of each chain a `Hello`. ``bucket`` says
+#: to which root, ``relay`` through which relay, if there are any.
+FRAMES = pa.schema(
+    [
+        ("relay", pa.int32()),
+        ("bucket", pa.int32()),
+        ("chain", pa.string()),
+        ("position", pa.int64()),
+        ("frame", pa.binary()),
+    ]
+)
+#: So many leaves share a relay.
+FAN_IN = 32
 #: Nothing here waits for a clock, and no task restores a root. Frames of a few megabytes pass through Spark best.
 SETTINGS = NodeSettings(pending_bytes_max=1 << 23, is_recorded=False)
 
@@ -49,8 +63,10 @@ class LeafTask:
     Spark delivers whatever a task yields, or runs the whole task again: what was yielded counts as accepted.
     """
 
-    def __init__(self, root: bytes, chain: str, sources: Sequence[tuple[str, str]]) -> None:
-        self._chain = chain
+    def __init__(self, root: bytes, number: int, sources: Sequence[tuple[str, str]], buckets: int = 1) -> None:
+        self._relay = number // FAN_IN
+        self._buckets = buckets
+        self._chain = chain = f"{number:08d}"
         self._leaf = LeafNode(chain, ROOT, settings=SETTINGS)
         self._sent = 0
         self._is_finished = False
@@ -61,12 +77,14 @@ class LeafTask:
         for frame in [action.frame for action in answers if isinstance(action, SendMessage)]:
             message = decode(frame)
             if isinstance(message, Assign):
+                assert message.queries is not None
                 self._epoch = message.epoch
+                self._splitter = Splitter(read_query_set(message.queries), buckets)
             self._handle(MessageReceived(ROOT, frame))
 
     def run(self, feeds: Iterable[Feed], flush: bool) -> Iterator[pa.RecordBatch]:
         """The frames of all that the sources hold; ``flush``: nothing will ever follow."""
-        yield self._row(0, self._hello)
+        yield frame_rows(self._relay, self._chain, 0, [self._hello] * self._buckets)
         for feed in feeds:
             offset = 0
             for batch in feed.batches:
@@ -86,7 +104,7 @@ class LeafTask:
         frames = [action.frame for action in self._handle(event) if isinstance(action, SendMessage)]
         for frame in frames:
             self._sent += 1
-            yield self._row(self._sent, frame)
+            yield frame_rows(self._relay, self._chain, self._sent, self._splitter.split(frame))
         if frames:
             accepted = Positions(False, {self._chain: Position(self._epoch, self._sent)})
             self._handle(MessageReceived(ROOT, encode(accepted)))
@@ -99,5 +117,10 @@ class LeafTask:
             self._is_finished |= isinstance(action, Finished)
         return actions
 
-    def _row(self, position: int, frame: bytes) -> pa.RecordBatch:
-        return pa.record_batch([[self._chain], [position], [frame]], schema=FRAMES)
+
+def frame_rows(relay: int, chain: str, position: int, shares: Sequence[Bytes]) -> pa.RecordBatch:
+    """One frame for each bucket."""
+    count = len(shares)
+    columns = [[relay] * count, range(count), [chain] * count, [position] * count, shares]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, FRAMES, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=FRAMES)

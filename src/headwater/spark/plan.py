@@ -14,20 +14,26 @@ from typing import Any
 
 import pyarrow as pa
 
+from headwater.engine.predicates import mask
 from headwater.errors import DataError
+from headwater.expression_io import condition_from_data, condition_to_data
+from headwater.expressions import Expr, boolean
 from headwater.node import RootNode
 from headwater.query import Query
-from headwater.spark.files import find_pieces, share_out, split
-from headwater.spark.formats import Piece, batches, schema_of
+from headwater.schemas import check_condition
+from headwater.spark.columns import Types, columns_of
+from headwater.spark.files import SourceOf, find_pieces, share_out, split
+from headwater.spark.formats import Passed, Piece, Wanted, batches
 from headwater.spark.leaf import SETTINGS, Feed
-
-#: As many files are asked for their columns before it is said that none has any.
-LOOKS_MAX = 1000
+from headwater.spark.pruning import Pruning, pruning_of
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``tasks``: the pieces of each; ``schema``: of all columns; ``root``: a snapshot, None where events are asked for."""
+    """``tasks``: the pieces of each; ``schema``: of all columns; ``root``: a snapshot, None where events are asked for.
+
+    ``where``: which events are asked for; ``pruning``: which events nobody wants; ``strict``: malformed text is an error.
+    """
 
     kind: str
     tasks: list[list[Piece]]
@@ -35,11 +41,36 @@ class Plan:
     schema: pa.Schema
     root: bytes | None = None
     flush: bool = True
+    strict: bool = False
+    where: Expr | None = None
+    pruning: Pruning | None = None
 
     def feeds(self, task: int) -> Iterator[Feed]:
         """The sources of a task, with their events."""
+        wanted = Wanted(self.columns, self.schema, self.strict, self.pruning)
         for piece in self.tasks[task]:
-            yield Feed(piece.source, piece.home, batches(self.kind, piece, self.columns, self.schema))
+            yield Feed(piece.source, piece.home, batches(self.kind, piece, wanted))
+
+    def events(self, task: int) -> Iterator[pa.RecordBatch]:
+        """The events of a task that are asked for."""
+        where = self.where
+        names = self.columns if where is None else sorted({*self.columns, *where.columns()})
+        wanted = Wanted(names, self.schema, self.strict, self.pruning)
+        for piece in self.tasks[task]:
+            for batch in batches(self.kind, piece, wanted):
+                if isinstance(batch, Passed):
+                    continue
+                if where is not None:
+                    columns = {name: batch.column(name) for name in where.columns()}
+                    batch = batch.filter(pa.array(mask(where, columns, len(batch))))
+                yield batch.select(self.columns)
+
+    def only(self, where: Expr) -> Plan:
+        """The same plan for those of its events for which also this condition is true."""
+        both = where if self.where is None else self.where & where
+        return Plan(
+            self.kind, self.tasks, self.columns, self.schema, strict=self.strict, where=both, pruning=Pruning((both,))
+        )
 
     def to_text(self) -> str:
         tree = {
@@ -49,6 +80,9 @@ class Plan:
             "schema": self.schema.serialize().to_pybytes().hex(),
             "root": None if self.root is None else self.root.hex(),
             "flush": self.flush,
+            "strict": self.strict,
+            "where": None if self.where is None else condition_to_data(self.where),
+            "pruning": None if self.pruning is None else self.pruning.to_data(),
         }
         return base64.b64encode(zlib.compress(json.dumps(tree).encode())).decode()
 
@@ -58,24 +92,48 @@ class Plan:
         tasks = [[_piece(fields) for fields in task] for task in tree["tasks"]]
         schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(tree["schema"])))
         root = None if tree["root"] is None else bytes.fromhex(tree["root"])
-        return cls(tree["kind"], tasks, tree["columns"], schema, root, tree["flush"])
+        where = None if tree["where"] is None else condition_from_data(tree["where"])
+        pruning = None if tree["pruning"] is None else Pruning.from_data(tree["pruning"])
+        return cls(tree["kind"], tasks, tree["columns"], schema, root, tree["flush"], tree["strict"], where, pruning)
 
 
 def _piece(fields: dict[str, Any]) -> Piece:
     groups = fields.pop("groups")
-    return Piece(**fields, groups=None if groups is None else (groups[0], groups[1]))
+    places = tuple(fields.pop("places"))
+    return Piece(**fields, places=places, groups=None if groups is None else (groups[0], groups[1]))
 
 
 def plan_queries(
-    source: Any, queries: Query | Iterable[Query], kind: str | None, parallelism: int, flush: bool, **settings: Any
+    source: Any,
+    queries: Query | Iterable[Query],
+    kind: str | None,
+    parallelism: int,
+    flush: bool,
+    *,
+    sources: SourceOf = "file",
+    types: Types | None = None,
+    **settings: Any,
 ) -> Plan:
     """How to answer queries; whatever is wrong with files or queries is said here."""
-    kind, pieces = find_pieces(source, kind)
-    schema = _schema(kind, pieces)
-    root = fresh_root(queries, schema, **settings)
-    if settings.get("disorder") is None and flush:
+    listed = [queries] if isinstance(queries, Query) else list(queries)
+    kind, pieces = find_pieces(source, kind, sources)
+    columns = columns_of(kind, pieces, types)
+    root = fresh_root(listed, columns.schema, **settings)
+    columns.check(root.columns)
+    is_late_possible = settings.get("disorder") is not None
+    if not is_late_possible and flush:
         pieces = split(pieces, kind)
-    return Plan(kind, share_out(pieces, parallelism), list(root.columns), schema, root.snapshot(), flush)
+    pruning = pruning_of(listed, settings.get("time", "time"), settings.get("unit", "us"), is_late_possible)
+    return Plan(
+        kind,
+        share_out(pieces, parallelism),
+        list(root.columns),
+        columns.schema,
+        root.snapshot(),
+        flush,
+        bool(settings.get("strict", False)),
+        pruning=pruning,
+    )
 
 
 def fresh_root(queries: Query | Iterable[Query], schema: pa.Schema, **settings: Any) -> RootNode:
@@ -84,21 +142,29 @@ def fresh_root(queries: Query | Iterable[Query], schema: pa.Schema, **settings: 
     return RootNode("root", listed, schema=schema, settings=SETTINGS, round_trips=False, **settings)
 
 
-def plan_events(source: Any, kind: str | None, columns: Sequence[str] | None, parallelism: int) -> Plan:
-    """How to read the events themselves."""
+def plan_events(
+    source: Any,
+    kind: str | None,
+    columns: Sequence[str] | None,
+    parallelism: int,
+    *,
+    where: Expr | None = None,
+    strict: bool = False,
+    types: Types | None = None,
+) -> Plan:
+    """How to read the events themselves, or those of them for which ``where`` is true."""
     kind, pieces = find_pieces(source, kind)
-    schema = _schema(kind, pieces)
+    found = columns_of(kind, pieces, types)
+    schema = found.schema
     unknown = [name for name in columns or () if name not in schema.names]
     if unknown:
         raise DataError(f"columns hold {unknown[0]!r}: there is no such column; there is {', '.join(schema.names)}")
     wanted = list(schema.names if columns is None else columns)
-    return Plan(kind, share_out(split(pieces, kind), parallelism), wanted, schema)
-
-
-def _schema(kind: str, pieces: Sequence[Piece]) -> pa.Schema:
-    """The columns of the first file that has any."""
-    for piece in pieces[:LOOKS_MAX]:
-        schema = schema_of(kind, piece.place)
-        if schema is not None:
-            return schema.remove_metadata()
-    raise DataError(f"{pieces[0].place}: all files are empty, so nothing says which columns there are")
+    found.check(wanted)
+    plan = Plan(kind, share_out(split(pieces, kind), parallelism), wanted, schema, strict=strict)
+    if where is None:
+        return plan
+    condition = boolean(where)
+    check_condition("where", condition, schema)
+    found.check(condition.columns())
+    return plan.only(condition)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from headwater.arguments import check_queries
 from headwater.errors import QueryError
+from headwater.expressions import Expr
 from headwater.query import Query
+from headwater.spark.columns import Types
+from headwater.spark.counting import can_be_selected, counting_of, groups, selected
+from headwater.spark.files import SourceOf
 from headwater.spark.plan import Plan, plan_events, plan_queries
-from headwater.spark.root import results
+from headwater.spark.positions import full_windows
+from headwater.spark.root import Output, cores_of, fitted_rows, results, root_count, row_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,26 +37,79 @@ def read(
     strict: bool = False,
     format: str | None = None,
     columns: Sequence[str] | None = None,
+    where: Expr | None = None,
+    sources: SourceOf = "file",
+    types: Types | None = None,
     tasks: int | None = None,
+    output: Output = "results",
 ) -> DataFrame:
     """Result rows of all queries over the events in ``source``, as a DataFrame; without queries the events themselves.
 
     ``source`` is a folder, a file, a list of files, a segment log, or generators of events. Files are Parquet, Arrow IPC, CSV or
     JSON lines, the last two also packed with gzip; ``format`` says which where names do not. A file is one source, named by its
-    path below the folder, and a row's number in it is its offset. ``columns`` chooses those of events; queries say
-    themselves what they need. ``tasks``: how many to share the work among, at least.
+    path below the folder, and a row's number in it is its offset; with ``sources="folder"`` the files of a folder are one, in the
+    order of their names, or those for which a function of a file's name gives the same. ``columns`` and ``where`` choose events;
+    queries say themselves what they need. ``types`` are those of columns of text whose first lines mislead. ``tasks``: how many
+    to share the work among, at least.
+
+    ``output="aside"`` gives the events that no result has instead, each with the reason, and ``output="accounts"`` how many
+    events each query had and what became of them.
+
+    What is malformed in text is set aside and counted, or with ``strict`` an error; without queries it is null, as in Spark.
 
     Everything that can be wrong with files or queries is said at once; Spark runs when rows are asked for.
     """
-    parallelism = _parallelism(spark) if tasks is None else tasks
+    from headwater.spark.source import PARALLELISM
+
+    cores = cores_of(spark, PARALLELISM)
+    parallelism = cores if tasks is None else tasks
     if queries is None:
-        return _load(spark, plan_events(source, format, columns, parallelism))
+        return _load(spark, plan_events(source, format, columns, parallelism, where=where, strict=strict, types=types))
     if columns is not None:
         raise QueryError(f"columns is {list(columns)!r}: queries say which columns they need; leave it out")
-    settings = {"time": time, "unit": unit, "disorder": disorder, "strict": strict}
-    plan = plan_queries(source, queries, format, parallelism, flush, **settings)
+    if where is not None:
+        raise QueryError(f"where is {where!r}: each query has its own; leave it out here")
+    listed = check_queries(queries)
+    settings: dict[str, Any] = {"time": time, "unit": unit, "disorder": disorder, "strict": strict}
+    chosen = {"sources": sources, "types": types, **settings}
+    plan = plan_queries(source, listed, format, parallelism, flush, **chosen)
     assert plan.root is not None
-    return results(_load(spark, plan), plan.root, flush)
+    if output == "results" and flush and disorder is None:
+        counted = [query for query in listed if can_be_selected(query, plan)]
+        if counted:
+            others = [query for query in listed if query not in counted]
+            rest = plan_queries(source, others, format, parallelism, flush, **chosen) if others else None
+            return _with_counts(spark, plan, counted, rest, others, time, unit, cores)
+    return _answered(spark, plan, listed, cores, output)
+
+
+def _answered(spark: SparkSession, plan: Plan, queries: Sequence[Query], cores: int, output: Output) -> DataFrame:
+    """Leaves inside the readers, roots behind them."""
+    assert plan.root is not None
+    roots = root_count(queries, cores)
+    frames = _load(spark, plan, roots=roots)
+    return results(frames, plan.root, plan.flush, roots=roots, leaves=len(plan.tasks), output=output)
+
+
+def _with_counts(
+    spark: SparkSession,
+    plan: Plan,
+    counted: Sequence[Query],
+    rest: Plan | None,
+    others: Sequence[Query],
+    time: str,
+    unit: str,
+    cores: int,
+) -> DataFrame:
+    """Rows of count windows, group by group, beside those of all other queries."""
+    assert plan.root is not None
+    wanted = row_type(plan.root)
+    parts = [] if rest is None else [fitted_rows(_answered(spark, rest, others, cores, "results"), wanted)]
+    for group in groups(counted):
+        counting, root = counting_of(plan, group, time, unit, cores)
+        rows = results(selected(spark, counting), root, roots=cores, leaves=len(plan.tasks))
+        parts.append(full_windows(rows, group, wanted))
+    return reduce(lambda one, other: one.unionByName(other), parts)
 
 
 def register(spark: SparkSession) -> None:
@@ -62,16 +122,6 @@ def register(spark: SparkSession) -> None:
         _KNOWING.add(spark)
 
 
-def _load(spark: SparkSession, plan: Plan) -> DataFrame:
+def _load(spark: SparkSession, plan: Plan, roots: int = 1) -> DataFrame:
     register(spark)
-    return spark.read.format("headwater").option("plan", plan.to_text()).load()
-
-
-def _parallelism(spark: SparkSession) -> int:
-    """The cores there are; through Spark Connect nobody says."""
-    from headwater.spark.source import PARALLELISM
-
-    try:
-        return int(spark.sparkContext.defaultParallelism)
-    except Exception:
-        return PARALLELISM
+    return spark.read.format("headwater").option("plan", plan.to_text()).option("roots", roots).load()

@@ -1,43 +1,107 @@
-"""The root inside a Spark task: all frames of all leaves in, result rows out."""
+"""Roots inside Spark tasks: all frames of all leaves in, result rows out. Relays are between them when leaves are many.
+
+Each root has some keys, so several share the work; what has no keys is on one of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from headwater.errors import HeadwaterError
-from headwater.node import RootNode
-from headwater.protocols.actions import Action, EmitRows, Noted
-from headwater.protocols.events import IdleAsked, MessageReceived
-from headwater.protocols.messages import Hello, encode
+from headwater.engine.side_output import SCHEMA as ASIDE
+from headwater.errors import HeadwaterError, QueryError
+from headwater.node import RelayNode, RootNode
+from headwater.packing import Bytes
+from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, SendMessage
+from headwater.protocols.events import IdleAsked, MessageReceived, TimerFired
+from headwater.protocols.messages import Hello, decode, encode
+from headwater.query import Query
+from headwater.spark.leaf import FAN_IN, FRAMES, ROOT, SETTINGS
 from headwater.times import FOREVER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 #: A source without events that the root waits for until all frames are there: then windows close once, whatever order and
 #: whatever sizes the frames came in. No file has this name.
 GATE = "\0gate"
 #: Rows of one batch that goes back to Spark.
 ROWS_MAX = 1 << 16
+#: More roots than this are more work for leaves than they take from each other.
+ROOTS_MAX = 32
+
+Output = Literal["results", "aside", "accounts"]
+#: What a root counts for each query; `in` is the sum of the others.
+COUNTS = ("in", "filtered", "outside", "member", "late", "dropped", "malformed")
+ACCOUNTS = pa.schema([("query", pa.string()), *((name, pa.int64()) for name in COUNTS)])
+#: The chain and the frame of a row.
+Sent = tuple[str, Bytes]
 
 
-def results(frames: DataFrame, root: bytes, flush: bool = True) -> DataFrame:
-    """The result rows of all queries of ``root``, which is a snapshot taken before any leaf came."""
+def root_count(queries: Iterable[Query], parallelism: int) -> int:
+    """How many roots share the keys; without keys there is nothing to share."""
+    return max(1, min(parallelism, ROOTS_MAX)) if any(query.keys for query in queries) else 1
+
+
+def results(
+    frames: DataFrame,
+    root: bytes,
+    flush: bool = True,
+    *,
+    roots: int = 1,
+    leaves: int | None = None,
+    output: Output = "results",
+) -> DataFrame:
+    """What comes out of the roots that ``root`` is a snapshot of, taken before any leaf came.
+
+    ``leaves``: how many there are at most, None if nobody knows.
+    """
     from headwater.spark.types import spark_types
 
-    wanted, struct = spark_types(plain_rows(RootNode.restore(root).result_schema))
+    if output not in ("results", "aside", "accounts"):
+        raise QueryError(f"output is {output!r}: give 'results', 'aside' or 'accounts'")
+    wanted, struct = spark_types(_schema(root, output))
     schema = wanted.serialize().to_pybytes()
 
     def assemble(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from headwater.spark.root import rows
 
-        yield from rows(root, batches, schema, flush)
+        yield from rows(root, batches, schema, flush, output)
 
-    together = frames.repartition(1).sortWithinPartitions("position", "chain")
-    return together.mapInArrow(assemble, struct)
+    if leaves is None or leaves > FAN_IN:
+        frames = _relayed(frames, roots, leaves)
+    together = frames.repartitionById(roots, "bucket").sortWithinPartitions("position", "chain")
+    found = together.mapInArrow(assemble, struct)
+    return _summed(found) if output == "accounts" else found
+
+
+def _schema(root: bytes, output: Output) -> pa.Schema:
+    if output == "results":
+        return plain_rows(RootNode.restore(root).result_schema)
+    return ASIDE if output == "aside" else ACCOUNTS
+
+
+def row_type(root: bytes) -> StructType:
+    """The columns of result rows, as Spark calls them."""
+    from headwater.spark.types import spark_types
+
+    return spark_types(_schema(root, "results"))[1]
+
+
+def fitted_rows(rows: DataFrame, wanted: StructType) -> DataFrame:
+    """The same rows with the columns of a whole call; null where no query of these has one."""
+    from pyspark.sql import functions as F
+
+    have = set(rows.columns)
+    picked = [
+        (rows[field.name] if field.name in have else F.lit(None).cast(field.dataType)).alias(field.name)
+        for field in wanted.fields
+    ]
+    return rows.select(*picked)
 
 
 def plain_rows(schema: pa.Schema) -> pa.Schema:
@@ -45,28 +109,97 @@ def plain_rows(schema: pa.Schema) -> pa.Schema:
     return schema.set(schema.get_field_index("query"), pa.field("query", pa.string(), nullable=False))
 
 
-def rows(root: bytes, frames: Iterable[pa.RecordBatch], schema: bytes, flush: bool) -> Iterator[pa.RecordBatch]:
-    """What the root makes of all frames, sorted by position; ``schema`` is that of the rows."""
+def _summed(accounts: DataFrame) -> DataFrame:
+    """Each root has counted its own share."""
+    from pyspark.sql import functions as F
+
+    return accounts.groupBy("query").agg(*(F.sum(name).alias(name) for name in COUNTS))
+
+
+def _relayed(frames: DataFrame, roots: int, leaves: int | None) -> DataFrame:
+    """The frames of some leaves merged into fewer, for each root apart."""
+    from headwater.spark.types import spark_types
+
+    def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from headwater.spark.root import merged
+
+        yield from merged(batches)
+
+    count = None if leaves is None else -(-leaves // FAN_IN) * roots
+    parted = frames.repartition("relay", "bucket") if count is None else frames.repartition(count, "relay", "bucket")
+    ordered = parted.sortWithinPartitions("relay", "bucket", "position", "chain")
+    return ordered.mapInArrow(merge, spark_types(FRAMES)[1])
+
+
+def rows(
+    root: bytes, frames: Iterable[pa.RecordBatch], schema: bytes, flush: bool, output: Output = "results"
+) -> Iterator[pa.RecordBatch]:
+    """What a root makes of all its frames, sorted by position; ``schema`` is that of the rows."""
     wanted = pa.ipc.read_schema(pa.py_buffer(schema))
-    for table in closed(root, frames, flush):
-        plain = table.set_column(0, "query", table.column("query").cast(pa.string()))
-        yield from plain.select(wanted.names).cast(wanted).combine_chunks().to_batches(max_chunksize=ROWS_MAX)
+    for table in closed(root, frames, flush, output):
+        if output == "results":
+            table = table.set_column(0, "query", table.column("query").cast(pa.string()))
+        yield from table.select(wanted.names).cast(wanted).combine_chunks().to_batches(max_chunksize=ROWS_MAX)
 
 
-def closed(root: bytes, frames: Iterable[pa.RecordBatch], flush: bool) -> Iterator[pa.Table]:
-    """Tables of result rows, after the last frame."""
+def closed(
+    root: bytes, frames: Iterable[pa.RecordBatch], flush: bool, output: Output = "results"
+) -> Iterator[pa.Table]:
+    """Tables of what is asked for, after the last frame."""
     node = RootNode.restore(root)
     node.handle(MessageReceived(GATE, encode(Hello(GATE, GATE, sources=((GATE, ""),)))), 0)
     has_sources = False
-    for batch in frames:
-        for chain, frame in zip(batch.column("chain").to_pylist(), batch.column("frame")):
-            has_sources = True
-            _check(node.handle(MessageReceived(chain, memoryview(frame.as_buffer())), 0), chain)
-    for action in node.handle(IdleAsked(GATE), 0):
-        if isinstance(action, EmitRows):
-            yield action.rows
+    wanted: type[EmitRows | EmitAside] = EmitRows if output == "results" else EmitAside
+    for chain, frame in _sent(frames):
+        has_sources = True
+        actions = node.handle(MessageReceived(chain, frame), 0)
+        _check(actions, chain)
+        yield from (action.rows for action in actions if isinstance(action, wanted) and output != "accounts")
+    actions = node.handle(IdleAsked(GATE), 0)
     if flush and has_sources and node.watermark != FOREVER:
         raise HeadwaterError("some leaves have not sent all they have; this is a mistake in headwater")
+    if output == "accounts":
+        counted = [{"query": name, **counts} for name, counts in node.counters().items()]
+        yield pa.Table.from_pylist(counted, schema=ACCOUNTS)
+        return
+    yield from (action.rows for action in actions if isinstance(action, wanted))
+
+
+def merged(frames: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What relays make of frames that are sorted by relay and bucket: one relay for each pair of them."""
+    for (relay, bucket), sent in groupby(_rows(frames), key=lambda row: row[:2]):
+        node = RelayNode(f"relay-{relay:06d}", ROOT, settings=SETTINGS)
+        position = 0
+        for action in _through(node, ((chain, frame) for _, _, chain, frame in sent)):
+            is_hello = isinstance(decode(action.frame), Hello)
+            position += not is_hello
+            # All that ask for their chain come first, whichever relay they come through.
+            row = [[relay], [bucket], [node.name], [0 if is_hello else position], [action.frame]]
+            yield pa.record_batch(row, schema=FRAMES)
+
+
+def _through(node: RelayNode, sent: Iterable[Sent]) -> Iterator[SendMessage]:
+    for chain, frame in sent:
+        yield from _passed(node.handle(MessageReceived(chain, frame), 0), chain)
+    yield from _passed(node.handle(TimerFired("send"), 0), node.name)
+
+
+def _passed(actions: Iterable[Action], chain: str) -> Iterator[SendMessage]:
+    listed = list(actions)
+    _check(listed, chain)
+    return (action for action in listed if isinstance(action, SendMessage) and action.target == ROOT)
+
+
+def _rows(frames: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, str, Bytes]]:
+    for batch in frames:
+        relays, buckets = batch.column("relay").to_pylist(), batch.column("bucket").to_pylist()
+        chains = batch.column("chain").to_pylist()
+        for relay, bucket, chain, frame in zip(relays, buckets, chains, batch.column("frame")):
+            yield relay, bucket, chain, memoryview(frame.as_buffer())
+
+
+def _sent(frames: Iterable[pa.RecordBatch]) -> Iterator[Sent]:
+    return ((chain, frame) for _, _, chain, frame in _rows(frames))
 
 
 def _check(actions: Iterable[Action], chain: str) -> None:
@@ -74,3 +207,11 @@ def _check(actions: Iterable[Action], chain: str) -> None:
     for action in actions:
         if isinstance(action, Noted) and action.what in ("rejected", "refused", "damaged frame", "damaged delta"):
             raise HeadwaterError(f"leaf {chain!r}: {action.what}, {action.detail}; this is a mistake in headwater")
+
+
+def cores_of(spark: Any, least: int) -> int:
+    """The cores there are; through Spark Connect nobody says, and then there are ``least``."""
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except Exception:
+        return least

@@ -6,7 +6,8 @@ leaf, and only deltas enter the JVM.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from headwater.errors import DataError
+from headwater.own import load_path
 from headwater.spark.leaf import FRAMES, LeafTask
 from headwater.spark.plan import Plan, plan_events
 from headwater.spark.types import fitted, spark_types
@@ -24,7 +26,11 @@ PARALLELISM = 8
 
 
 class HeadwaterSource(DataSource):
-    """Options: ``path``; ``format``; ``columns``, separated by commas; ``tasks``, how many at least. Or ``plan``, from `read`."""
+    """Options: ``path``; ``format``; ``columns``, separated by commas; ``tasks``, how many at least.
+
+    Instead of a path ``generator``, where the class of a generator is ("headwater.generator:SmartHome"), and ``fields``, what it
+    is made of as JSON. Or ``plan``, from `read`.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -35,18 +41,27 @@ class HeadwaterSource(DataSource):
         options = self.options
         if "plan" in options:
             return Plan.from_text(options["plan"])
-        if "path" not in options:
+        if "path" not in options and "generator" not in options:
             raise DataError("no path is given; say which folder or file to read: .load(path)")
+        source = _generator(options) if "generator" in options else options["path"]
         listed = options.get("columns")
         columns = None if listed is None else [name.strip() for name in listed.split(",")]
         tasks = int(options.get("tasks", PARALLELISM))
-        return plan_events(options["path"], options.get("format"), columns, tasks)
+        return plan_events(source, options.get("format"), columns, tasks)
 
     def schema(self) -> StructType:
         return spark_types(_output(self.plan))[1]
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return HeadwaterReader(self.plan)
+        # Without pushFilters: what was pushed for one query of a DataFrame Spark 4.3 keeps for the next, which wants other rows.
+        return HeadwaterReader(self.plan, int(self.options.get("roots", 1)))
+
+
+def _generator(options: Mapping[str, str]) -> Any:
+    try:
+        return load_path(options["generator"])(**json.loads(options.get("fields", "{}")))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"generator is {options['generator']!r}: {error}") from error
 
 
 def _output(plan: Plan) -> pa.Schema:
@@ -58,9 +73,10 @@ def _output(plan: Plan) -> pa.Schema:
 class HeadwaterReader(DataSourceReader):
     """Reads one task of a plan at a time."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, roots: int) -> None:
         # As text: Spark sends the reader to every task.
         self._text = plan.to_text()
+        self._roots = roots
 
     def partitions(self) -> list[InputPartition]:
         return [InputPartition(task) for task in range(len(Plan.from_text(self._text).tasks))]
@@ -69,12 +85,12 @@ class HeadwaterReader(DataSourceReader):
         plan = Plan.from_text(self._text)
         if plan.root is None:
             return _events(plan, partition.value)
-        sources = [(piece.source, piece.home) for piece in plan.tasks[partition.value]]
-        return LeafTask(plan.root, f"{partition.value:06d}", sources).run(plan.feeds(partition.value), plan.flush)
+        task = partition.value
+        sources = [(piece.source, piece.home) for piece in plan.tasks[task]]
+        return LeafTask(plan.root, task, sources, self._roots).run(plan.feeds(task), plan.flush)
 
 
 def _events(plan: Plan, task: int) -> Iterator[pa.RecordBatch]:
     schema, _ = spark_types(_output(plan))
-    for feed in plan.feeds(task):
-        for batch in feed.batches:
-            yield fitted(batch, schema)
+    for batch in plan.events(task):
+        yield fitted(batch, schema)

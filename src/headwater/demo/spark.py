@@ -1,0 +1,98 @@
+"""The demo on Spark, on this machine: events of several streets are aggregated in the tasks that make them, by one job.
+
+Only what the answers need leaves a task; the result rows are left in a folder.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from rich.console import Console
+
+import headwater as hw
+from headwater.bench.spark_crossing import Crossing, crossing
+from headwater.demo.houses import EVENT_BYTES, HOUSES, streets
+from headwater.demo.queries import queries
+from headwater.demo.tables import show_query
+from headwater.spark.progress import watch
+from headwater.spark.read import read
+from headwater.spark.session import local_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+EVENTS = 8_000_000
+#: Events per second and street.
+RATE = 1_000
+#: In a batch job nobody can tell leaves where to cut, so all events would travel for it: see the demo in one process.
+LEFT_OUT = ("appliance",)
+
+
+def run(out: Path, events: int = EVENTS, seed: int = 7, console: Console | None = None) -> None:
+    """Generate about ``events`` events in Spark's tasks, answer the queries, show the rows and leave them in ``out``."""
+    console = console or Console(highlight=False)
+    asked = {query: meaning for query, meaning in queries().items() if query.name not in LEFT_OUT}
+    sources = streets(events, seed, RATE)
+    console.print("Starting Spark on this machine ...")
+    with local_session("headwater demo") as spark:
+        console.print(
+            f"{len(sources)} streets of {HOUSES} houses are {len(sources)} partitions; "
+            f"{len(asked)} queries are one job. The first run also compiles kernels."
+        )
+        start = time.perf_counter()
+        rows = read(spark, sources, list(asked), tasks=len(sources))
+        watch(spark, events, len(sources))
+        crossed = crossing(spark, lambda: _save(rows, out))
+        seconds = time.perf_counter() - start
+    found = _load(out, list(asked))
+    for query, meaning in asked.items():
+        show_query(query, meaning, found[query.name], console)
+    _show_totals(found, crossed, seconds, console)
+    console.print(f"Result rows are in [bold]{out}[/bold], as Parquet, one folder per query.")
+
+
+def _save(rows: DataFrame, out: Path) -> None:
+    rows.write.mode("overwrite").partitionBy("query").parquet(str(out))
+
+
+def _load(out: Path, asked: list[hw.Query]) -> dict[str, pa.Table]:
+    """The rows of each query with its own columns, in order."""
+    table = pq.read_table(out)
+    found = {}
+    for query in asked:
+        own = ["window_start", "window_end", *query.keys, *(alias for alias, _ in query.aggregates), "event_count"]
+        rows = table.filter(pc.field("query") == query.name).select(own)
+        found[query.name] = rows.sort_by([("window_end", "ascending"), ("window_start", "ascending")])
+    return found
+
+
+def _show_totals(found: dict[str, pa.Table], crossed: Crossing, seconds: float, console: Console) -> None:
+    # Every event is in six of the overlapping minutes.
+    count = (pc.sum(found["average"].column("event_count")).as_py() or 0) // 6
+    rows = sum(table.num_rows for table in found.values())
+    raw, sent = count * EVENT_BYTES, crossed.shuffle
+    console.print(
+        f"\n[bold]{count:,} events, {len(found)} queries, {rows:,} result rows[/bold] in {seconds:.1f} s, "
+        f"{count / seconds / 1e6:.1f} M events/s, generating them included"
+    )
+    console.print(
+        f"[bold]{_size(raw)} of events stayed where they were born[/bold]; {_size(sent)} travelled instead, "
+        f"{sent / max(raw, 1):.1%} of them"
+    )
+
+
+def _size(nbytes: int) -> str:
+    """A readable size.
+
+    >>> _size(1_234_567), _size(999)
+    ('1.2 MB', '999 B')
+    """
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if nbytes >= size:
+            return f"{nbytes / size:.1f} {unit}"
+    return f"{nbytes} B"

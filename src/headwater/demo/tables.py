@@ -1,0 +1,56 @@
+"""Result rows as tables that fit eighty columns."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+import headwater as hw
+from headwater.generator import SECOND
+
+ROWS_SHOWN = 4
+PLAIN: dict[str, Any] = {
+    "box": SIMPLE_HEAD,
+    "padding": (0, 1, 0, 0),
+    "pad_edge": False,
+    "show_edge": False,
+    "title_justify": "left",
+}
+_HEADINGS = {
+    "window_start": "from",
+    "window_end": "to",
+    "event_count": "events",
+    "revision": "rev",
+    "first_time": "first",
+    "last_time": "last",
+}
+
+
+def show_query(query: hw.Query, meaning: str, rows: pa.Table, console: Console) -> None:
+    """What a query asks, and its last rows."""
+    revisions = rows.column("revision").to_pylist() if "revision" in rows.column_names else []
+    revised = sum(revision > 0 for revision in revisions)
+    note = f", {revised:,} of them revisions for late events" if revised else ""
+    console.print(
+        f"\n[bold cyan]{query.name}[/bold cyan]: {meaning}\n[dim]{rows.num_rows:,} rows{note}; the last ones:[/dim]"
+    )
+    shown = [name for name in rows.column_names if name not in ("query", "replaces")]
+    table = Table(*(_HEADINGS.get(name, name) for name in shown), **PLAIN)
+    for row in rows.slice(max(0, rows.num_rows - ROWS_SHOWN)).to_pylist():
+        table.add_row(*(_readable(name, row[name], query) for name in shown))
+    console.print(table)
+
+
+def _readable(column: str, value: object, query: hw.Query) -> str:
+    """Times as clock times, positions and other integers with separators, floats with a few digits."""
+    is_time = column in ("first_time", "last_time") or column.startswith("window_") and query.window.measure == "time"
+    if is_time and isinstance(value, int):
+        return datetime.fromtimestamp(value / SECOND, UTC).strftime("%H:%M:%S.%f")[:-5]
+    if isinstance(value, float):
+        return f"{value:,.2f}" if abs(value) < 1e6 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,107 @@
+"""The columns of all files together, looked at before any job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from headwater.errors import DataError
+from headwater.schemas import type_kind
+from headwater.spark.formats import FORMATS, Piece, check_kinds, schema_of
+
+#: As many files are asked for their columns; what is wrong with others is said when they are read.
+LOOKS_MAX = 1000
+
+Types: TypeAlias = "Mapping[str, pa.DataType | str]"
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """``schema``: columns and types that hold the values of all files that say of which types theirs are, which are ``files``."""
+
+    schema: pa.Schema
+    files: list[tuple[str, pa.Schema]]
+
+    def check(self, names: Iterable[str]) -> None:
+        """Refuse files that lack one of these columns, or hold something else in it."""
+        needed = list(names)
+        for place, schema in self.files:
+            missing = [name for name in needed if name not in schema.names]
+            if missing:
+                raise DataError(f"{place}: there is no column {missing[0]!r}, which other files have")
+            check_kinds(place, schema, self.schema, needed)
+
+
+def columns_of(kind: str, pieces: Sequence[Piece], types: Types | None = None) -> Columns:
+    """The columns of the first file that has any; where files say of which types these are, wide enough for all of them."""
+    has_types = FORMATS[kind].has_types
+    files: list[tuple[str, pa.Schema]] = []
+    for place in islice((place for piece in pieces for place in piece.places), LOOKS_MAX):
+        schema = schema_of(kind, place)
+        if schema is not None:
+            files.append((place, schema))
+            if not has_types:
+                break
+    if not files:
+        raise DataError(f"{pieces[0].places[0]}: all files are empty, so nothing says which columns there are")
+    joined = files[0][1]
+    for _, schema in files[1:]:
+        joined = joined if schema.equals(joined) else _joined(joined, schema)
+    # Text is read as the first file seems to say; what does not fit is malformed, event by event.
+    return Columns(_as_told(joined, types, kind), files if has_types else [])
+
+
+def _joined(schema: pa.Schema, other: pa.Schema) -> pa.Schema:
+    """The columns of the first, in types that hold the values of both."""
+    return pa.schema(
+        [
+            pa.field(field.name, _wider(field.type, other.field(field.name).type))
+            if field.name in other.names
+            else field
+            for field in schema
+        ]
+    )
+
+
+def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    if one == other or pa.types.is_null(other):
+        return one
+    if pa.types.is_null(one):
+        return other
+    if type_kind(one) != type_kind(other):
+        return one  # refused as soon as somebody needs it
+    fields = [pa.schema([("x", one)]), pa.schema([("x", other)])]
+    try:
+        return pa.unify_schemas(fields, promote_options="permissive").field("x").type
+    except (pa.ArrowException, TypeError):
+        return one
+
+
+def _as_told(schema: pa.Schema, types: Types | None, kind: str) -> pa.Schema:
+    """Types that the user gives take the place of those that text seems to have."""
+    if not types:
+        return schema
+    if FORMATS[kind].has_types or kind not in ("csv", "json"):
+        raise DataError(f"types are given, but {kind} says itself of which types its columns are; leave them out")
+    for name, given in types.items():
+        field = pa.field(name, _type(name, given))
+        if name in schema.names:
+            schema = schema.set(schema.get_field_index(name), field)
+        elif kind == "json":
+            schema = schema.append(field)  # the first lines may lack it
+        else:
+            raise DataError(f"types name {name!r}: there is no such column; there is {', '.join(schema.names)}")
+    return schema
+
+
+def _type(name: str, given: pa.DataType | str) -> pa.DataType:
+    if isinstance(given, pa.DataType):
+        return given
+    try:
+        return pa.type_for_alias(given)
+    except (ValueError, TypeError):
+        raise DataError(f"the type of {name!r} is {given!r}: give one of Arrow's, like 'int64' or 'float64'") from None

@@ -1,0 +1,101 @@
+"""Files of events, format by format: the columns of one, and its events as Arrow batches in the order of their offsets.
+
+Only columns that are asked for are read. Whatever is wrong with a file, the error names it, and the place in it if that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from headwater.errors import DataError, HeadwaterError
+from headwater.schemas import type_kind
+from headwater.spark.formats import csv_lines, ipc, json_lines, parquet, streams
+from headwater.spark.formats.piece import Batches, Format, Passed, Piece, Wanted, sentence
+from headwater.spark.formats.text import text_format
+
+__all__ = [
+    "FORMATS",
+    "Batches",
+    "Format",
+    "Passed",
+    "Piece",
+    "Wanted",
+    "batches",
+    "check_kinds",
+    "row_count",
+    "schema_of",
+]
+
+FORMATS: dict[str, Format] = {
+    "parquet": parquet.FORMAT,
+    "arrow": ipc.FORMAT,
+    "csv": text_format(csv_lines.CsvLines, ".csv"),
+    "json": text_format(json_lines.JsonLines, ".json", ".jsonl", ".ndjson"),
+    "log": streams.LOG,
+    "generated": streams.GENERATED,
+}
+
+
+def schema_of(kind: str, place: str) -> pa.Schema | None:
+    """The columns of a file's events; None if it is so empty that it does not say."""
+    with _named(kind, place):
+        schema = FORMATS[kind].schema(place)
+        return None if schema is None else schema.remove_metadata()
+    raise AssertionError("an error leaves the block above")
+
+
+def row_count(kind: str, place: str) -> int:
+    """How many events a file holds, where it says so."""
+    counted = FORMATS[kind].row_count
+    assert counted is not None, "only asked of formats that tell it"
+    with _named(kind, place):
+        return counted(place)
+    raise AssertionError("an error leaves the block above")
+
+
+@contextmanager
+def _named(kind: str, place: str) -> Iterator[None]:
+    """Errors name the file."""
+    try:
+        yield
+    except HeadwaterError as error:
+        raise DataError(f"{place}: {error}") from error
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"{place}: this is no {kind} file that can be read: {sentence(error)}") from error
+
+
+def batches(kind: str, piece: Piece, wanted: Wanted) -> Batches:
+    """The events of a piece."""
+    for place in piece.places:
+        yield from _of_one(kind, place, wanted, piece.groups)
+
+
+def _of_one(kind: str, place: str, wanted: Wanted, groups: tuple[int, int] | None) -> Iterator[pa.RecordBatch | Passed]:
+    count = 0
+    try:
+        for batch in FORMATS[kind].read(place, wanted, groups):
+            if isinstance(batch, pa.RecordBatch):
+                missing = [name for name in wanted.columns if name not in batch.schema.names]
+                if missing:
+                    raise DataError(f"{place}: there is no column {missing[0]!r}, which other files have")
+                if count == 0 and FORMATS[kind].has_types:
+                    check_kinds(place, batch.schema, wanted.schema, wanted.columns)
+                count += len(batch)
+            else:
+                count += batch.count
+            yield batch
+    except HeadwaterError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"{place}: broken behind row {count}: {sentence(error)}") from error
+
+
+def check_kinds(place: str, schema: pa.Schema, others: pa.Schema, columns: Iterable[str]) -> None:
+    """Refuse a file in which a column holds another kind of values than elsewhere: it is not one event that is wrong."""
+    for name in columns:
+        here, there = schema.field(name).type, others.field(name).type
+        if type_kind(here) != type_kind(there) and not pa.types.is_null(here) and not pa.types.is_null(there):
+            raise DataError(f"{place}: column {name!r} holds {here}, but {there} in other files")

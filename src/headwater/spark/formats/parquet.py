@@ -1,0 +1,132 @@
+"""Parquet files, read a row group at a time; row groups of which nobody wants an event are not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.errors import DataError
+from headwater.spark.formats.piece import BATCH_EVENTS, Batches, Format, Passed, Wanted, present, sentence
+from headwater.spark.pruning import Bounds
+
+
+def _schema(place: str) -> pa.Schema:
+    from pyarrow import parquet
+
+    return parquet.read_schema(place, memory_map=True)
+
+
+def _read(place: str, wanted: Wanted, groups: tuple[int, int] | None) -> Batches:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(place, memory_map=True) as file:
+        first, last = groups or (0, file.metadata.num_row_groups)
+        places = {} if wanted.pruning is None else _places(file)
+        for group in range(first, last):
+            passed = _passed(file, places, group, wanted)
+            if passed is not None:
+                yield passed
+            else:
+                yield from _group(file, place, group, present(wanted.columns, file.schema_arrow))
+
+
+def _group(file: Any, place: str, group: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    try:
+        # One thread: each task has one core.
+        yield from file.iter_batches(BATCH_EVENTS, row_groups=[group], columns=columns, use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        byte = file.metadata.row_group(group).column(0).file_offset or _group_start(file, group)
+        raise DataError(f"{place}, row group {group}, byte {byte}: {sentence(error)}") from error
+
+
+def _group_start(file: Any, group: int) -> int:
+    column = file.metadata.row_group(group).column(0)
+    return int(column.dictionary_page_offset or column.data_page_offset)
+
+
+def _passed(file: Any, places: dict[str, int], group: int, wanted: Wanted) -> Passed | None:
+    """The row group unread, if nobody wants any of its events."""
+    pruning = wanted.pruning
+    if pruning is None:
+        return None
+    stretch = RowGroup(file, group, places)
+    if stretch.count == 0 or pruning.wants(stretch):
+        return None
+    if pruning.time is None:
+        return Passed(stretch.count, 0, 0)
+    # An event with a value of a wrong type is malformed, whether somebody wants it or not.
+    types = {field.name: field.type for field in file.schema_arrow}
+    if any(types.get(name) != wanted.schema.field(name).type for name in wanted.columns):
+        return None
+    span = pruning.span(stretch)
+    return None if span is None else Passed(stretch.count, *span)
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """What the statistics of a row group tell."""
+
+    file: Any
+    group: int
+    places: dict[str, int]
+
+    @property
+    def count(self) -> int:
+        return int(self.file.metadata.row_group(self.group).num_rows)
+
+    def bounds(self, column: str) -> Bounds | None:
+        place = self.places.get(column)
+        if place is None:
+            return None
+        statistics = self.file.metadata.row_group(self.group).column(place).statistics
+        return bounds_of(statistics, self.file.schema_arrow.field(column).type)
+
+
+def _places(file: Any) -> dict[str, int]:
+    """Where plain columns are; those within others have names with dots, which a plain one may have too."""
+    schema = file.schema
+    paths = [schema.column(i) for i in range(len(schema))]
+    return {each.name: i for i, each in enumerate(paths) if each.path == each.name and each.max_repetition_level == 0}
+
+
+def bounds_of(statistics: Any, type_: pa.DataType) -> Bounds | None:
+    """Statistics as bounds; what is missing, or looks odd, is unknown."""
+    if statistics is None:
+        return None
+    nulls = int(statistics.null_count) if statistics.has_null_count else None
+    if pa.types.is_dictionary(type_):
+        type_ = type_.value_type
+    ends = None
+    if statistics.has_min_max:
+        try:
+            ends = pa.array([statistics.min, statistics.max], type_)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError, ImportError):
+            ends = None
+    if ends is not None and (ends.null_count or (pa.types.is_floating(type_) and _has_nan(ends))):
+        ends = None
+    return Bounds(ends, nulls)
+
+
+def _has_nan(ends: pa.Array) -> bool:
+    return any(value != value for value in ends.to_pylist())
+
+
+def _row_count(place: str) -> int:
+    from pyarrow import parquet
+
+    return int(parquet.read_metadata(place, memory_map=True).num_rows)
+
+
+def row_groups(place: str) -> list[tuple[int, int]]:
+    """The bytes and the rows of each row group of a file."""
+    from pyarrow import parquet
+
+    metadata = parquet.read_metadata(place, memory_map=True)
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    return [(group.total_byte_size, group.num_rows) for group in groups]
+
+
+FORMAT = Format((".parquet", ".pq"), _schema, _read, _row_count, has_types=True)

@@ -1,0 +1,81 @@
+"""What a task is given to read, and what readers say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from headwater.spark.pruning import Pruning
+
+#: Events of one batch: enough to forget what a batch costs, few enough for the cache.
+BATCH_EVENTS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One source, or a stretch of one: the events of some files, one file after the other.
+
+    ``source`` names it among all; ``home`` is the source it is of, in which its first event has the offset ``base``. ``groups``:
+    only the row groups [first, last) of a Parquet file. ``size`` in bytes says how much work it is.
+    """
+
+    source: str
+    home: str
+    places: tuple[str, ...]
+    size: int
+    groups: tuple[int, int] | None = None
+    base: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked of a file: ``columns`` of the types in ``schema``.
+
+    ``strict``: text that does not hold them is an error. ``pruning``: which events nobody wants.
+    """
+
+    columns: Sequence[str]
+    schema: pa.Schema
+    strict: bool = False
+    pruning: Pruning | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """The next ``count`` events, which were not read: no query wants any of them. Their times are in [low, high]."""
+
+    count: int
+    low: int
+    high: int
+
+
+Batches: TypeAlias = Iterator["pa.RecordBatch | Passed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How files of one kind are known by their names, and read.
+
+    ``schema``: the columns of a file, None if it is so empty that it does not say. ``row_count``: how many
+    events, where a file tells it cheaply. ``has_types``: whether files say themselves of which types their columns are.
+    """
+
+    suffixes: tuple[str, ...]
+    schema: Callable[[str], pa.Schema | None]
+    read: Callable[[str, Wanted, tuple[int, int] | None], Batches]
+    row_count: Callable[[str], int] | None = None
+    has_types: bool = False
+
+
+def sentence(error: Exception) -> str:
+    """What another library has to say, in one line."""
+    return " ".join(str(error).split())
+
+
+def present(columns: Sequence[str], schema: pa.Schema) -> list[str]:
+    """The columns that a file has; whoever asks says which are missing."""
+    return [name for name in columns if name in schema.names]

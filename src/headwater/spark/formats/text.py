@@ -1,0 +1,239 @@
+"""Lines of text: parsed block by block as Arrow does it, and line by line only where that fails.
+
+One line is one event. What cannot be read stays in its place, beside it a column that says so (`engine.unread`): a value
+that does not parse counts against those who read its column, a line that is no event at all counts against everyone. So a bad
+line uses up its offset and changes no other event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.unread import REASON, UNREAD, UNREAD_LINE
+from headwater.errors import DataError
+from headwater.spark.formats.piece import Batches, Format, Wanted, sentence
+
+#: Text is parsed in blocks of about so many bytes.
+BLOCK_BYTES = 1 << 24
+#: Lines are looked at one by one in stretches of about so many bytes: what is far from a bad line is read the quick way.
+CARE_BYTES = 1 << 17
+#: From so much of its beginning the columns of a file are told.
+LOOK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line that is not empty, and where it begins: the number of the line, from 1, and of the byte, from 0."""
+
+    text: bytes
+    number: int
+    byte: int
+
+
+@dataclass(slots=True)
+class Column:
+    """Values as far as they can be read, and by row the text of those that cannot."""
+
+    values: pa.Array
+    unread: dict[int, str]
+
+
+class Lines(Protocol):
+    """The lines of one file, in one format. ``begin``: where they begin, behind a header if there is one."""
+
+    begin: int
+    begin_number: int
+
+    def __init__(self, first_block: bytes) -> None: ...
+    def schema(self, block: bytes) -> pa.Schema:
+        """Columns and types, as the first lines have them; lines that are no events are passed over."""
+
+    def names(self, wanted: Wanted) -> Sequence[str]:
+        """The columns asked for that the file has."""
+
+    def parse(self, block: bytes, names: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
+        """The quick way: an `ArrowInvalid` if anything is wrong, or a wrong number of rows."""
+
+    def problem(self, line: bytes) -> str | None:
+        """Why a line is no event at all."""
+
+    def columns(self, lines: Sequence[bytes], names: Sequence[str], schema: pa.Schema) -> list[Column]:
+        """The slow way, for lines without a problem."""
+
+    def is_empty(self, line: bytes) -> bool:
+        """Whether a line counts for nothing."""
+
+
+def text_format(lines: type[Lines], *suffixes: str) -> Format:
+    """The format of such lines, packed with gzip or not."""
+
+    def schema(place: str) -> pa.Schema | None:
+        block, _ = next(_blocks(place, LOOK_BYTES), (b"", 0))
+        if not block.strip():
+            return None
+        reader = lines(block)
+        return reader.schema(block[reader.begin :])
+
+    def read(place: str, wanted: Wanted, groups: object) -> Batches:
+        reader, names = None, []
+        number = 1
+        for block, byte in _blocks(place, BLOCK_BYTES):
+            if reader is None:
+                if not block.strip():
+                    continue
+                reader = lines(block)
+                names = list(reader.names(wanted))
+                rest, at, first = block[reader.begin :], byte + reader.begin, reader.begin_number
+            else:
+                rest, at, first = block, byte, number
+            number += block.count(b"\n")
+            if rest:
+                yield from _events(reader, place, rest, at, first, names, wanted)
+
+    return Format((*suffixes, *(f"{suffix}.gz" for suffix in suffixes)), schema, read)
+
+
+def _blocks(place: str, size: int) -> Iterator[tuple[bytes, int]]:
+    """Whole lines, about ``size`` bytes of them at a time, and where they begin; the last may lack its end."""
+    begin, rest = 0, b""
+    with pa.input_stream(place, compression="gzip" if place.endswith(".gz") else None) as stream:
+        while True:
+            try:
+                # Each time as much again as waits: a line that is longer than a block is not looked through over and over.
+                data = stream.read(max(size, len(rest)))
+            except (pa.ArrowException, OSError) as error:
+                behind = begin + len(rest)
+                raise DataError(f"{place}: broken behind byte {behind} of its text: {sentence(error)}") from error
+            if not data:
+                break
+            end = data.rfind(b"\n") + 1
+            if end == 0:
+                rest += data
+                continue
+            block = rest + data[:end]
+            yield block, begin
+            begin, rest = begin + len(block), data[end:]
+    if rest:
+        yield rest, begin
+
+
+def _events(
+    reader: Lines, place: str, block: bytes, byte: int, number: int, names: list[str], wanted: Wanted
+) -> Iterator[pa.RecordBatch]:
+    try:
+        batch = reader.parse(block, names, wanted.schema)
+        if batch.num_rows == _line_count(reader, block, batch.num_rows):
+            yield batch
+            return
+    except (pa.ArrowException, ValueError):
+        pass
+    middle = block.find(b"\n", len(block) // 2) + 1
+    if len(block) > CARE_BYTES and 0 < middle < len(block):
+        head, tail = block[:middle], block[middle:]
+        yield from _events(reader, place, head, byte, number, names, wanted)
+        yield from _events(reader, place, tail, byte + middle, number + head.count(b"\n"), names, wanted)
+        return
+    lines = list(_lines(reader, block, byte, number))
+    if lines:
+        yield _with_care(reader, place, lines, names, wanted)
+
+
+def _line_count(reader: Lines, block: bytes, expected: int) -> int:
+    count = block.count(b"\n") + (not block.endswith(b"\n"))
+    if count == expected:
+        return count
+    return sum(not reader.is_empty(line) for line in block.split(b"\n"))
+
+
+def _lines(reader: Lines, block: bytes, byte: int, number: int) -> Iterator[Line]:
+    for text in block.split(b"\n"):
+        if not reader.is_empty(text):
+            yield Line(text, number, byte)
+        byte += len(text) + 1
+        number += 1
+
+
+def _with_care(reader: Lines, place: str, lines: Sequence[Line], names: list[str], wanted: Wanted) -> pa.RecordBatch:
+    """One row for each line, whatever it holds."""
+    problems = [reader.problem(line.text) for line in lines]
+    rows = [row for row, problem in enumerate(problems) if problem is None]
+    columns = reader.columns([lines[row].text for row in rows], names, wanted.schema) if rows else []
+    if wanted.strict:
+        _refuse_first(place, lines, problems, rows, dict(zip(names, columns, strict=bool(rows))), wanted.schema)
+    places = np.full(len(lines), -1, np.int64)
+    places[rows] = np.arange(len(rows))
+    # Behind a null there is a null: that is how lines that are no events come into their places.
+    take = pa.array(places, mask=places < 0)
+    arrays: dict[str, pa.Array] = {name: pa.nulls(len(lines), _type(wanted.schema, name)) for name in names}
+    for name, column in zip(names, columns, strict=False):
+        arrays[name] = column.values.take(take)
+        if column.unread:
+            texts = {rows[row]: text for row, text in column.unread.items()}
+            arrays[UNREAD + name] = pa.array([texts.get(row) for row in range(len(lines))], pa.string())
+    if len(rows) < len(lines):
+        arrays[UNREAD_LINE] = pa.array([_unread_line(*each) for each in zip(lines, problems, strict=True)], REASON)
+    return pa.RecordBatch.from_pydict(arrays)
+
+
+def _unread_line(line: Line, problem: str | None) -> dict[str, str] | None:
+    if problem is None:
+        return None
+    return {"reason": f"line {line.number}, byte {line.byte}: {problem}", "text": shown(line.text)}
+
+
+def _refuse_first(
+    place: str,
+    lines: Sequence[Line],
+    problems: Sequence[str | None],
+    rows: Sequence[int],
+    columns: dict[str, Column],
+    schema: pa.Schema,
+) -> None:
+    """An error for the first line with which anything is wrong."""
+    wrong = {row: problem for row, problem in enumerate(problems) if problem is not None}
+    for name, column in columns.items():
+        for row, text in column.unread.items():
+            wrong.setdefault(rows[row], f"column {name!r} is {text!r}, not {_type(schema, name)}")
+    if wrong:
+        line = lines[min(wrong)]
+        raise DataError(f"{place}, line {line.number}, byte {line.byte}: {wrong[min(wrong)]} (strict)")
+
+
+def _type(schema: pa.Schema, name: str) -> pa.DataType:
+    return in_text(schema.field(name).type)
+
+
+def in_text(type_: pa.DataType) -> pa.DataType:
+    """A column that had no value where the types were looked for is read as text."""
+    if pa.types.is_dictionary(type_):
+        return in_text(type_.value_type)
+    return pa.string() if pa.types.is_null(type_) else type_
+
+
+def shown(line: bytes, length_max: int = 1000) -> str:
+    """A line as text, cut where it is very long."""
+    return line[:length_max].decode("utf-8", "replace").rstrip("\r")
+
+
+def converted(texts: pa.Array, type_: pa.DataType) -> Column:
+    """Texts as values of a type. Where some are none, halves are tried, and halves of these: few bad values cost little."""
+    unread: dict[int, str] = {}
+    found = pa.concat_arrays(_halves(texts, type_, 0, unread)) if len(texts) else pa.nulls(0, type_)
+    return Column(found, unread)
+
+
+def _halves(texts: pa.Array, type_: pa.DataType, begin: int, unread: dict[int, str]) -> list[Any]:
+    try:
+        return [texts.cast(type_)]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        if len(texts) == 1:
+            unread[begin] = texts[0].as_py()
+            return [pa.nulls(1, type_)]
+    middle = len(texts) // 2
+    left = _halves(texts.slice(0, middle), type_, begin, unread)
+    return left + _halves(texts.slice(middle), type_, begin + middle, unread)

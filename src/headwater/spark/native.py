@@ -1,0 +1,171 @@
+"""Fixed windows as a plan of Spark's own operators: one groupBy of all events into slices, and windows from slices.
+
+The first groupBy sees every event, so it is long arithmetic and fixed-width columns only. The table of slices is small; each of
+them is joined with the windows it lies in, for all queries at once, and grouped again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from headwater.query import Query
+from headwater.spark.expressions import sql_of
+from headwater.spark.native_aggregates import Operators
+from headwater.spark.native_choice import sorts_rows
+from headwater.spark.native_grids import Grid, Numbered, grids
+from headwater.spark.native_types import floor_div, functions_of, quoted, ticks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """A DataFrame of events, the schema of its columns, and how it says when an event was and whether it has a time."""
+
+    frame: DataFrame
+    schema: pa.Schema
+    time: str
+    has_time: str
+
+    @classmethod
+    def of(cls, frame: DataFrame, schema: pa.Schema, time: str, unit: str) -> Events:
+        said = ticks(schema.field(time), unit)
+        assert said is not None, "only queries whose times Spark can read get here"
+        return cls(frame, schema, *said)
+
+    def filtered(self, query: Query) -> DataFrame:
+        """The events that count for a query."""
+        kept = self.frame.where(self.has_time)
+        return kept if query.where is None else kept.where(sql_of(query.where, self.schema))
+
+
+def fixed_windows(events: Events, members: Sequence[Numbered], wanted: StructType) -> list[DataFrame]:
+    """The result rows of tumbling, sliding and band queries, as few DataFrames of the ``wanted`` columns."""
+    found = []
+    for family in families(members, events.schema):
+        kept = events.filtered(family[0].query)
+        found += [_rows(kept, events, grid, wanted) for grid in grids(family)]
+    return found
+
+
+def families(members: Sequence[Numbered], schema: pa.Schema) -> list[list[Numbered]]:
+    """Queries of the same keys and condition share slices; those that make Spark sort its rows do not spoil it for the rest."""
+    found: dict[object, list[Numbered]] = {}
+    for member in members:
+        where = None if member.query.where is None else member.query.where.key()
+        key = member.query.keys, where, sorts_rows(member.query, schema)
+        found.setdefault(key, []).append(member)
+    return list(found.values())
+
+
+def _rows(kept: DataFrame, events: Events, grid: Grid, wanted: StructType) -> DataFrame:
+    operators = Operators(events.schema)
+    values = {
+        member.number: {alias: operators.value(a) for alias, a in member.query.aggregates} for member in grid.members
+    }
+    keys = grid.members[0].query.keys
+    slices = _slices(kept, events, grid, operators, keys)
+    windows = _own_windows(slices, grid) if grid.is_window else _windows(slices, grid, operators, len(keys))
+    for step in operators.steps:
+        if step:
+            windows = windows.selectExpr("*", *(f"{sql} AS {name}" for name, sql in step.items()))
+    return _result(windows, grid, values, wanted)
+
+
+def _slices(kept: DataFrame, events: Events, grid: Grid, operators: Operators, keys: Sequence[str]) -> DataFrame:
+    f = functions_of(kept)
+    time = events.time if grid.offset == 0 else f"({events.time} - {grid.offset}L)"
+    groups = [f"{floor_div(time, grid.slice)} AS slice", *(f"{quoted(key)} AS k{i}" for i, key in enumerate(keys))]
+    made = [f.expr(f"{one.lift} AS {one.name}") for one in operators.kept.values()]
+    return kept.groupBy(*map(f.expr, groups)).agg(*made)
+
+
+def _own_windows(slices: DataFrame, grid: Grid) -> DataFrame:
+    """Slices that are windows already."""
+    return slices.selectExpr("*", f"{grid.members[0].number} AS query", f"{_begin(grid)} AS start")
+
+
+def _begin(grid: Grid) -> str:
+    # Not null, which Spark cannot know of a quotient: it would look at every event to make sure.
+    return f"coalesce(slice, 0L) * {grid.slice}L + {grid.offset}L"
+
+
+def _windows(slices: DataFrame, grid: Grid, operators: Operators, key_count: int) -> DataFrame:
+    """Each slice in all of its windows, of all queries, and then the windows."""
+    f = functions_of(slices)
+    keys = [f"k{i}" for i in range(key_count)]
+    begun = slices.selectExpr("*", f"{_begin(grid)} AS begin").drop("slice")
+    if keys:
+        # All slices of a key at one place: then their windows are as well, and those, which are more, need not move.
+        begun = begun.repartition(*keys)
+    table, said = _table(slices.sparkSession, grid)
+    both = begun.crossJoin(f.broadcast(table))
+    start = f"begin - pmod(begin - {said['shift']}, {said['slide']}) - lag"
+    if grid.has_bands:
+        start = f"CASE WHEN {said['slide']} = 0L THEN {said['shift']} ELSE {start} END"
+    placed = both.selectExpr("*", f"{start} AS start")
+    if not grid.is_regular:
+        placed = placed.where(f"begin >= start AND begin < start + {said['size']}")
+    combined = [f.expr(f"{one.combine} AS {one.name}") for one in operators.kept.values()]
+    many = ["query"] if len(grid.members) > 1 else []
+    windows = placed.groupBy(*keys, *many, "start").agg(*combined)
+    return windows if many else windows.selectExpr("*", f"{grid.members[0].number} AS query")
+
+
+def _table(spark: SparkSession, grid: Grid) -> tuple[DataFrame, dict[str, str]]:
+    """The windows that a slice lies in, and how to say their fields: as a column, or as a number if all have the same."""
+    placed = grid.windows()
+    names = ("query", "size", "slide", "shift")
+    rows = [(str(p.query), f"{p.size}L", f"{p.slide}L", f"{p.offset}L") for p in placed]
+    said = {name: name if len(set(column)) > 1 else column[0] for name, column in zip(names, zip(*rows))}
+    values = ", ".join(f"({', '.join(row)}, {p.lag}L)" for row, p in zip(rows, placed))
+    return spark.sql(f"SELECT * FROM VALUES {values} AS w({', '.join(names)}, lag)"), said
+
+
+def _result(windows: DataFrame, grid: Grid, values: Mapping[int, Mapping[str, str]], wanted: StructType) -> DataFrame:
+    """The columns of result rows; null where a query has none of a name."""
+    f = functions_of(windows)
+    names = {member.number: _text(member.query.name) for member in grid.members}
+    sizes = {member.number: f"{member.window.size}L" for member in grid.members}
+    keys = {key: f"k{i}" for i, key in enumerate(grid.members[0].query.keys)}
+    columns = {
+        "query": _of_query(names),
+        "window_start": "start",
+        "window_end": f"start + {_of_query(sizes)}",
+        "event_count": "n",
+        "revision": "0L",
+    } | keys
+    aliases = {alias for of_query in values.values() for alias in of_query}
+    columns |= {
+        alias: _choice({n: of[alias] for n, of in values.items() if alias in of}, len(values)) for alias in aliases
+    }
+    picked = [f.expr(columns.get(field.name, "NULL")).cast(field.dataType).alias(field.name) for field in wanted.fields]
+    return windows.select(*picked)
+
+
+def _text(name: str) -> str:
+    return f"CAST(X'{name.encode().hex()}' AS STRING)"
+
+
+def _of_query(values: Mapping[int, str]) -> str:
+    """What each query has of its own, looked up by its number."""
+    if len(set(values.values())) == 1:
+        return next(iter(values.values()))
+    return f"map({', '.join(f'{number}, {value}' for number, value in values.items())})[query]"
+
+
+def _choice(values: Mapping[int, str], query_count: int) -> str:
+    """What each query gives under one name: mostly the same, and all of them."""
+    by_value: dict[str, list[int]] = {}
+    for number, sql in values.items():
+        by_value.setdefault(sql, []).append(number)
+    if len(by_value) == 1 and len(values) == query_count:
+        return next(iter(by_value))
+    cases = (f"WHEN query IN ({', '.join(map(str, numbers))}) THEN {sql}" for sql, numbers in by_value.items())
+    return f"CASE {' '.join(cases)} END"

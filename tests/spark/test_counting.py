@@ -1,0 +1,98 @@
+"""Count windows by selection, stage by stage without Spark: the rows of the reference, whoever reads which file."""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import headwater as hw
+from headwater.spark import counting as stages
+from headwater.spark.plan import plan_queries
+from headwater.spark.positions import FIRST, LAST, over_positions
+from headwater.windows import CountWindow
+from spark.answers import assert_same, closed_rows, expected, found, write
+from spark.test_tasks import renamed, some_files
+from strategies import SCHEMA, queries
+
+
+@st.composite
+def counted(draw):
+    """Some count windows over all events, none of which depends on the order within a window."""
+    drawn = draw(st.lists(queries(kinds=("count_tumbling", "count_sliding"), scopes=("global",)), min_size=1, max_size=3))
+    listed = renamed([replace(query, distinct=None) for query in drawn])
+    return [query for query in listed if isinstance(query.window, CountWindow) and query.window.per == "all"]
+
+
+def run(stage, counting, given_):
+    """The notes of a stage, each with whom it is for."""
+    return [note for batch in stage(counting, given_) for note in stages.received([batch])]
+
+
+def for_task(notes, task):
+    return [note for note in notes if note[0] == task]
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_selected_windows_are_those_of_the_reference(data):
+    asked = data.draw(counted())
+    events = data.draw(some_files())
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stages, "SMALL_BYTES", 0)
+        write(Path(folder), events, SCHEMA)
+        plan = plan_queries(folder, asked, None, data.draw(st.integers(1, 4)), True) if asked else None
+        chosen = [query for query in asked if stages.can_be_selected(query, plan)]
+        rows = []
+        for group in stages.groups(chosen):
+            roots = data.draw(st.integers(1, 3))
+            counting, root = stages.counting_of(plan, group, "time", "us", roots)
+            tasks = range(len(plan.tasks))
+            samples = [note for task in tasks for note in run(stages.sample, counting, [(task, None)])]
+            zones = run(stages.zone, counting, samples)
+            keys = [note for task in tasks for note in run(stages.keys, counting, for_task(zones, task))]
+            cuts = [note for number in range(roots) for note in run(stages.cut_zones, counting, for_task(keys, number))]
+            told = run(stages.tell, counting, cuts)
+            frames = [b for task in tasks for b in stages.leaves(counting, for_task(told, task))]
+            over = [over_positions(query) for query in group]
+            rows += full_windows(closed_rows(root, frames, over, roots))
+        assert_same(expected(events, chosen), rows)
+
+
+def full_windows(rows):
+    """What Spark does with rows over positions: only full windows, with their first and last time."""
+    windows = {}
+    for row in rows:
+        windows.setdefault((row.query, row.start, row.end), []).append(row)
+    for (_, start, end), alike in windows.items():
+        if sum(row.event_count for row in alike) == end - start:
+            first, last = min(row.values[FIRST] for row in alike), max(row.values[LAST] for row in alike)
+            for row in alike:
+                values = {name: value for name, value in row.values.items() if name not in (FIRST, LAST)}
+                yield row._replace(values=values, first_time=first, last_time=last)
+
+
+@pytest.mark.spark
+def test_selection_on_spark(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(stages, "SMALL_BYTES", 0)
+    rng = np.random.default_rng(5)
+    schema = pa.schema([("time", pa.int64()), ("k", pa.string()), ("x", pa.float64())])
+    columns = (
+        rng.integers(0, 2000, 3000).tolist(),
+        rng.choice(["u", "v"], 3000).tolist(),
+        rng.normal(size=3000).tolist(),
+    )
+    rows = [{"time": t, "k": k, "x": x} for t, k, x in zip(*columns)]
+    events = {f"{i}.parquet": rows[i::3] for i in range(3)}
+    asked = [
+        hw.query("all", hw.count_tumbling(500), total=hw.sum("x"), mid=hw.median("x")),
+        hw.query("some", hw.count_sliding(300, 100), where=hw.col("x") > 0, keys=["k"], n=hw.count()),
+        hw.query("order", hw.count_tumbling(700), first=hw.first("x")),
+        hw.query("own", hw.count_tumbling(200, per="key"), keys=["k"], most=hw.max("x")),
+        hw.query("time", hw.tumbling(300), least=hw.min("x")),
+    ]
+    assert_same(expected(events, asked), found(hw.read(spark, write(tmp_path, events, schema), asked), asked))
