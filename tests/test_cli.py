@@ -83,3 +83,11 @@ def test_check_on_spark_without_java_is_one_sentence(monkeypatch, tmp_path, case
     result = invoke("check", case_file(), "--on", "spark")
     assert result.exit_code == 2
     assert result.output.count("\n") == 1
+
+
+def test_the_demo_replaces_nothing_but_its_own(tmp_path):
+    pytest.importorskip("pyspark")
+    (tmp_path / "thesis.tex").touch()
+    result = invoke("demo", "--out", tmp_path)
+    assert result.exit_code == 2
+    assert "holds 'thesis.tex', which is not of this demo: name another folder with --out" in result.output

@@ -106,6 +106,7 @@ def demo(
 ) -> None:
     """Run window queries of every kind over generated smart-home events."""
     from headwater.demo import engine
+    from headwater.errors import DataError
     from headwater.spark.java import SetupError
 
     if on is DemoHost.spark:
@@ -114,6 +115,9 @@ def demo(
         try:
             spark.run(out, events or spark.EVENTS, seed)
             return
+        except DataError as error:
+            typer.echo(str(error), err=True)
+            raise typer.Exit(2) from error
         except SetupError as error:
             typer.echo(f"{error}. The demo runs on the engine alone instead.", err=True)
     engine.run(events or engine.EVENTS, seed)

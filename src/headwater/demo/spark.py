@@ -19,6 +19,7 @@ from headwater.bench.spark_crossing import Crossing, crossing
 from headwater.demo.houses import EVENT_BYTES, HOUSES, streets
 from headwater.demo.queries import queries
 from headwater.demo.tables import show_query
+from headwater.errors import DataError
 from headwater.spark.progress import watch
 from headwater.spark.read import read
 from headwater.spark.session import local_session
@@ -38,6 +39,7 @@ def run(out: Path, events: int = EVENTS, seed: int = 7, console: Console | None 
     console = console or Console(highlight=False)
     asked = {query: meaning for query, meaning in queries().items() if query.name not in LEFT_OUT}
     sources = streets(events, seed, RATE)
+    _check_folder(out)
     console.print("Starting Spark on this machine ...")
     with local_session("headwater demo") as spark:
         console.print(
@@ -54,6 +56,14 @@ def run(out: Path, events: int = EVENTS, seed: int = 7, console: Console | None 
         show_query(query, meaning, found[query.name], console)
     _show_totals(found, crossed, seconds, console)
     console.print(f"Result rows are in [bold]{out}[/bold], as Parquet, one folder per query.")
+
+
+def _check_folder(out: Path) -> None:
+    """What is there is replaced, so it must be of an earlier demo."""
+    names = [path.name for path in sorted(out.iterdir())] if out.exists() else []
+    foreign = [name for name in names if not name.startswith("query=") and name not in ("_SUCCESS", "._SUCCESS.crc")]
+    if foreign:
+        raise DataError(f"{out} holds {foreign[0]!r}, which is not of this demo: name another folder with --out")
 
 
 def _save(rows: DataFrame, out: Path) -> None:

@@ -34,11 +34,13 @@ from headwater.query import Query
 from headwater.spark.formats import Passed
 from headwater.spark.leaf import FRAMES, Feed, LeafTask
 from headwater.spark.plan import Plan, fresh_root
-from headwater.spark.positions import POSITION, TIME, over_positions, schema_with_positions
+from headwater.spark.positions import POSITION, TIME, full_windows, over_positions, schema_with_positions
+from headwater.spark.root import results
 from headwater.windows import CountWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 #: Below so many bytes of files the events of count windows are brought together at once: stages cost more than that.
 SMALL_BYTES = 1 << 25
@@ -116,6 +118,15 @@ def counting_of(plan: Plan, queries: Sequence[Query], time: str, unit: str, root
     snapshot = root.snapshot()
     own = replace(plan, columns=columns, root=snapshot, where=queries[0].where, pruning=None)
     return Counting(own.to_text(), time, unit, step_of(queries), roots), snapshot
+
+
+def count_rows(
+    spark: SparkSession, plan: Plan, queries: Sequence[Query], time: str, unit: str, roots: int, wanted: StructType
+) -> DataFrame:
+    """The result rows of count windows that share their cuts, with the columns ``wanted``."""
+    counting, root = counting_of(plan, queries, time, unit, roots)
+    rows = results(selected(spark, counting), root, roots=roots, leaves=len(plan.tasks))
+    return full_windows(rows, queries, wanted)
 
 
 def selected(spark: SparkSession, counting: Counting) -> DataFrame:

@@ -1,8 +1,8 @@
 """Count windows: the position of every event in the order, without sorting all of them.
 
 Events are counted by bucket of time; running totals of the few buckets say at which position each begins. A bucket that no
-window ends or begins in needs no order: all its events lie in the same windows. Only the others are cut finer, and what then
-still holds a cut is sorted. After that a count window is a fixed window over the position.
+window ends or begins in needs no order: all its events lie in the same windows. Only the others are sorted, each for itself.
+After that a count window is a fixed window over the position.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ TIME: Final = "__time"
 FIRST: Final = "__first"
 LAST: Final = "__last"
 #: Buckets of time: enough for cut ones to hold few of all events, few enough to be sent to every task.
-BUCKETS: Final = 4096
-#: Buckets with a cut are divided once more, into so many in all: one event that lies far off makes the first buckets long.
-FINER: Final = 65536
+BUCKETS: Final = 16384
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,41 +90,25 @@ def _cuts(query: Query) -> tuple[int, int]:
 def _number(placed: DataFrame, by_time: Sequence[Column], keys: Sequence[str]) -> Any:
     """The place of an event in its bucket, and with it its position."""
     f, window = functions_of(placed), window_of(placed)
-    over = window.partitionBy(*keys, "b", "f").orderBy(*by_time)
-    return f.col("base") + f.row_number().over(over) - 1
+    return f.col("base") + f.row_number().over(window.partitionBy(*keys, "b").orderBy(*by_time)) - 1
 
 
 def _in_buckets(timed: DataFrame, keys: Sequence[str], cut: int | None) -> DataFrame:
-    """The events with their bucket ``b``, its finer part ``f``, the position ``base`` it begins at, and whether it ``is_cut``."""
+    """The events with their bucket ``b``, the position ``base`` it begins at, and whether it ``is_cut``."""
     f = functions_of(timed)
-    # Quotients before the difference: from the first time there is to the last it would not fit 64 bits.
-    span = timed.agg(f.expr(f"max(t) div {BUCKETS}L - min(t) div {BUCKETS}L + 2L AS width"))
-    bucketed = timed.crossJoin(f.broadcast(span)).selectExpr("*", "(t - pmod(t, width)) div width AS b")
-    counted = bucketed.groupBy(*keys, "b").agg(f.count("*").alias("many"), f.lit(0).alias("since"))
-    if keys:
-        # Nobody knows how many buckets there are, so Spark looks for itself how to join; and keys share the work anyway.
-        first = _begins(counted, keys, [], "b", cut)
-        return _joined(bucketed, first, [*keys, "b"]).selectExpr("*", "0L AS f")
-    first = _begins(counted, [], [], "b", cut)
-    parts = f"width div greatest(1L, {FINER}L div greatest(1L, count_if(is_cut) OVER ())) + 1L AS part"
-    first = first.crossJoin(f.broadcast(span)).selectExpr("b", "base", "is_cut", parts)
-    coarse = _joined(bucketed, f.broadcast(first), ["b"]).selectExpr("*", "pmod(t, width) div part AS f")
-    recounted = coarse.where("is_cut").groupBy("b", "f").agg(f.count("*").alias("many"), f.first("base").alias("since"))
-    second = _begins(recounted, [], ["b"], "f", cut).selectExpr("b", "f", "base AS fine_base", "is_cut AS fine_cut")
-    both = coarse.join(f.broadcast(second), ["b", "f"], "left")
-    kept = [name for name in coarse.columns if name not in ("base", "is_cut")]
-    return both.selectExpr(*kept, "coalesce(fine_base, base) AS base", "coalesce(fine_cut, is_cut) AS is_cut")
-
-
-def _begins(counted: DataFrame, keys: Sequence[str], within: Sequence[str], bucket: str, cut: int | None) -> DataFrame:
-    """Where each bucket begins, ``since`` on, and whether a window begins or ends inside it."""
-    f, window = functions_of(counted), window_of(counted)
-    # Without keys this is one task, but over the few buckets, not over events.
-    over = window.partitionBy(*keys, *within).orderBy(bucket).rowsBetween(window.unboundedPreceding, -1)
-    base = f.col("since") + f.coalesce(f.sum("many").over(over), f.lit(0))
-    began = counted.select(*keys, *within, bucket, "many", base.alias("base"))
+    # Whole numbers only: Spark may work this out more than once, and must find the same each time. Quotients come first, for
+    # from the first time there is to the last the span would not fit 64 bits.
+    span = timed.selectExpr(f"max(t) div {BUCKETS}L - min(t) div {BUCKETS}L + 2L AS width")
+    bucketed = timed.crossJoin(f.broadcast(span)).selectExpr(*timed.columns, "(t - pmod(t, width)) div width AS b")
+    counted = bucketed.groupBy(*keys, "b").agg(f.count("*").alias("many"))
+    # Without keys this is one task, but over the few buckets, not over events. (As text: Connect warns of it otherwise.)
+    apart = f"PARTITION BY {', '.join(keys)} " if keys else ""
+    before = f"sum(many) OVER ({apart}ORDER BY b ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    began = counted.selectExpr("*", f"coalesce({before}, 0L) AS base")
     inside = "true" if cut is None else f"base div {cut}L != (base + many - 1L) div {cut}L"
-    return began.selectExpr(*keys, *within, bucket, "base", f"{inside} AS is_cut")
+    begins = began.selectExpr(*keys, "b", "base", f"{inside} AS is_cut")
+    # With keys nobody knows how many buckets there are, so Spark looks for itself how to join.
+    return _joined(bucketed, begins if keys else f.broadcast(begins), [*keys, "b"])
 
 
 def _joined(events: DataFrame, buckets: DataFrame, names: Sequence[str]) -> DataFrame:

@@ -12,10 +12,9 @@ from headwater.errors import QueryError
 from headwater.expressions import Expr
 from headwater.query import Query
 from headwater.spark.columns import Types
-from headwater.spark.counting import can_be_selected, counting_of, groups, selected
+from headwater.spark.counting import can_be_selected, count_rows, groups
 from headwater.spark.files import SourceOf
 from headwater.spark.plan import Plan, plan_events, plan_queries
-from headwater.spark.positions import full_windows
 from headwater.spark.root import Output, cores_of, fitted_rows, results, root_count, row_type
 
 if TYPE_CHECKING:
@@ -71,16 +70,23 @@ def read(
         raise QueryError(f"where is {where!r}: each query has its own; leave it out here")
     listed = check_queries(queries)
     settings: dict[str, Any] = {"time": time, "unit": unit, "disorder": disorder, "strict": strict}
-    chosen = {"sources": sources, "types": types, **settings}
-    plan = plan_queries(source, listed, format, parallelism, flush, **chosen)
+
+    def plan_of(asked: Sequence[Query]) -> Plan:
+        return plan_queries(source, asked, format, parallelism, flush, sources=sources, types=types, **settings)
+
+    plan = plan_of(listed)
     assert plan.root is not None
-    if output == "results" and flush and disorder is None:
-        counted = [query for query in listed if can_be_selected(query, plan)]
-        if counted:
-            others = [query for query in listed if query not in counted]
-            rest = plan_queries(source, others, format, parallelism, flush, **chosen) if others else None
-            return _with_counts(spark, plan, counted, rest, others, time, unit, cores)
-    return _answered(spark, plan, listed, cores, output)
+    is_complete = output == "results" and flush and disorder is None
+    counted = [query for query in listed if is_complete and can_be_selected(query, plan)]
+    if not counted:
+        return _answered(spark, plan, listed, cores, output)
+    wanted = row_type(plan.root)
+    parts = [count_rows(spark, plan, group, time, unit, cores, wanted) for group in groups(counted)]
+    names = {query.name for query in counted}
+    others = [query for query in listed if query.name not in names]
+    if others:
+        parts.append(fitted_rows(_answered(spark, plan_of(others), others, cores, output), wanted))
+    return reduce(lambda one, other: one.unionByName(other), parts)
 
 
 def _answered(spark: SparkSession, plan: Plan, queries: Sequence[Query], cores: int, output: Output) -> DataFrame:
@@ -88,28 +94,24 @@ def _answered(spark: SparkSession, plan: Plan, queries: Sequence[Query], cores: 
     assert plan.root is not None
     roots = root_count(queries, cores)
     frames = _load(spark, plan, roots=roots)
-    return results(frames, plan.root, plan.flush, roots=roots, leaves=len(plan.tasks), output=output)
+    rows = results(frames, plan.root, plan.flush, roots=roots, leaves=len(plan.tasks), output=output)
+    return _born(rows, plan) if output == "aside" else rows
 
 
-def _with_counts(
-    spark: SparkSession,
-    plan: Plan,
-    counted: Sequence[Query],
-    rest: Plan | None,
-    others: Sequence[Query],
-    time: str,
-    unit: str,
-    cores: int,
-) -> DataFrame:
-    """Rows of count windows, group by group, beside those of all other queries."""
-    assert plan.root is not None
-    wanted = row_type(plan.root)
-    parts = [] if rest is None else [fitted_rows(_answered(spark, rest, others, cores, "results"), wanted)]
-    for group in groups(counted):
-        counting, root = counting_of(plan, group, time, unit, cores)
-        rows = results(selected(spark, counting), root, roots=cores, leaves=len(plan.tasks))
-        parts.append(full_windows(rows, group, wanted))
-    return reduce(lambda one, other: one.unionByName(other), parts)
+def _born(aside: DataFrame, plan: Plan) -> DataFrame:
+    """Events under the places of birth that users know: a large file is read in stretches, which count from zero."""
+    from pyspark.sql import functions as F
+
+    parts = [piece for task in plan.tasks for piece in task if piece.source != piece.home]
+    if not parts:
+        return aside
+    homes = F.create_map(*(F.lit(text) for piece in parts for text in (piece.source, piece.home)))
+    bases = F.create_map(*(F.lit(each) for piece in parts for each in (piece.source, piece.base)))
+    born = {
+        "source": F.coalesce(homes[F.col("source")], F.col("source")),
+        "offset": F.col("offset") + F.coalesce(bases[F.col("source")], F.lit(0)),
+    }
+    return aside.select(*(born[name].alias(name) if name in born else name for name in aside.columns))
 
 
 def register(spark: SparkSession) -> None:
