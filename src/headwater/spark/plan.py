@@ -23,7 +23,7 @@ from headwater.query import Query
 from headwater.schemas import check_condition
 from headwater.spark.columns import Types, columns_of
 from headwater.spark.files import SourceOf, find_pieces, share_out, split
-from headwater.spark.formats import Passed, Piece, Wanted, batches
+from headwater.spark.formats import FORMATS, Passed, Piece, Wanted, batches
 from headwater.spark.leaf import SETTINGS, Feed
 from headwater.spark.pruning import Pruning, pruning_of
 
@@ -50,6 +50,13 @@ class Plan:
         wanted = Wanted(self.columns, self.schema, self.strict, self.pruning)
         for piece in self.tasks[task]:
             yield Feed(piece.source, piece.home, batches(self.kind, piece, wanted))
+
+    def event_count(self) -> int | None:
+        """How many events the files hold, where they tell it cheaply."""
+        row_count = FORMATS[self.kind].row_count
+        if row_count is None:
+            return None
+        return sum(map(row_count, {place for task in self.tasks for piece in task for place in piece.places}))
 
     def events(self, task: int) -> Iterator[pa.RecordBatch]:
         """The events of a task that are asked for."""

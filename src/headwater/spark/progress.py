@@ -48,7 +48,7 @@ def watch(spark: SparkSession, events: int | None, tasks: int | None) -> None:
 
     A stage of so many ``tasks`` reads so many ``events``, None if nobody knows; of others Spark says how much they have read.
     """
-    if not _is_wanted(spark):
+    if not is_wanted(spark):
         return
     # All sessions of one context see the same jobs.
     context = _context(spark)
@@ -72,7 +72,7 @@ def _context(spark: SparkSession) -> Any:
         return None
 
 
-def _is_wanted(spark: SparkSession) -> bool:
+def is_wanted(spark: SparkSession) -> bool:
     wanted = str(spark.conf.get(SETTING, "auto"))
     return wanted == "on" or wanted == "auto" and bool(sys.stderr) and sys.stderr.isatty()
 

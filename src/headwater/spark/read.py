@@ -15,6 +15,7 @@ from headwater.spark.columns import Types
 from headwater.spark.counting import can_be_selected, count_rows, groups
 from headwater.spark.files import SourceOf
 from headwater.spark.plan import Plan, plan_events, plan_queries
+from headwater.spark.progress import is_wanted, watch
 from headwater.spark.root import Output, cores_of, fitted_rows, results, root_count, row_type
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def read(
     cores = cores_of(spark, PARALLELISM)
     parallelism = cores if tasks is None else tasks
     if queries is None:
-        return _load(spark, plan_events(source, format, columns, parallelism, where=where, strict=strict, types=types))
+        chosen = plan_events(source, format, columns, parallelism, where=where, strict=strict, types=types)
+        return _load(spark, _watched(spark, chosen))
     if columns is not None:
         raise QueryError(f"columns is {list(columns)!r}: queries say which columns they need; leave it out")
     if where is not None:
@@ -74,7 +76,7 @@ def read(
     def plan_of(asked: Sequence[Query]) -> Plan:
         return plan_queries(source, asked, format, parallelism, flush, sources=sources, types=types, **settings)
 
-    plan = plan_of(listed)
+    plan = _watched(spark, plan_of(listed))
     assert plan.root is not None
     is_complete = output == "results" and flush and disorder is None
     counted = [query for query in listed if is_complete and can_be_selected(query, plan)]
@@ -122,6 +124,13 @@ def register(spark: SparkSession) -> None:
     if spark not in _KNOWING:
         spark.dataSource.register(HeadwaterSource)
         _KNOWING.add(spark)
+
+
+def _watched(spark: SparkSession, plan: Plan) -> Plan:
+    """The plan; in a terminal a line shows how far Spark is with it."""
+    if is_wanted(spark):
+        watch(spark, plan.event_count(), len(plan.tasks))
+    return plan
 
 
 def _load(spark: SparkSession, plan: Plan, roots: int = 1) -> DataFrame:
