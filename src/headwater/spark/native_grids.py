@@ -79,9 +79,9 @@ def grids(members: Sequence[Numbered]) -> list[Grid]:
     """Slices for all queries: one grid if that is not much finer than each would have alone, else several.
 
     >>> import headwater as hw
-    >>> queries = [hw.query(str(n), hw.tumbling(n), n=hw.count()) for n in (60, 90, 7)]
+    >>> queries = [hw.query(str(n), hw.tumbling(n), n=hw.count()) for n in (60, 90, 700_001)]
     >>> [grid.slice for grid in grids([Numbered(i, q, q.window) for i, q in enumerate(queries)])]
-    [30, 7]
+    [30, 700001]
     """
     together = _grid(members)
     if _is_worth_it(together):

@@ -1,0 +1,179 @@
+"""What leaves, relays and roots would send, found by running them in the driver over a bounded sample of the events.
+
+The sample is a stretch of time of one partition (of all, where rows are sorted first), so its slices are as full as all are. Two
+samples, the shorter a part of the longer, tell what grows with the events or their groups from what each node sends anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.node import RootNode
+from headwater.packing import Bytes
+from headwater.spark.leaf import SETTINGS, Feed, LeafTask
+from headwater.spark.looking import Grouping, Stretch
+from headwater.spark.native_types import quoted
+from headwater.spark.root import merged, plain_rows, rows
+from headwater.spark.types import spark_types
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: So many events are about right; never more than twice of them.
+SAMPLE_EVENTS: Final = 1 << 15
+#: A stretch with fewer events than this is a gap; then any events have to do.
+SAMPLE_LEAST: Final = 1 << 9
+TIME: Final = "__sample_time"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Events, a shorter stretch of them first, and how many groups each of the two has."""
+
+    short: pa.Table
+    long: pa.Table
+    groups: tuple[int, int]
+
+
+def sample(
+    df: DataFrame, schema: pa.Schema, time: tuple[str, str] | None, asked: Sequence[Grouping], stretch: Stretch
+) -> Sample:
+    """Events of a stretch of time in the middle of ``stretch``, with the columns of ``schema``."""
+    when = "CAST(NULL AS BIGINT)" if time is None else f"CASE WHEN {time[1]} THEN {time[0]} END"
+    extra = [f"{when} AS {TIME}", *(f"{one.group} AS __group{i}" for i, one in enumerate(asked))]
+    wanted = df.selectExpr(*map(quoted, schema.names), *extra, "spark_partition_id() AS __partition")
+    limit = 2 * SAMPLE_EVENTS
+    if stretch.low is None or stretch.high is None:
+        return _halved(wanted.limit(SAMPLE_EVENTS).toArrow(), schema, None, len(asked))
+    length = max(1, (stretch.high - stretch.low + 1) * SAMPLE_EVENTS // max(1, stretch.events))
+    begin = max(stretch.low, (stretch.low + stretch.high) // 2 - length // 2)
+    inside = wanted.where(f"{TIME} >= {begin}L AND {TIME} < {begin + length}L")
+    if stretch.partition is not None:
+        inside = inside.where(f"__partition = {stretch.partition}")
+    table = inside.limit(limit).toArrow()
+    if len(table) < min(SAMPLE_LEAST, stretch.events):
+        return _halved(wanted.limit(SAMPLE_EVENTS).toArrow(), schema, None, len(asked))
+    return _halved(table, schema, begin + length // 4, len(asked))
+
+
+def _halved(table: pa.Table, schema: pa.Schema, until: int | None, group_count: int) -> Sample:
+    """``until``: where the shorter stretch ends; None if it is the first rows."""
+    part = table.slice(0, len(table) // 4) if until is None else table.filter(pc.less(table.column(TIME), until))
+    counts = [sum(pc.count_distinct(one.column(f"__group{i}")).as_py() for i in range(group_count)) for one in (part, table)]
+    short, long = (one.select(schema.names).cast(schema) for one in (part, table))
+    return Sample(short, long, (counts[0], counts[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a node gave back to Spark: how many rows, their bytes as Arrow, and as rows of a shuffle."""
+
+    rows: int
+    arrow: int
+    shuffled: int
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """What one leaf, one relay behind it and one root behind that sent."""
+
+    leaf: Sent
+    relay: Sent
+    root: Sent
+
+
+def run_nodes(root: bytes, events: pa.Table) -> Nodes:
+    """The real nodes, over these events."""
+    name = "0" * 10
+    from_leaf = list(LeafTask(root, 0, [(name, "")]).run([Feed(name, "", events.to_batches())], flush=True))
+    from_relay = sorted(merged(from_leaf), key=lambda batch: batch.column("position")[0].as_py())
+    schema = spark_types(plain_rows(RootNode.restore(root).result_schema))[0]
+    from_root = list(rows(root, from_relay, schema.serialize().to_pybytes(), flush=True))
+    return Nodes(_frames(from_leaf), _frames(from_relay), Sent(sum(map(len, from_root)), _stream_bytes(from_root), 0))
+
+
+def _frames(batches: Sequence[pa.RecordBatch]) -> Sent:
+    texts = [text for batch in batches for name in ("chain", "frame") for text in _values(batch.column(name))]
+    count = sum(map(len, batches))
+    # Five columns of eight bytes and a word of their null bits; texts in whole words beside them.
+    return Sent(count, _stream_bytes(batches), count * 48 + sum(-(-len(text) // 8) * 8 for text in texts))
+
+
+def _values(column: pa.Array) -> Iterable[Bytes]:
+    return (memoryview(value.as_buffer()) for value in column)
+
+
+def _stream_bytes(batches: Sequence[pa.RecordBatch]) -> int:
+    if not batches:
+        return 0
+    sink = pa.MockOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+    return int(sink.size())
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """``anyway`` for each node, and ``each`` for whatever is counted: events or groups."""
+
+    anyway: float
+    each: float
+
+    def at(self, nodes: float, count: float) -> float:
+        return max(0.0, nodes * self.anyway + self.each * count)
+
+    @classmethod
+    def through(cls, empty: float, counts: tuple[int, int], sizes: tuple[float, float]) -> Line:
+        """Through two samples; through the longer and nothing at all, if the shorter is not shorter.
+
+        >>> Line.through(5, (10, 20), (27, 47))
+        Line(anyway=7.0, each=2.0)
+        >>> Line.through(5, (20, 20), (40, 45))
+        Line(anyway=5, each=2.0)
+        """
+        (few, many), (small, large) = counts, sizes
+        if many < 1.5 * few or few == 0 or large < small:
+            return cls(empty, max(0.0, large - empty) / max(1, many))
+        each = (large - small) / (many - few)
+        return cls(large - each * many, each)
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """How what one kind of node sends grows."""
+
+    rows: Line
+    arrow: Line
+    shuffled: Line
+
+    def at(self, nodes: float, count: float) -> Sent:
+        arrow, shuffled = self.arrow.at(nodes, count), self.shuffled.at(nodes, count)
+        return Sent(round(self.rows.at(nodes, count)), round(arrow), round(shuffled))
+
+
+def lines(root: bytes, found: Sample, by_groups: bool) -> dict[str, Lines]:
+    """For leaf, relay and root; ``by_groups``: sizes grow with groups, not with events."""
+    counts = found.groups if by_groups else (len(found.short), len(found.long))
+    ran = [run_nodes(root, table) for table in (found.long.slice(0, 0), found.short, found.long)]
+    made = {}
+    for name in ("leaf", "relay", "root"):
+        sent: list[Sent] = [getattr(nodes, name) for nodes in ran]
+        made[name] = Lines(*(_line([getattr(one, what) for one in sent], counts) for what in ("rows", "arrow", "shuffled")))
+    return made
+
+
+def _line(sizes: Sequence[int], counts: tuple[int, int]) -> Line:
+    return Line.through(sizes[0], counts, (sizes[1], sizes[2]))
+
+
+def more_frames(node_bytes: float) -> int:
+    """Frames beyond the first that a node sends because of their size."""
+    return int(node_bytes // SETTINGS.pending_bytes_max)
+
+
