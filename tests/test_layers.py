@@ -56,6 +56,7 @@ ALLOWED = {
     ("reference_aggregates", "headwater.engine.sketches"),
     # The front door names what needs Spark, and opens it only when it is asked for.
     ("__init__", "headwater.spark.aggregate"),
+    ("__init__", "headwater.spark.explaining"),
     ("__init__", "headwater.spark.read"),
     # Asks whether a kernel has a file beside which numba may keep its compiled form.
     ("jit", "os"),

@@ -1,6 +1,7 @@
 """headwater: any number of window queries over many streams, in one pass, exact to the last bit."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, overload
 
 from headwater.aggregations import (
     apply,
@@ -26,7 +27,8 @@ from headwater.aggregations import (
 )
 from headwater.disco import from_disco
 from headwater.errors import DataError, FormatError, HeadwaterError, QueryError
-from headwater.explanation import explain
+from headwater.explanation import Explanation
+from headwater.explanation import explain as _explain
 from headwater.expressions import col
 from headwater.live import Engine, run
 from headwater.own import Aggregate, Operator, aggregate_of
@@ -46,7 +48,10 @@ from headwater.windows import (
 )
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from headwater.spark.aggregate import aggregate
+    from headwater.spark.explaining import SparkExplanation
     from headwater.spark.read import read, register
 
 __version__ = "0.1.0"
@@ -124,3 +129,21 @@ def __getattr__(name: str) -> Any:
 
     module = importlib.import_module(_LATER[name])
     return module if name == "testing" else getattr(module, name)
+
+
+@overload
+def explain(queries: Query | Iterable[Query], round_trips: bool = True) -> Explanation: ...
+@overload
+def explain(df: "DataFrame", queries: Query | Iterable[Query], **settings: Any) -> "SparkExplanation": ...
+def explain(*given: Any, **named: Any) -> Any:
+    """Say where queries are computed over a tree; or, with a DataFrame in front, what `aggregate` does with it and them.
+
+    >>> print(explain(query("load", tumbling("1 s"), mean=avg("load"))))
+    query  computed     travels   why
+    load   distributed  partials  window edges are known ahead
+    """
+    if "df" not in named and not (given and type(given[0]).__module__.startswith("pyspark.")):
+        return _explain(*given, **named)
+    from headwater.spark.explaining import explain as explain_frame
+
+    return explain_frame(*given, **named)

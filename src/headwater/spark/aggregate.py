@@ -6,32 +6,29 @@ rest a leaf stands in front of each partition, and a root behind them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headwater.aggregations import Aggregation
 from headwater.arguments import check_queries
 from headwater.errors import DataError, QueryError
 from headwater.query import Query
 from headwater.spark import positions
-from headwater.spark.leaf import FRAMES, Feed, LeafTask
 from headwater.spark.native import Events, fixed_windows
 from headwater.spark.native_choice import Asked, choice, has_positions
 from headwater.spark.native_grids import Numbered
-from headwater.spark.native_types import COLLATED, functions_of, quoted
+from headwater.spark.native_types import COLLATED
+from headwater.spark.partitions import depends_on_order, through_python
 from headwater.spark.plan import fresh_root
-from headwater.spark.root import plain_rows, results
-from headwater.windows import Band, CountWindow, Custom, Sliding
+from headwater.spark.progress import watch
+from headwater.spark.root import Output, fitted_rows, plain_rows
+from headwater.windows import Band, CountWindow, Sliding
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
-
-#: Spark hands out small batches; a leaf is given so many events at once.
-BATCH_EVENTS = 1 << 18
 
 
 def aggregate(
@@ -44,6 +41,7 @@ def aggregate(
     strict: bool = False,
     sums: str = "exact",
     plan: str = "auto",
+    output: Output = "results",
 ) -> DataFrame:
     """Result rows of all queries over the rows of a DataFrame, as a DataFrame.
 
@@ -52,6 +50,9 @@ def aggregate(
 
     Queries that Spark can answer by itself under the same guarantees are answered without Python; ``plan="python"`` sends all
     through Python. ``sums="native"`` takes Spark's own sums of floats, whose last bits may depend on the order.
+
+    ``output="aside"`` gives the events that no result has instead, each with the reason, and ``output="accounts"`` how many
+    events each query had and what became of them; both go through Python.
     """
     listed = check_queries(queries)
     _check_words(sums, plan)
@@ -61,6 +62,9 @@ def aggregate(
     asked = Asked(_arrow_schema(df), time, unit, sums, plan, strict)
     # Everything that is wrong with the queries is said here, whoever will answer them.
     root = fresh_root(listed, asked.schema, time=time, unit=unit, strict=strict)
+    watch(df.sparkSession, None, None)
+    if output != "results":
+        return through_python(df, listed, asked, ties, output)
     return _Call(df, asked, ties, _struct(root.result_schema)).rows(listed)
 
 
@@ -95,7 +99,7 @@ class _Call:
         for family in positions.families([query for query in counted if query.name not in native]):
             parts.append(self._python_counts(family))
         if others or not parts:
-            parts.append(self._fitted(through_python(self._df, others, asked, self._ties)))
+            parts.append(fitted_rows(through_python(self._df, others, asked, self._ties), self._wanted))
         return reduce(lambda one, other: one.unionByName(other), parts)
 
     def _native_counts(self, family: Sequence[Query]) -> DataFrame:
@@ -123,16 +127,6 @@ class _Call:
         known = pa.schema([asked.schema.field(name) for name in read])
         return frame, replaced, positions.schema_with_positions(known)
 
-    def _fitted(self, rows: DataFrame) -> DataFrame:
-        """The same rows with the columns of the whole call."""
-        f = functions_of(rows)
-        have = set(rows.columns)
-        picked = [
-            (f.col(quoted(field.name)) if field.name in have else f.lit(None).cast(field.dataType)).alias(field.name)
-            for field in self._wanted.fields
-        ]
-        return rows.select(*picked)
-
 
 def _struct(schema: pa.Schema) -> StructType:
     from headwater.spark.types import spark_types
@@ -147,68 +141,6 @@ def _numbered(queries: Sequence[Query], unit: str) -> list[Numbered]:
         assert isinstance(window, Sliding | Band)
         made.append(Numbered(number, query, window))
     return made
-
-
-def through_python(df: DataFrame, queries: Sequence[Query], asked: Asked, ties: Sequence[str] | None) -> DataFrame:
-    """The rows of queries that a leaf in front of each partition and a root behind them answer."""
-    from headwater.spark.types import spark_types
-
-    root = fresh_root(queries, asked.schema, time=asked.time, unit=asked.unit, strict=asked.strict)
-    columns, snapshot = list(root.columns), root.snapshot()
-    if ties is not None and any(map(depends_on_order, queries)):
-        # Partitions are ranges then: their number and the number of a row in its own are a place of birth that keeps the order.
-        df = df.orderBy(*map(quoted, (asked.time, *ties)))
-
-    def leaf(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark.aggregate import frames
-
-        yield from frames(snapshot, batches)
-
-    return results(df.select(*map(quoted, columns)).mapInArrow(leaf, spark_types(FRAMES)[1]), snapshot)
-
-
-def frames(root: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What the leaf of this partition sends."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    assert context is not None
-    number = context.partitionId()
-    name = f"{number:010d}"
-    feed = Feed(name, "", gathered(batches))
-    yield from LeafTask(root, number, [(name, "")]).run([feed], flush=True)
-
-
-def gathered(batches: Iterable[pa.RecordBatch], events: int = BATCH_EVENTS) -> Iterator[pa.RecordBatch]:
-    """The same rows in larger batches.
-
-    >>> small = [pa.record_batch({"a": [i]}) for i in range(5)]
-    >>> [len(batch) for batch in gathered(small, 2)]
-    [2, 2, 1]
-    """
-    waiting: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        waiting.append(batch)
-        count += len(batch)
-        if count >= events:
-            yield pa.concat_batches(waiting)
-            waiting, count = [], 0
-    if count:
-        yield pa.concat_batches(waiting)
-
-
-def depends_on_order(query: Query) -> bool:
-    """Whether it matters which of two events of one time comes first."""
-    if query.distinct is not None or isinstance(query.window, CountWindow | Custom):
-        return True
-    return any(_follows_order(aggregation) for _, aggregation in query.aggregates)
-
-
-def _follows_order(aggregation: Aggregation) -> bool:
-    if aggregation.function == "user":
-        return not all(operator.commutative for operator in aggregation.parameter.operators)
-    return aggregation.function in ("first", "last", "collect")
 
 
 def _tie_breakers(df: DataFrame, time: str, order: str | Sequence[str] | None) -> list[str]:

@@ -33,6 +33,7 @@ from headwater.engine.state_bytes import from_bytes, to_bytes
 from headwater.query import Query
 from headwater.spark.formats import Passed
 from headwater.spark.leaf import FRAMES, Feed, LeafTask
+from headwater.spark.partitions import depends_on_order
 from headwater.spark.plan import Plan, fresh_root
 from headwater.spark.positions import POSITION, TIME, full_windows, over_positions, schema_with_positions
 from headwater.spark.root import results
@@ -67,8 +68,6 @@ class Counting:
 
 def can_be_selected(query: Query, plan: Plan) -> bool:
     """Whether cuts of a query's windows can be found without bringing its events together."""
-    from headwater.spark.aggregate import depends_on_order
-
     window = query.window
     if not isinstance(window, CountWindow) or window.per != "all" or query.scope != "global":
         return False

@@ -70,7 +70,7 @@ def native_crossings(grouping: Grouping, look: Look, schema: pa.Schema, session:
         return
     parts = max(1, min(session.cores, _partitions(groups.in_partitions * width)))
     has_names = 8 if len(queries) > 1 else 0
-    yield _shuffle("windows", _window_rows(grouping, groups.in_all, look, parts), width + has_names)
+    yield _shuffle("windows", _window_rows(grouping, look, parts), width + has_names)
 
 
 def _least_texts(queries: Iterable[Query], schema: pa.Schema) -> list[str]:
@@ -88,18 +88,12 @@ def _partitions(size: float) -> int:
     return -(-int(size) // SPARK_PARTITION_BYTES)
 
 
-def _window_rows(grouping: Grouping, slices: int, look: Look, parts: int) -> float:
+def _window_rows(grouping: Grouping, look: Look, parts: int) -> float:
     """Windows without keys, each once for every part of the slices in which some of its own are."""
     total = 0.0
-    span = 0 if look.all.low is None or look.all.high is None else look.all.high - look.all.low + 1
     for member in grouping.grid.members:
-        window = member.window
-        windows = 1
-        if isinstance(window, Sliding):
-            overlap = -(-window.size // window.slide)
-            windows = min(slices * overlap, span // window.slide + overlap)
-        own = window.size // grouping.grid.slice
-        total += windows * parts * (1 - (1 - 1 / parts) ** own)
+        own = member.window.size // grouping.grid.slice
+        total += look.windows(grouping, member.window) * parts * (1 - (1 - 1 / parts) ** own)
     return total
 
 
@@ -108,13 +102,13 @@ def _window_rows(grouping: Grouping, slices: int, look: Look, parts: int) -> flo
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What sizes grow with, as many as leaves, relays and the root see of it, and how many leaves and relays there are."""
+    """Leaves and relays, what they see of what sizes grow with, and the rows of results if they are known."""
 
     leaves: int
     relays: int
     at_leaves: int
     at_relays: int
-    at_root: int
+    results: int | None
 
 
 def python_crossings(
@@ -131,31 +125,33 @@ def python_crossings(
     bytes_ = round(look.events * arrow_bytes(look, asked.schema, columns))
     yield Crossing("into Python", "events, to leaves", look.events, bytes_)
     found = groupings(queries, asked.schema, asked.time, asked.unit)
-    by_groups = bool(found) and all(map(_sends_slices_only, queries))
+    are_fixed = all(isinstance(query.window, Sliding | Band) and not query.emit_empty for query in queries)
+    by_groups = bool(found) and are_fixed and all(map(_sends_slices_only, queries))
     time = event_time(asked.schema, asked.time, asked.unit)
     read = pa.schema([asked.schema.field(name) for name in columns])
     events = sample(df, read, time, found, look.all if sort else look.largest)
-    counted = _counted(found if by_groups else [], look, leaves, bool(sort))
+    windows = [look.windows(one, member.window) for one in found for member in one.grid.members]
+    results = sum(windows) if found and are_fixed else None
+    at_leaves, at_relays = _counts(found if by_groups else [], look, leaves, bool(sort))
+    counted = Counted(leaves, -(-leaves // FAN_IN), at_leaves, at_relays, results)
     yield from _through_nodes(lines(root.snapshot(), events, by_groups), counted)
 
 
 def _sends_slices_only(query: Query) -> bool:
     """A leaf sends so much for each slice and key, however many events are in it."""
-    if not isinstance(query.window, Sliding | Band):
-        return False
     place = placement(query, round_trips=False)
     return place.way == "slices" and place.travels == "partials"
 
 
-def _counted(found: Sequence[Grouping], look: Look, leaves: int, is_sorted: bool) -> Counted:
-    relays = -(-leaves // FAN_IN)
+def _counts(found: Sequence[Grouping], look: Look, leaves: int, is_sorted: bool) -> tuple[int, int]:
+    """The groups that leaves see and that relays do; without any, events."""
     if not found:
-        return Counted(leaves, relays, look.events, look.events, look.events)
+        return look.events, look.events
     groups = [look.groups[one.group] for one in found]
     in_all = sum(one.in_all for one in groups)
     # Sorted partitions are ranges of time: they have next to no slices in common.
     in_partitions = in_all if is_sorted else sum(one.in_partitions for one in groups)
-    return Counted(leaves, relays, in_partitions, min(in_partitions, relays * in_all), in_all)
+    return in_partitions, min(in_partitions, -(-leaves // FAN_IN) * in_all)
 
 
 def _through_nodes(sizes: dict[str, Lines], counted: Counted) -> Iterator[Crossing]:
@@ -164,12 +160,15 @@ def _through_nodes(sizes: dict[str, Lines], counted: Counted) -> Iterator[Crossi
     yield Crossing("shuffle", "frames, to relays", leaf.rows, leaf.shuffled)
     yield Crossing("into Python", "frames, to relays", leaf.rows, leaf.shuffled)
     relay = _framed(sizes["relay"], counted.relays, counted.at_relays)
-    # Each leaf asks for its place through its relay.
+    # A relay passes on what each of its leaves asks; that of one is in what it sends anyway.
+    asking = sizes["hello"].at(counted.leaves - counted.relays, 0)
+    relay = Sent(relay.rows + asking.rows, relay.arrow + asking.arrow, relay.shuffled + asking.shuffled)
     yield Crossing("out of Python", "frames of relays", relay.rows, relay.arrow)
     yield Crossing("shuffle", "frames, to the root", relay.rows, relay.shuffled)
     yield Crossing("into Python", "frames, to the root", relay.rows, relay.shuffled)
-    root = sizes["root"].at(1, counted.at_root)
-    yield Crossing("out of Python", "result rows", root.rows, root.arrow)
+    root = sizes["root"]
+    rows = root.rows.at(1, counted.at_relays) if counted.results is None else counted.results
+    yield Crossing("out of Python", "result rows", round(rows), round(root.arrow.at(1, rows)))
 
 
 def _framed(line: Lines, nodes: int, count: int) -> Sent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.types as pt
 
@@ -13,10 +13,11 @@ from headwater.arguments import check_queries
 from headwater.errors import DataError
 from headwater.query import Query
 from headwater.spark import positions
-from headwater.spark.aggregate import _arrow_schema, _check_words, _tie_breakers, depends_on_order
+from headwater.spark.aggregate import _arrow_schema, _check_words, _tie_breakers
+from headwater.spark.partitions import depends_on_order
 from headwater.spark.crossings import WHERES, Crossing, Session, Where, native_crossings, python_crossings
-from headwater.spark.looking import Grouping, Look, event_time, groupings, look
-from headwater.spark.native_choice import EXACT, SPARKS_OWN, Asked, choice, has_positions
+from headwater.spark.looking import Grouping, Look, event_time, groupings, is_text, look
+from headwater.spark.native_choice import EXACT, Asked, choice, has_positions
 from headwater.spark.plan import fresh_root
 from headwater.spark.root import cores_of
 from headwater.windows import CountWindow
@@ -115,17 +116,16 @@ class _Part:
 
 
 def _divided(queries: Sequence[Query], asked: Asked, ties: Sequence[str]) -> list[_Part]:
-    native = [query for query in queries if choice(query, asked).is_native]
+    native = {query.name for query in queries if choice(query, asked).is_native}
     counted = [query for query in queries if has_positions(query, asked)]
-    fixed = [query for query in native if not isinstance(query.window, CountWindow)]
-    others = [query for query in queries if query not in native and query not in counted]
-    parts = []
-    for found in groupings(fixed, asked.schema, asked.time, asked.unit):
-        parts.append(_Part("native", tuple(member.query for member in found.grid.members), found))
-    for family in positions.families([query for query in counted if query in native]):
-        parts.append(_Part("native, positions", tuple(family)))
-    for family in positions.families([query for query in counted if query not in native]):
-        parts.append(_Part("python, positions", tuple(family)))
+    named = native | {query.name for query in counted}
+    fixed = [query for query in queries if query.name in native and not isinstance(query.window, CountWindow)]
+    others = [query for query in queries if query.name not in named]
+    found = groupings(fixed, asked.schema, asked.time, asked.unit)
+    parts = [_Part("native", tuple(member.query for member in one.grid.members), one) for one in found]
+    for plan, is_native in (("native, positions", True), ("python, positions", False)):
+        families = positions.families([query for query in counted if (query.name in native) is is_native])
+        parts += [_Part(plan, tuple(family)) for family in families]
     if others:
         sort = (asked.time, *ties) if any(map(depends_on_order, others)) else ()
         parts.append(_Part("python, sorted" if sort else "python", tuple(others), sort=sort))
@@ -189,7 +189,9 @@ class _Figures:
         for part in parts:
             if part.plan.startswith("python"):
                 found += groupings(part.queries, asked.schema, asked.time, asked.unit)
-        return look(self._df, asked.schema, event_time(asked.schema, asked.time, asked.unit), found)
+        read = set().union(*({*query.columns(), *part.sort} for part in parts for query in part.queries))
+        texts = [name for name in sorted(read) if is_text(asked.schema.field(name).type)]
+        return look(self._df, event_time(asked.schema, asked.time, asked.unit), found, texts)
 
     def travels(self) -> Iterator[Travel]:
         for part in self._parts:
@@ -200,7 +202,7 @@ class _Figures:
 
     def _crossings(self, part: _Part, seen: Look) -> Iterator[Crossing]:
         spark = self._df.sparkSession
-        session = Session(cores_of(spark, 2), int(str(spark.conf.get("spark.sql.shuffle.partitions"))))
+        session = Session(cores_of(spark), int(str(spark.conf.get("spark.sql.shuffle.partitions"))))
         if part.grouping is not None:
             return native_crossings(part.grouping, seen, self._asked.schema, session)
         return python_crossings(self._df, part.queries, seen, self._asked, part.sort, session)
@@ -222,7 +224,7 @@ def _travel_text(travel: Travel) -> str:
     for where in WHERES:
         total = travel.total(where)
         assert total is not None
-        lines.append(f"    {where}: {total[0]:,} rows, {_size(total[1])}")
+        lines.append(f"    {where}: " + (f"{total[0]:,} rows, {_size(total[1])}" if total[0] else "nothing"))
         there = [crossing for crossing in travel.crossings if crossing.where == where]
         if len(there) > 1:
             lines += [f"        {one.what}: {one.rows:,} rows, {_size(one.bytes)}" for one in there]
@@ -240,6 +242,3 @@ def _size(count: float) -> str:
             return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} TB"
-
-
-_ = (Any, SPARKS_OWN)

@@ -1,6 +1,6 @@
 """One look at a DataFrame, by Spark itself: how many events there are, in how many groups of slice and key, how long texts are.
 
-Groups are counted with sketches (HyperLogLog, below 1 % off), for each partition and for all: one pass over the columns that are
+Groups are counted with sketches (HyperLogLog, about 1 % off), for each partition and for all: one pass over the columns that are
 needed, and a few kilobytes from each task.
 """
 
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.types as pt
 
+from headwater.expressions import Expr
 from headwater.query import Query
 from headwater.spark.expressions import NotNativeError, sql_of
-from headwater.spark.native import Events, families
+from headwater.spark.native import families
 from headwater.spark.native_grids import Grid, Numbered, grids
 from headwater.spark.native_types import floor_div, functions_of, quoted, ticks
 from headwater.windows import Band, Sliding
@@ -23,45 +24,54 @@ from headwater.windows import Band, Sliding
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: Two to the power of this are the registers of a sketch.
-REGISTERS_LOG: Final = 14
+#: The standard error of a number of groups.
+GROUPS_ERROR: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """The groups that a grid of slices cuts the events of some queries into."""
+    """The groups that a grid of slices cuts the events of its queries into.
+
+    ``group`` is SQL: a hash of slice and keys, null for events that do not count; ``key`` that of the keys alone.
+    """
 
     grid: Grid
     keys: tuple[str, ...]
     group: str
-
-    @classmethod
-    def of(cls, grid: Grid, events: Events) -> Grouping:
-        """``group`` is SQL: a hash of slice and keys, null for events that do not count."""
-        query = grid.members[0].query
-        time = events.time if grid.offset == 0 else f"({events.time} - {grid.offset}L)"
-        hashed = ", ".join([floor_div(time, grid.slice), *map(quoted, query.keys)])
-        return cls(grid, query.keys, f"CASE WHEN {_condition(query, events)} THEN xxhash64({hashed}) END")
+    key: str
 
 
-def _condition(query: Query, events: Events) -> str:
-    if query.where is None:
-        return events.has_time
-    try:
-        return f"({events.has_time}) AND ({sql_of(query.where, events.schema)})"
-    except NotNativeError:
-        return events.has_time
-
-
-def groupings(queries: Sequence[Query], events: Events, unit: str) -> list[Grouping]:
-    """How queries of fixed windows share slices; others have none."""
-    numbered = []
+def groupings(queries: Sequence[Query], schema: pa.Schema, time: str, unit: str) -> list[Grouping]:
+    """How queries of fixed windows share slices, as `fixed_windows` lets them; others have none."""
+    said = event_time(schema, time, unit)
+    if said is None:
+        return []
+    numbered: list[Numbered] = []
     for query in queries:
         if isinstance(query.window, Sliding | Band):
             window = query.window.resolved(unit, query.name)
             numbered.append(Numbered(len(numbered), query, window))
-    found = [grid for family in families(numbered, events.schema) for grid in grids(family)]
-    return [Grouping.of(grid, events) for grid in found]
+    found = [grid for family in families(numbered, schema) for grid in grids(family)]
+    return [_grouping(grid, schema, *said) for grid in found]
+
+
+def _grouping(grid: Grid, schema: pa.Schema, time: str, has_time: str) -> Grouping:
+    query = grid.members[0].query
+    since = time if grid.offset == 0 else f"({time} - {grid.offset}L)"
+    kept = has_time if query.where is None else f"({has_time}) AND ({_condition(query.where, schema)})"
+    hashed = (
+        f"CASE WHEN {kept} THEN xxhash64({', '.join(columns)}) END"
+        for columns in ([floor_div(since, grid.slice), *map(quoted, query.keys)], ["0", *map(quoted, query.keys)])
+    )
+    return Grouping(grid, query.keys, *hashed)
+
+
+def _condition(where: Expr, schema: pa.Schema) -> str:
+    try:
+        return sql_of(where, schema)
+    except NotNativeError:
+        # Then it does not count fewer groups, here and in samples alike.
+        return "true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,55 +107,60 @@ class Look:
     def events(self) -> int:
         return self.all.events
 
+    def windows(self, grouping: Grouping, window: Sliding | Band) -> int:
+        """About how many windows of one query there will be, those of each key for themselves."""
+        keys = self.groups[grouping.key].in_all
+        if isinstance(window, Band) or self.all.low is None or self.all.high is None:
+            return keys
+        overlap = -(-window.size // window.slide)
+        # Either every slice has windows of its own, or windows follow each other from the first event to the last.
+        dense = self.all.high // window.slide - self.all.low // window.slide + overlap
+        return min(self.groups[grouping.group].in_all * overlap, dense * keys)
 
-def look(df: DataFrame, schema: pa.Schema, time: tuple[str, str] | None, asked: Iterable[Grouping]) -> Look:
-    """Run the one job; ``time`` is that of events and the condition that they have one, in SQL."""
+
+def look(df: DataFrame, time: tuple[str, str] | None, asked: Iterable[Grouping], texts: Sequence[str]) -> Look:
+    """Run the one job. ``time``: of events, and the condition that they have one, in SQL; ``texts``: columns to be measured."""
     f = functions_of(df)
-    found = list({one.group: one for one in asked})
-    texts = [one.name for one in schema if is_text(one.type)]
-    when = "CAST(NULL AS BIGINT)" if time is None else f"CASE WHEN {time[1]} THEN {time[0]} END"
+    found = list(dict.fromkeys(sql for one in asked for sql in (one.group, one.key)))
+    seen = {
+        "partition": "spark_partition_id()",
+        "t": when(time),
+        **{f"g{i}": group for i, group in enumerate(found)},
+        **{f"length{i}": f"octet_length({quoted(name)})" for i, name in enumerate(texts)},
+    }
     counted = {
         "events": "count(1)",
-        "low": f"min({when})",
-        "high": f"max({when})",
-        **{f"g{i}": f"hll_sketch_agg({group}, {REGISTERS_LOG})" for i, group in enumerate(found)},
-        **{f"length{i}": f"sum(octet_length({quoted(name)}))" for i, name in enumerate(texts)},
-        **{f"padded{i}": f"sum({_padded(quoted(name))})" for i, name in enumerate(texts)},
+        "low": "min(t)",
+        "high": "max(t)",
+        **{f"g{i}": f"approx_count_distinct(g{i}, {GROUPS_ERROR})" for i in range(len(found))},
+        **{f"length{i}": f"coalesce(sum(length{i}), 0L)" for i in range(len(texts))},
+        **{f"padded{i}": f"coalesce(sum((length{i} + 7L) div 8L * 8L), 0L)" for i in range(len(texts))},
     }
-    by_partition = df.groupBy(f.expr("spark_partition_id() AS partition")).agg(*_aliased(f, counted))
-    together = {
-        "partitions": "count(1)",
-        "events": "sum(events)",
-        "low": "min(low)",
-        "high": "max(high)",
-        "largest": "max_by(struct(partition, events, low, high), events)",
-        **{f"parts{i}": f"sum(hll_sketch_estimate(g{i}))" for i in range(len(found))},
-        **{f"all{i}": f"hll_sketch_estimate(hll_union_agg(g{i}))" for i in range(len(found))},
-        **{name: f"sum({name})" for i in range(len(texts)) for name in (f"length{i}", f"padded{i}")},
-    }
-    row = by_partition.agg(*_aliased(f, together)).collect()[0].asDict()
-    return _seen(row, found, texts)
+    # Once more for all partitions together: sketches of them are one then.
+    grouped = df.selectExpr(*_aliased(seen)).rollup("partition")
+    rows = [row.asDict() for row in grouped.agg(*map(f.expr, _aliased(counted))).collect()]
+    return _seen(rows, found, texts)
 
 
-def _aliased(f: Any, columns: Mapping[str, str]) -> list[Any]:
-    return [f.expr(sql).alias(name) for name, sql in columns.items()]
+def _aliased(columns: Mapping[str, str]) -> list[str]:
+    return [f"{sql} AS {name}" for name, sql in columns.items()]
 
 
-def _seen(row: Mapping[str, Any], found: Sequence[str], texts: Sequence[str]) -> Look:
-    events = row["events"] or 0
-    largest = row["largest"] or (0, 0, None, None)
-    return Look(
-        row["partitions"],
-        Stretch(None, events, row["low"], row["high"]),
-        Stretch(*largest),
-        {group: Groups(row[f"parts{i}"] or 0, row[f"all{i}"] or 0) for i, group in enumerate(found)},
-        {name: (row[f"length{i}"] or 0) / max(1, events) for i, name in enumerate(texts)},
-        {name: (row[f"padded{i}"] or 0) / max(1, events) for i, name in enumerate(texts)},
-    )
+def _seen(rows: Sequence[Mapping[str, Any]], found: Sequence[str], texts: Sequence[str]) -> Look:
+    parts = [row for row in rows if row["partition"] is not None]
+    if not parts:
+        nothing = Stretch(None, 0, None, None)
+        return Look(0, nothing, nothing, {group: Groups(0, 0) for group in found})
+    together = next(row for row in rows if row["partition"] is None)
+    largest = max(parts, key=lambda row: int(row["events"]))
+    groups = {group: Groups(sum(row[f"g{i}"] for row in parts), together[f"g{i}"]) for i, group in enumerate(found)}
+    lengths = {name: together[f"length{i}"] / together["events"] for i, name in enumerate(texts)}
+    padded = {name: together[f"padded{i}"] / together["events"] for i, name in enumerate(texts)}
+    return Look(len(parts), _stretch(together), _stretch(largest), groups, lengths, padded)
 
 
-def _padded(column: str) -> str:
-    return f"(octet_length({column}) + 7L) div 8L * 8L"
+def _stretch(row: Mapping[str, Any]) -> Stretch:
+    return Stretch(row["partition"], row["events"], row["low"], row["high"])
 
 
 def is_text(type_: pa.DataType) -> bool:
@@ -156,6 +171,11 @@ def is_text(type_: pa.DataType) -> bool:
 def event_time(schema: pa.Schema, time: str, unit: str) -> tuple[str, str] | None:
     """The time of an event and the condition that it has one, in SQL; None if Spark cannot say it exactly."""
     return ticks(schema.field(time), unit)
+
+
+def when(time: tuple[str, str] | None) -> str:
+    """The same as one value: null where an event has none."""
+    return "CAST(NULL AS BIGINT)" if time is None else f"CASE WHEN {time[1]} THEN {time[0]} END"
 
 
 def row_bytes(look: Look, schema: pa.Schema, columns: Iterable[str], more: int = 0) -> float:
@@ -183,4 +203,4 @@ def _arrow(look: Look, field: pa.Field) -> float:
     except ValueError:
         values = 4 + look.lengths.get(field.name, 0.0)
     # A bit for each says whether it is null.
-    return values + 1 / 8
+    return float(values) + 1 / 8

@@ -29,8 +29,8 @@ POSITION: Final = "__position"
 TIME: Final = "__time"
 FIRST: Final = "__first"
 LAST: Final = "__last"
-#: Buckets of time: enough for cut ones to hold few of all events, few enough to be sent to every task.
-BUCKETS: Final = 16384
+#: Two to this power are the buckets of time: enough for cut ones to hold few of all events, few enough to be sent to every task.
+BUCKET_BITS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +96,14 @@ def _number(placed: DataFrame, by_time: Sequence[Column], keys: Sequence[str]) -
 def _in_buckets(timed: DataFrame, keys: Sequence[str], cut: int | None) -> DataFrame:
     """The events with their bucket ``b``, the position ``base`` it begins at, and whether it ``is_cut``."""
     f = functions_of(timed)
-    # Whole numbers only: Spark may work this out more than once, and must find the same each time. Quotients come first, for
+    # Whole numbers only: Spark may work this out more than once, and must find the same each time. Halves come first, for
     # from the first time there is to the last the span would not fit 64 bits.
-    span = timed.selectExpr(f"max(t) div {BUCKETS}L - min(t) div {BUCKETS}L + 2L AS width")
-    bucketed = timed.crossJoin(f.broadcast(span)).selectExpr(*timed.columns, "(t - pmod(t, width)) div width AS b")
+    bits = f"greatest(0, length(bin((max(t) >> 1) - (min(t) >> 1))) + 1 - {BUCKET_BITS})"
+    width = timed.selectExpr(f"CAST({bits} AS INT) AS shift", "min(t) AS low").selectExpr(
+        "shift", "low >> shift AS low"
+    )
+    shift, low = (width.select(name).scalar() for name in ("shift", "low"))
+    bucketed = timed.withColumn("b", f.call_function("shiftright", f.col("t"), shift) - low)
     counted = bucketed.groupBy(*keys, "b").agg(f.count("*").alias("many"))
     # Without keys this is one task, but over the few buckets, not over events. (As text: Connect warns of it otherwise.)
     apart = f"PARTITION BY {', '.join(keys)} " if keys else ""
@@ -108,7 +112,20 @@ def _in_buckets(timed: DataFrame, keys: Sequence[str], cut: int | None) -> DataF
     inside = "true" if cut is None else f"base div {cut}L != (base + many - 1L) div {cut}L"
     begins = began.selectExpr(*keys, "b", "base", f"{inside} AS is_cut")
     # With keys nobody knows how many buckets there are, so Spark looks for itself how to join.
-    return _joined(bucketed, begins if keys else f.broadcast(begins), [*keys, "b"])
+    return _joined(bucketed, begins, [*keys, "b"]) if keys else _looked_up(bucketed, begins)
+
+
+def _looked_up(events: DataFrame, buckets: DataFrame) -> DataFrame:
+    """Events beside their buckets, which are few enough for one array: finding a place in it costs less than any join."""
+    f = functions_of(events)
+    numbers = events.sparkSession.range((1 << BUCKET_BITS) + 2)
+    coded = buckets.selectExpr("b", "base << 1 | CAST(is_cut AS BIGINT) AS code")
+    dense = numbers.join(coded, numbers["id"] == coded["b"], "left").selectExpr(
+        "struct(id, coalesce(code, 0L) AS code) AS s"
+    )
+    table = dense.selectExpr("transform(array_sort(collect_list(s)), s -> s.code) AS codes").scalar()
+    found = events.withColumn("code", f.get(table, f.col("b").cast("int")))
+    return found.selectExpr(*events.columns, "code >> 1 AS base", "code & 1L = 1L AS is_cut")
 
 
 def _joined(events: DataFrame, buckets: DataFrame, names: Sequence[str]) -> DataFrame:

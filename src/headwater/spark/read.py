@@ -14,6 +14,7 @@ from headwater.query import Query
 from headwater.spark.columns import Types
 from headwater.spark.counting import can_be_selected, count_rows, groups
 from headwater.spark.files import SourceOf
+from headwater.spark.native_types import functions_of
 from headwater.spark.plan import Plan, plan_events, plan_queries
 from headwater.spark.progress import is_wanted, watch
 from headwater.spark.root import Output, cores_of, fitted_rows, results, root_count, row_type
@@ -59,9 +60,7 @@ def read(
 
     Everything that can be wrong with files or queries is said at once; Spark runs when rows are asked for.
     """
-    from headwater.spark.source import PARALLELISM
-
-    cores = cores_of(spark, PARALLELISM)
+    cores = cores_of(spark)
     parallelism = cores if tasks is None else tasks
     if queries is None:
         chosen = plan_events(source, format, columns, parallelism, where=where, strict=strict, types=types)
@@ -102,16 +101,15 @@ def _answered(spark: SparkSession, plan: Plan, queries: Sequence[Query], cores: 
 
 def _born(aside: DataFrame, plan: Plan) -> DataFrame:
     """Events under the places of birth that users know: a large file is read in stretches, which count from zero."""
-    from pyspark.sql import functions as F
-
+    f = functions_of(aside)
     parts = [piece for task in plan.tasks for piece in task if piece.source != piece.home]
     if not parts:
         return aside
-    homes = F.create_map(*(F.lit(text) for piece in parts for text in (piece.source, piece.home)))
-    bases = F.create_map(*(F.lit(each) for piece in parts for each in (piece.source, piece.base)))
+    homes = f.create_map(*(f.lit(text) for piece in parts for text in (piece.source, piece.home)))
+    bases = f.create_map(*(f.lit(each) for piece in parts for each in (piece.source, piece.base)))
     born = {
-        "source": F.coalesce(homes[F.col("source")], F.col("source")),
-        "offset": F.col("offset") + F.coalesce(bases[F.col("source")], F.lit(0)),
+        "source": f.coalesce(homes[f.col("source")], f.col("source")),
+        "offset": f.col("offset") + f.coalesce(bases[f.col("source")], f.lit(0)),
     }
     return aside.select(*(born[name].alias(name) if name in born else name for name in aside.columns))
 

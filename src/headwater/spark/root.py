@@ -20,6 +20,7 @@ from headwater.protocols.events import IdleAsked, MessageReceived, TimerFired
 from headwater.protocols.messages import Hello, decode, encode
 from headwater.query import Query
 from headwater.spark.leaf import FAN_IN, FRAMES, ROOT, SETTINGS
+from headwater.spark.native_types import functions_of, quoted
 from headwater.times import FOREVER
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 GATE = "\0gate"
 #: Rows of one batch that goes back to Spark.
 ROWS_MAX = 1 << 16
+#: How many cores there are taken to be where nobody says.
+PARALLELISM = 8
 #: More roots than this are more work for leaves than they take from each other.
 ROOTS_MAX = 32
 
@@ -94,11 +97,9 @@ def row_type(root: bytes) -> StructType:
 
 def fitted_rows(rows: DataFrame, wanted: StructType) -> DataFrame:
     """The same rows with the columns of a whole call; null where no query of these has one."""
-    from pyspark.sql import functions as F
-
-    have = set(rows.columns)
+    null, have = functions_of(rows).lit(None), set(rows.columns)
     picked = [
-        (rows[field.name] if field.name in have else F.lit(None).cast(field.dataType)).alias(field.name)
+        (rows[quoted(field.name)] if field.name in have else null.cast(field.dataType)).alias(field.name)
         for field in wanted.fields
     ]
     return rows.select(*picked)
@@ -111,9 +112,8 @@ def plain_rows(schema: pa.Schema) -> pa.Schema:
 
 def _summed(accounts: DataFrame) -> DataFrame:
     """Each root has counted its own share."""
-    from pyspark.sql import functions as F
-
-    return accounts.groupBy("query").agg(*(F.sum(name).alias(name) for name in COUNTS))
+    total = functions_of(accounts).sum
+    return accounts.groupBy("query").agg(*(total(name).alias(name) for name in COUNTS))
 
 
 def _relayed(frames: DataFrame, roots: int, leaves: int | None) -> DataFrame:
@@ -209,9 +209,9 @@ def _check(actions: Iterable[Action], chain: str) -> None:
             raise HeadwaterError(f"leaf {chain!r}: {action.what}, {action.detail}; this is a mistake in headwater")
 
 
-def cores_of(spark: Any, least: int) -> int:
-    """The cores there are; through Spark Connect nobody says, and then there are ``least``."""
+def cores_of(spark: Any) -> int:
+    """The cores there are; through Spark Connect nobody says."""
     try:
         return int(spark.sparkContext.defaultParallelism)
     except Exception:
-        return least
+        return PARALLELISM

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from headwater.node import RootNode
 from headwater.packing import Bytes
 from headwater.spark.leaf import SETTINGS, Feed, LeafTask
-from headwater.spark.looking import Grouping, Stretch
+from headwater.spark.looking import Grouping, Stretch, when
 from headwater.spark.native_types import quoted
 from headwater.spark.root import merged, plain_rows, rows
 from headwater.spark.types import spark_types
@@ -43,28 +43,28 @@ class Sample:
 def sample(
     df: DataFrame, schema: pa.Schema, time: tuple[str, str] | None, asked: Sequence[Grouping], stretch: Stretch
 ) -> Sample:
-    """Events of a stretch of time in the middle of ``stretch``, with the columns of ``schema``."""
-    when = "CAST(NULL AS BIGINT)" if time is None else f"CASE WHEN {time[1]} THEN {time[0]} END"
-    extra = [f"{when} AS {TIME}", *(f"{one.group} AS __group{i}" for i, one in enumerate(asked))]
+    """Events of some time in the middle of ``stretch``, with the columns of ``schema``."""
+    extra = [f"{when(time)} AS {TIME}", *(f"{one.group} AS __group{i}" for i, one in enumerate(asked))]
     wanted = df.selectExpr(*map(quoted, schema.names), *extra, "spark_partition_id() AS __partition")
-    limit = 2 * SAMPLE_EVENTS
-    if stretch.low is None or stretch.high is None:
-        return _halved(wanted.limit(SAMPLE_EVENTS).toArrow(), schema, None, len(asked))
-    length = max(1, (stretch.high - stretch.low + 1) * SAMPLE_EVENTS // max(1, stretch.events))
-    begin = max(stretch.low, (stretch.low + stretch.high) // 2 - length // 2)
-    inside = wanted.where(f"{TIME} >= {begin}L AND {TIME} < {begin + length}L")
-    if stretch.partition is not None:
-        inside = inside.where(f"__partition = {stretch.partition}")
-    table = inside.limit(limit).toArrow()
-    if len(table) < min(SAMPLE_LEAST, stretch.events):
-        return _halved(wanted.limit(SAMPLE_EVENTS).toArrow(), schema, None, len(asked))
-    return _halved(table, schema, begin + length // 4, len(asked))
+    if stretch.low is not None and stretch.high is not None:
+        length = max(1, (stretch.high - stretch.low + 1) * SAMPLE_EVENTS // max(1, stretch.events))
+        begin = max(stretch.low, (stretch.low + stretch.high) // 2 - length // 2)
+        inside = wanted.where(f"{TIME} >= {begin}L AND {TIME} < {begin + length}L")
+        if stretch.partition is not None:
+            inside = inside.where(f"__partition = {stretch.partition}")
+        table = inside.limit(2 * SAMPLE_EVENTS).toArrow()
+        if len(table) >= min(SAMPLE_LEAST, stretch.events):
+            table = table.sort_by(TIME) if stretch.partition is None else table
+            return _halved(table, schema, begin + length // 4, len(asked))
+    return _halved(wanted.limit(SAMPLE_EVENTS).toArrow(), schema, None, len(asked))
 
 
 def _halved(table: pa.Table, schema: pa.Schema, until: int | None, group_count: int) -> Sample:
     """``until``: where the shorter stretch ends; None if it is the first rows."""
     part = table.slice(0, len(table) // 4) if until is None else table.filter(pc.less(table.column(TIME), until))
-    counts = [sum(pc.count_distinct(one.column(f"__group{i}")).as_py() for i in range(group_count)) for one in (part, table)]
+    counts = [
+        sum(pc.count_distinct(one.column(f"__group{i}")).as_py() for i in range(group_count)) for one in (part, table)
+    ]
     short, long = (one.select(schema.names).cast(schema) for one in (part, table))
     return Sample(short, long, (counts[0], counts[1]))
 
@@ -80,8 +80,9 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """What one leaf, one relay behind it and one root behind that sent."""
+    """What one leaf, one relay behind it and one root behind that sent; ``hello`` is the leaf's first frame."""
 
+    hello: Sent
     leaf: Sent
     relay: Sent
     root: Sent
@@ -94,7 +95,8 @@ def run_nodes(root: bytes, events: pa.Table) -> Nodes:
     from_relay = sorted(merged(from_leaf), key=lambda batch: batch.column("position")[0].as_py())
     schema = spark_types(plain_rows(RootNode.restore(root).result_schema))[0]
     from_root = list(rows(root, from_relay, schema.serialize().to_pybytes(), flush=True))
-    return Nodes(_frames(from_leaf), _frames(from_relay), Sent(sum(map(len, from_root)), _stream_bytes(from_root), 0))
+    results = Sent(sum(map(len, from_root)), _stream_bytes(from_root), 0)
+    return Nodes(_frames(from_leaf[:1]), _frames(from_leaf), _frames(from_relay), results)
 
 
 def _frames(batches: Sequence[pa.RecordBatch]) -> Sent:
@@ -158,14 +160,18 @@ class Lines:
 
 
 def lines(root: bytes, found: Sample, by_groups: bool) -> dict[str, Lines]:
-    """For leaf, relay and root; ``by_groups``: sizes grow with groups, not with events."""
+    """For each kind of node; ``by_groups``: sizes grow with groups, not with events."""
     counts = found.groups if by_groups else (len(found.short), len(found.long))
     ran = [run_nodes(root, table) for table in (found.long.slice(0, 0), found.short, found.long)]
     made = {}
-    for name in ("leaf", "relay", "root"):
+    for name in ("hello", "leaf", "relay", "root"):
         sent: list[Sent] = [getattr(nodes, name) for nodes in ran]
-        made[name] = Lines(*(_line([getattr(one, what) for one in sent], counts) for what in ("rows", "arrow", "shuffled")))
-    return made
+        sizes = zip(*((one.rows, one.arrow, one.shuffled) for one in sent))
+        made[name] = Lines(*(_line(of_three, counts) for of_three in sizes))
+    # Bytes of results grow with their rows.
+    rows = [nodes.root.rows for nodes in ran]
+    by_rows = _line([nodes.root.arrow for nodes in ran], (rows[1], rows[2]))
+    return made | {"root": replace(made["root"], arrow=by_rows)}
 
 
 def _line(sizes: Sequence[int], counts: tuple[int, int]) -> Line:
@@ -175,5 +181,3 @@ def _line(sizes: Sequence[int], counts: tuple[int, int]) -> Line:
 def more_frames(node_bytes: float) -> int:
     """Frames beyond the first that a node sends because of their size."""
     return int(node_bytes // SETTINGS.pending_bytes_max)
-
-

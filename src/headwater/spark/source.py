@@ -19,10 +19,8 @@ from headwater.errors import DataError
 from headwater.own import load_path
 from headwater.spark.leaf import FRAMES, LeafTask
 from headwater.spark.plan import Plan, plan_events
+from headwater.spark.root import PARALLELISM
 from headwater.spark.types import fitted, spark_types
-
-#: How many tasks Spark is given at least, where nobody says how many cores there are.
-PARALLELISM = 8
 
 
 class HeadwaterSource(DataSource):

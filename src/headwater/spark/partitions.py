@@ -1,0 +1,102 @@
+"""A leaf in front of each partition of a DataFrame: the way of everything that Spark cannot say by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from headwater.aggregations import Aggregation
+from headwater.query import Query
+from headwater.spark.leaf import FRAMES, Feed, LeafTask
+from headwater.spark.native_choice import Asked
+from headwater.spark.native_types import quoted
+from headwater.spark.plan import fresh_root
+from headwater.spark.root import Output, cores_of, results, root_count
+from headwater.windows import CountWindow, Custom
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: Spark hands out small batches; a leaf is given so many events at once.
+BATCH_EVENTS = 1 << 18
+
+
+def through_python(
+    df: DataFrame,
+    queries: Sequence[Query],
+    asked: Asked,
+    ties: Sequence[str] | None,
+    output: Output = "results",
+) -> DataFrame:
+    """The rows of queries that a leaf in front of each partition and a root behind them answer."""
+    from headwater.spark.types import spark_types
+
+    root = fresh_root(queries, asked.schema, time=asked.time, unit=asked.unit, strict=asked.strict)
+    columns, snapshot = list(root.columns), root.snapshot()
+    if ties is not None and any(map(depends_on_order, queries)):
+        # Partitions are ranges then: their number and the number of a row in its own are a place of birth that keeps the order.
+        df = df.orderBy(*map(quoted, (asked.time, *ties)))
+
+    roots = root_count(queries, cores_of(df.sparkSession))
+
+    def leaf(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from headwater.spark.partitions import frames
+
+        yield from frames(snapshot, batches, roots)
+
+    sent = df.select(*map(quoted, columns)).mapInArrow(leaf, spark_types(FRAMES)[1])
+    return results(sent, snapshot, roots=roots, leaves=_partition_count(df), output=output)
+
+
+def _partition_count(df: DataFrame) -> int | None:
+    """Into how many partitions Spark plans to divide it; through Spark Connect nobody says."""
+    try:
+        return int(df._jdf.queryExecution().executedPlan().outputPartitioning().numPartitions())
+    except Exception:
+        return None
+
+
+def frames(root: bytes, batches: Iterable[pa.RecordBatch], roots: int) -> Iterator[pa.RecordBatch]:
+    """What the leaf of this partition sends."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    number = context.partitionId()
+    name = f"{number:010d}"
+    feed = Feed(name, "", gathered(batches))
+    yield from LeafTask(root, number, [(name, "")], roots).run([feed], flush=True)
+
+
+def gathered(batches: Iterable[pa.RecordBatch], events: int = BATCH_EVENTS) -> Iterator[pa.RecordBatch]:
+    """The same rows in larger batches.
+
+    >>> small = [pa.record_batch({"a": [i]}) for i in range(5)]
+    >>> [len(batch) for batch in gathered(small, 2)]
+    [2, 2, 1]
+    """
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        waiting.append(batch)
+        count += len(batch)
+        if count >= events:
+            yield pa.concat_batches(waiting)
+            waiting, count = [], 0
+    if count:
+        yield pa.concat_batches(waiting)
+
+
+def depends_on_order(query: Query) -> bool:
+    """Whether it matters which of two events of one time comes first."""
+    if query.distinct is not None or isinstance(query.window, CountWindow | Custom):
+        return True
+    return any(_follows_order(aggregation) for _, aggregation in query.aggregates)
+
+
+def _follows_order(aggregation: Aggregation) -> bool:
+    if aggregation.function == "user":
+        return not all(operator.commutative for operator in aggregation.parameter.operators)
+    return aggregation.function in ("first", "last", "collect")
