@@ -80,6 +80,10 @@ def sliding(bench: SparkBench) -> None:
     bench.compare("read_sliding", 20, ways.reading(queries), peers)
     bench.compare("aggregate_sliding", 7, ways.aggregating(queries), peers, "int")
     bench.compare("aggregate_sliding_native", 7, ways.aggregating(queries, sums="native"), peers)
+    # What a user can do by hand, for comparison.
+    by_hand = ways.exploded_sliding(*FOUR)
+    bench.check([*peers, by_hand], "float")
+    bench.add_rates(exploded_sliding_rate=bench.best_peer([by_hand], "float")[1])
 
 
 def hundred_queries(bench: SparkBench) -> None:

@@ -18,7 +18,10 @@ from headwater.spark.leaf import FAN_IN
 from headwater.spark.looking import Grouping, Look, arrow_bytes, event_time, groupings, is_text, row_bytes
 from headwater.spark.native_aggregates import Operators
 from headwater.spark.native_choice import Asked
+from headwater.spark.native_types import quoted
+from headwater.spark.partitions import _partition_count
 from headwater.spark.plan import fresh_root
+from headwater.spark.root import root_count
 from headwater.spark.sampling import Lines, Sent, lines, more_frames, sample
 from headwater.windows import Band, Sliding
 
@@ -102,10 +105,11 @@ def _window_rows(grouping: Grouping, look: Look, parts: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Leaves and relays, what they see of what sizes grow with, and the rows of results if they are known."""
+    """Nodes, what they see of what sizes grow with, and the rows of results if they are known. Relays: how many for each root."""
 
     leaves: int
     relays: int
+    roots: int
     at_leaves: int
     at_relays: int
     results: int | None
@@ -117,7 +121,7 @@ def python_crossings(
     """``sort``: the columns by which all events are sorted first, if they are."""
     root = fresh_root(queries, asked.schema, time=asked.time, unit=asked.unit, strict=asked.strict)
     columns = list(root.columns)
-    leaves = look.partitions
+    leaves, planned = look.partitions, _partition_count(df.orderBy(*map(quoted, sort)) if sort else df)
     if sort:
         width = row_bytes(look, asked.schema, dict.fromkeys([*columns, *sort]))
         leaves = max(1, min(session.partitions, _partitions(look.events * width)))
@@ -132,9 +136,11 @@ def python_crossings(
     events = sample(df, read, time, found, look.all if sort else look.largest)
     windows = [look.windows(one, member.window) for one in found for member in one.grid.members]
     results = sum(windows) if found and are_fixed else None
-    at_leaves, at_relays = _counts(found if by_groups else [], look, leaves, bool(sort))
-    counted = Counted(leaves, -(-leaves // FAN_IN), at_leaves, at_relays, results)
-    yield from _through_nodes(lines(root.snapshot(), events, by_groups), counted)
+    roots = root_count(queries, session.cores)
+    relays = -(-leaves // FAN_IN) if planned is None or planned > FAN_IN else 0
+    at_leaves, at_relays = _counts(found if by_groups else [], look, relays, bool(sort))
+    counted = Counted(leaves, relays, roots, at_leaves, at_relays, results)
+    yield from _through_nodes(lines(root.snapshot(), roots, events, by_groups), counted)
 
 
 def _sends_slices_only(query: Query) -> bool:
@@ -143,7 +149,7 @@ def _sends_slices_only(query: Query) -> bool:
     return place.way == "slices" and place.travels == "partials"
 
 
-def _counts(found: Sequence[Grouping], look: Look, leaves: int, is_sorted: bool) -> tuple[int, int]:
+def _counts(found: Sequence[Grouping], look: Look, relays: int, is_sorted: bool) -> tuple[int, int]:
     """The groups that leaves see and that relays do; without any, events."""
     if not found:
         return look.events, look.events
@@ -151,28 +157,31 @@ def _counts(found: Sequence[Grouping], look: Look, leaves: int, is_sorted: bool)
     in_all = sum(one.in_all for one in groups)
     # Sorted partitions are ranges of time: they have next to no slices in common.
     in_partitions = in_all if is_sorted else sum(one.in_partitions for one in groups)
-    return in_partitions, min(in_partitions, -(-leaves // FAN_IN) * in_all)
+    return in_partitions, min(in_partitions, max(1, relays) * in_all)
 
 
 def _through_nodes(sizes: dict[str, Lines], counted: Counted) -> Iterator[Crossing]:
-    leaf = _framed(sizes["leaf"], counted.leaves, counted.at_leaves)
-    yield Crossing("out of Python", "frames of leaves", leaf.rows, leaf.arrow)
-    yield Crossing("shuffle", "frames, to relays", leaf.rows, leaf.shuffled)
-    yield Crossing("into Python", "frames, to relays", leaf.rows, leaf.shuffled)
-    relay = _framed(sizes["relay"], counted.relays, counted.at_relays)
-    # A relay passes on what each of its leaves asks; that of one is in what it sends anyway.
-    asking = sizes["hello"].at(counted.leaves - counted.relays, 0)
-    relay = Sent(relay.rows + asking.rows, relay.arrow + asking.arrow, relay.shuffled + asking.shuffled)
-    yield Crossing("out of Python", "frames of relays", relay.rows, relay.arrow)
-    yield Crossing("shuffle", "frames, to the root", relay.rows, relay.shuffled)
-    yield Crossing("into Python", "frames, to the root", relay.rows, relay.shuffled)
+    leaf = _framed(sizes["leaf"], counted.leaves, counted.at_leaves, counted.roots)
+    yield from _sent("leaves", leaf, "relays" if counted.relays else "roots")
+    if counted.relays:
+        relay = _framed(sizes["relay"], counted.relays, counted.at_relays, counted.roots)
+        # A relay passes on what each of its leaves asks; that of one is in what it sends anyway.
+        asking = sizes["hello"].at(counted.leaves - counted.relays, 0)
+        relay = Sent(relay.rows + asking.rows, relay.arrow + asking.arrow, relay.shuffled + asking.shuffled)
+        yield from _sent("relays", relay, "roots")
     root = sizes["root"]
     rows = root.rows.at(1, counted.at_relays) if counted.results is None else counted.results
     yield Crossing("out of Python", "result rows", round(rows), round(root.arrow.at(1, rows)))
 
 
-def _framed(line: Lines, nodes: int, count: int) -> Sent:
-    """What nodes send: large deltas are several frames."""
+def _sent(nodes: str, sent: Sent, to: str) -> Iterator[Crossing]:
+    yield Crossing("out of Python", f"frames of {nodes}", sent.rows, sent.arrow)
+    yield Crossing("shuffle", f"frames, to {to}", sent.rows, sent.shuffled)
+    yield Crossing("into Python", f"frames, to {to}", sent.rows, sent.shuffled)
+
+
+def _framed(line: Lines, nodes: int, count: int, roots: int) -> Sent:
+    """What nodes send: large deltas are several frames, each with a share for every root."""
     sent = line.at(nodes, count)
-    more = nodes * more_frames(sent.shuffled / max(1, nodes))
+    more = nodes * roots * more_frames(sent.shuffled / max(1, nodes))
     return Sent(sent.rows + more, sent.arrow, sent.shuffled)

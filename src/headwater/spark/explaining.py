@@ -14,10 +14,10 @@ from headwater.errors import DataError
 from headwater.query import Query
 from headwater.spark import positions
 from headwater.spark.aggregate import _arrow_schema, _check_words, _tie_breakers
-from headwater.spark.partitions import depends_on_order
 from headwater.spark.crossings import WHERES, Crossing, Session, Where, native_crossings, python_crossings
 from headwater.spark.looking import Grouping, Look, event_time, groupings, is_text, look
 from headwater.spark.native_choice import EXACT, Asked, choice, has_positions
+from headwater.spark.partitions import depends_on_order
 from headwater.spark.plan import fresh_root
 from headwater.spark.root import cores_of
 from headwater.windows import CountWindow

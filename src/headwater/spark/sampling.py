@@ -7,7 +7,7 @@ samples, the shorter a part of the longer, tell what grows with the events or th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -80,7 +80,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """What one leaf, one relay behind it and one root behind that sent; ``hello`` is the leaf's first frame."""
+    """What one leaf, its relays (one for each root) and all roots sent; ``hello`` is what the leaf says first."""
 
     hello: Sent
     leaf: Sent
@@ -88,15 +88,20 @@ class Nodes:
     root: Sent
 
 
-def run_nodes(root: bytes, events: pa.Table) -> Nodes:
+def run_nodes(root: bytes, roots: int, events: pa.Table) -> Nodes:
     """The real nodes, over these events."""
     name = "0" * 10
-    from_leaf = list(LeafTask(root, 0, [(name, "")]).run([Feed(name, "", events.to_batches())], flush=True))
-    from_relay = sorted(merged(from_leaf), key=lambda batch: batch.column("position")[0].as_py())
+    from_leaf = list(LeafTask(root, 0, [(name, "")], roots).run([Feed(name, "", events.to_batches())], flush=True))
     schema = spark_types(plain_rows(RootNode.restore(root).result_schema))[0]
-    from_root = list(rows(root, from_relay, schema.serialize().to_pybytes(), flush=True))
-    results = Sent(sum(map(len, from_root)), _stream_bytes(from_root), 0)
-    return Nodes(_frames(from_leaf[:1]), _frames(from_leaf), _frames(from_relay), results)
+    from_relays: list[pa.RecordBatch] = []
+    from_roots: list[pa.RecordBatch] = []
+    for bucket in range(roots):
+        relay = list(merged(batch.slice(bucket, 1) for batch in from_leaf))
+        from_relays += relay
+        from_roots += rows(root, relay, schema.serialize().to_pybytes(), flush=True)
+    around = roots * _stream_bytes([pa.RecordBatch.from_pylist([], schema)])
+    results = Sent(sum(map(len, from_roots)), around + sum(batch.nbytes for batch in from_roots), 0)
+    return Nodes(_frames(from_leaf[:1]), _frames(from_leaf), _frames(from_relays), results)
 
 
 def _frames(batches: Sequence[pa.RecordBatch]) -> Sent:
@@ -159,10 +164,10 @@ class Lines:
         return Sent(round(self.rows.at(nodes, count)), round(arrow), round(shuffled))
 
 
-def lines(root: bytes, found: Sample, by_groups: bool) -> dict[str, Lines]:
+def lines(root: bytes, roots: int, found: Sample, by_groups: bool) -> dict[str, Lines]:
     """For each kind of node; ``by_groups``: sizes grow with groups, not with events."""
     counts = found.groups if by_groups else (len(found.short), len(found.long))
-    ran = [run_nodes(root, table) for table in (found.long.slice(0, 0), found.short, found.long)]
+    ran = [run_nodes(root, roots, table) for table in (found.long.slice(0, 0), found.short, found.long)]
     made = {}
     for name in ("hello", "leaf", "relay", "root"):
         sent: list[Sent] = [getattr(nodes, name) for nodes in ran]
