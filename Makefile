@@ -15,7 +15,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 TYPED := src/headwater
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-spark check format lint types bench bench-quick bench-sharing bench-tree bench-spark simulate java clean
+.PHONY: help setup demo test test-core test-slow test-spark check format lint types bench bench-quick bench-sharing bench-tree bench-spark simulate java clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,14 +25,16 @@ setup: $(STAMP) ## create .venv and install headwater with everything for develo
 demo: $(STAMP) ## run window queries of different kinds over generated smart-home events, on Spark
 	@$(BIN)/headwater demo
 
-test: $(STAMP) ## run the tests and the examples in the docs (a few minutes)
+test: test-core test-spark ## run all tests and the examples in the docs (some ten minutes)
+
+test-core: $(STAMP) ## run the tests that need no Spark (a few minutes)
 	$(BIN)/python -m pytest -n $(JOBS)
 
 test-slow: $(STAMP) ## run the long tests
 	$(BIN)/python -m pytest -n $(JOBS) -m slow
 
-test-spark: $(STAMP) ## run the tests that start a Spark (a few minutes, needs Java 17)
-	$(BIN)/python -m pytest -m spark tests/spark
+test-spark: $(STAMP) ## run the tests that start a Spark (a few minutes; skipped where there is no Java 17)
+	$(BIN)/python -m pytest -m "spark and not slow" tests/spark
 
 check: lint types test ## what CI runs: format, lint, types, tests
 
