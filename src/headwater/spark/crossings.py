@@ -128,18 +128,17 @@ def python_crossings(
         yield _shuffle("events, to be sorted", look.events, width)
     bytes_ = round(look.events * arrow_bytes(look, asked.schema, columns))
     yield Crossing("into Python", "events, to leaves", look.events, bytes_)
-    found = groupings(queries, asked.schema, asked.time, asked.unit)
-    are_fixed = all(isinstance(query.window, Sliding | Band) and not query.emit_empty for query in queries)
-    by_groups = bool(found) and are_fixed and all(map(_sends_slices_only, queries))
     time = event_time(asked.schema, asked.time, asked.unit)
+    found = groupings(queries, asked.schema, asked.time, asked.unit)
     read = pa.schema([asked.schema.field(name) for name in columns])
     events = sample(df, read, time, found, look.all if sort else look.largest)
-    windows = [look.windows(one, member.window) for one in found for member in one.grid.members]
-    results = sum(windows) if found and are_fixed else None
-    roots = root_count(queries, session.cores)
+    are_fixed = bool(found) and all(isinstance(q.window, Sliding | Band) and not q.emit_empty for q in queries)
+    by_groups = are_fixed and all(map(_sends_slices_only, queries))
     relays = -(-leaves // FAN_IN) if planned is None or planned > FAN_IN else 0
     at_leaves, at_relays = _counts(found if by_groups else [], look, relays, bool(sort))
-    counted = Counted(leaves, relays, roots, at_leaves, at_relays, results)
+    windows = sum(look.windows(one, member.window) for one in found for member in one.grid.members)
+    roots = root_count(queries, session.cores)
+    counted = Counted(leaves, relays, roots, at_leaves, at_relays, windows if are_fixed else None)
     yield from _through_nodes(lines(root.snapshot(), roots, events, by_groups), counted)
 
 

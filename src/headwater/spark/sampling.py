@@ -99,7 +99,7 @@ def run_nodes(root: bytes, roots: int, events: pa.Table) -> Nodes:
         relay = list(merged(batch.slice(bucket, 1) for batch in from_leaf))
         from_relays += relay
         from_roots += rows(root, relay, schema.serialize().to_pybytes(), flush=True)
-    around = roots * _stream_bytes([pa.RecordBatch.from_pylist([], schema)])
+    around = roots * _message_bytes([pa.RecordBatch.from_pylist([], schema)])
     results = Sent(sum(map(len, from_roots)), around + sum(batch.nbytes for batch in from_roots), 0)
     return Nodes(_frames(from_leaf[:1]), _frames(from_leaf), _frames(from_relays), results)
 
@@ -108,21 +108,16 @@ def _frames(batches: Sequence[pa.RecordBatch]) -> Sent:
     texts = [text for batch in batches for name in ("chain", "frame") for text in _values(batch.column(name))]
     count = sum(map(len, batches))
     # Five columns of eight bytes and a word of their null bits; texts in whole words beside them.
-    return Sent(count, _stream_bytes(batches), count * 48 + sum(-(-len(text) // 8) * 8 for text in texts))
+    return Sent(count, _message_bytes(batches), count * 48 + sum(-(-len(text) // 8) * 8 for text in texts))
 
 
 def _values(column: pa.Array) -> Iterable[Bytes]:
     return (memoryview(value.as_buffer()) for value in column)
 
 
-def _stream_bytes(batches: Sequence[pa.RecordBatch]) -> int:
-    if not batches:
-        return 0
-    sink = pa.MockOutputStream()
-    with pa.ipc.new_stream(sink, batches[0].schema) as stream:
-        for batch in batches:
-            stream.write_batch(batch)
-    return int(sink.size())
+def _message_bytes(batches: Iterable[pa.RecordBatch]) -> int:
+    """Batches as they are written for Spark; the schema in front of them it does not count."""
+    return sum(pa.ipc.get_record_batch_size(batch) for batch in batches)
 
 
 @dataclass(frozen=True, slots=True)
