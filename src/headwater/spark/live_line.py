@@ -27,6 +27,8 @@ class LiveLine:
 
     def show(self, text: str) -> None:
         with self._lock, suppress(OSError, ValueError):
+            if not isinstance(sys.stderr, StandIn):
+                self.clear()  # someone has put another stream in place: that is where people look now
             stream = self._stream
             if stream is None:
                 stream = self._stream = sys.stderr
