@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -43,19 +44,21 @@ def without_spark(plan: Plan, queries: Sequence[Query], roots: int = 1, relays: 
         frames.extend(leaf.run(plan.feeds(number), plan.flush))
     sent = pa.Table.from_batches(frames)
     if relays:
-        # One for each leaf and root is as good a test as one for many.
-        merging = sent.set_column(0, "relay", sent["chain"].cast(pa.int32()))
-        merging = merging.set_column(0, "relay", pc.divide(merging["relay"], relays))
-        ordered = merging.sort_by([(name, "ascending") for name in ("relay", "bucket", "position", "chain")])
-        sent = pa.Table.from_batches(merged(ordered.to_batches()))
+        numbers = pc.divide(sent["chain"].cast(pa.int32()), relays)
+        sent = pa.Table.from_batches(merged(shuffled(sent.set_column(0, "relay", numbers)).to_batches()))
     return closed_rows(plan.root, sent.to_batches(), queries, roots, plan.flush)
+
+
+def shuffled(frames: pa.Table) -> pa.Table:
+    """Frames in any order, as Spark may bring them; the same one each time."""
+    return frames.take(pa.array(np.random.default_rng(len(frames)).permutation(len(frames))))
 
 
 def closed_rows(
     root: bytes, frames: Sequence[pa.RecordBatch], queries: Sequence[Query], roots: int, flush: bool = True
 ) -> list[ResultRow]:
     """What all roots make of the frames of all leaves."""
-    sent = pa.Table.from_batches(frames).sort_by([("position", "ascending"), ("chain", "ascending")])
+    sent = shuffled(pa.Table.from_batches(frames))
     named = {query.name: query for query in queries}
     found = []
     for number in range(roots):

@@ -23,7 +23,9 @@ from strategies import SCHEMA, queries
 @st.composite
 def counted(draw):
     """Some count windows over all events, none of which depends on the order within a window."""
-    drawn = draw(st.lists(queries(kinds=("count_tumbling", "count_sliding"), scopes=("global",)), min_size=1, max_size=3))
+    drawn = draw(
+        st.lists(queries(kinds=("count_tumbling", "count_sliding"), scopes=("global",)), min_size=1, max_size=3)
+    )
     listed = renamed([replace(query, distinct=None) for query in drawn])
     return [query for query in listed if isinstance(query.window, CountWindow) and query.window.per == "all"]
 

@@ -126,14 +126,16 @@ class Registry:
     def take_over(self, entries: list[Registered], names: list[str], types: Mapping[str, pa.DataType]) -> None:
         """Be the registry of another engine: the same queries under the same numbers, columns of the same types."""
         self.query_names, self.types = list(names), dict(types)
+        members: dict[tuple[Any, ...], list[Registered]] = {}
         for entry in entries:
             family = family_of(entry, self._mode)
             self.entries[entry.number] = self.by_name[entry.query.name] = entry
             self._timeless_before[entry.number] = 0
             self._family_of[entry.number] = family
-            if family not in self.families:
-                self.families[family] = Family.create(entry, self._mode, NEVER)
-            self.families[family].register([entry])
+            members.setdefault(family, []).append(entry)
+        for family, alike in members.items():
+            self.families[family] = Family.create(alike[0], self._mode, NEVER)
+            self.families[family].register(alike)
         self._refresh()
 
     def numbered_families(self) -> dict[int, Family]:

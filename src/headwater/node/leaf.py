@@ -7,6 +7,7 @@ from headwater.engine.leaf_intake import Standing
 from headwater.engine.query_set import QuerySet, read_query_set
 from headwater.errors import FormatError, QueryError
 from headwater.node.leaf_sending import LeafSending
+from headwater.node.splitting import Splitting
 from headwater.packing import Bytes
 from headwater.protocols.actions import (
     Action,
@@ -130,6 +131,7 @@ class LeafNode(LeafSending):
             Standing(s.name, s.home, s.offset, s.watermark, s.hold, s.hold_watermark, s.floors) for s in assign.sources
         ]
         self._half = LeafHalf(queries, self.chain, standings, assign.latest, assign.cut_time)
+        self._splitting = Splitting.of(queries, self.roots)
         self._outbox, self._cut_outbox = Outbox(assign.position), Outbox(assign.cut)
         self._sent = assign.position
         self._finished = False

@@ -14,6 +14,7 @@ from headwater.engine.parts import EventsPart, LatePart, MarkersPart, Part, Rows
 from headwater.engine.query_set import read_query_set
 from headwater.engine.state_bytes import from_bytes, to_bytes
 from headwater.node.settings import NodeSettings
+from headwater.node.splitting import Splitting, bundle, part_shares
 from headwater.protocols.actions import (
     Action,
     Finished,
@@ -31,15 +32,25 @@ from headwater.protocols.outbox import Outbox
 
 
 class LeafSending:
-    """What a leaf knows, its deltas under way, and its snapshot. Events are not in it: they are read again."""
+    """What a leaf knows, its deltas under way, and its snapshot. Events are not in it: they are read again.
+
+    With several ``roots``, which share keys, its frames are bundles of one for each.
+    """
 
     def __init__(
-        self, name: str, parent: str, *, chain: str | None = None, settings: NodeSettings | None = None
+        self,
+        name: str,
+        parent: str,
+        *,
+        chain: str | None = None,
+        settings: NodeSettings | None = None,
+        roots: int = 1,
     ) -> None:
         self.name = name
         self.parent = parent
         self.chain = name if chain is None else chain
         self.settings = NodeSettings() if settings is None else settings
+        self.roots = roots
         self._homes: dict[str, str] = {}
         self._schema = b""
         self._ends: dict[str, int] = {}
@@ -55,6 +66,7 @@ class LeafSending:
         self._paused = False
         self._send_timer = False
         self._finished = False
+        self._splitting = Splitting()  # among the roots that share keys
         self._answered: dict[str, Position] = {}  # from where frames were sent again since the timer fired
 
     def _hello(self, epoch: int, version: int = 0) -> SendMessage:
@@ -97,12 +109,15 @@ class LeafSending:
             wrapped(moved.latest),
         )
         stretch = Range(assigned.epoch, position, position + 1)
-        encoded = [part_to_bytes(part) for part in parts]
-        for part, data in zip(parts, encoded, strict=True):
+        shares = [part_shares(part, self._splitting) for part in parts]
+        for part, share in zip(parts, shares, strict=True):
             if isinstance(part, RowsPart):
-                half.weigh(part.family, len(data))
-        delta = Delta({self.chain: stretch}, {self.chain: advance}, encoded)
-        self._outbox.add(encode(delta))
+                half.weigh(part.family, sum(map(len, share.values())))
+        deltas = [
+            encode(Delta({self.chain: stretch}, {self.chain: advance}, [s[root] for s in shares if root in s]))
+            for root in range(self._splitting.roots)
+        ]
+        self._outbox.add(deltas[0] if len(deltas) == 1 else bundle(deltas))
         notes = {_note_of(part) for part in parts} - {None}
         return [Noted(what, {}) for what in sorted(map(str, notes))]
 
@@ -202,6 +217,7 @@ class LeafSending:
         state: dict[str, Any] = {
             "names": [self.name, self.parent, self.chain],
             "settings": list(astuple(self.settings)),
+            "roots": self.roots,
             "homes": [list(home) for home in self._homes.items()],
             "ends": [list(end) for end in self._ends.items()],
             "flags": [self._flushing, self._stopped, self._paused, self._finished],
@@ -226,7 +242,7 @@ class LeafSending:
         """A leaf that goes on where ``snapshot`` was taken; the next event is `Started`."""
         state = from_bytes(data)
         name, parent, chain = state["names"]
-        leaf = cls(name, parent, chain=chain, settings=NodeSettings(*state["settings"]))
+        leaf = cls(name, parent, chain=chain, settings=NodeSettings(*state["settings"]), roots=state.get("roots", 1))
         leaf._homes, leaf._ends = dict(map(tuple, state["homes"])), dict(map(tuple, state["ends"]))
         leaf._flushing, leaf._stopped, leaf._paused, leaf._finished = state["flags"]
         leaf._schema = state["schema"]
@@ -245,6 +261,7 @@ class LeafSending:
             ]
             queries = read_query_set(leaf._queries)
             leaf._half = LeafHalf(queries, chain, standings, state["latest"], cut_time)
+            leaf._splitting = Splitting.of(queries, leaf.roots)
         return leaf
 
 

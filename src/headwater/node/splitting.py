@@ -1,40 +1,40 @@
-"""A delta taken apart for several roots: each gets the same stretch of the same chains, with the parts of its own keys."""
+"""A leaf's deltas for several roots: each gets the same stretch of the same chain, with the parts of its own keys."""
 
 from __future__ import annotations
 
-from headwater.engine.aggregates import operators_of
-from headwater.engine.part_bytes import part_from_bytes, part_to_bytes
-from headwater.engine.part_split import split_part
-from headwater.engine.parts import ALL_RAW
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headwater.engine.part_bytes import part_to_bytes
+from headwater.engine.part_split import KeyNames, split_part
+from headwater.engine.parts import ALL_RAW, Part
 from headwater.engine.placement import placement
 from headwater.engine.query_set import QuerySet
 from headwater.packing import Bytes
-from headwater.protocols.delta import Delta
-from headwater.protocols.messages import decode, encode
 from headwater.windows import CountWindow
 
+_LENGTH = struct.Struct("<Q")
 
-class Splitter:
-    """Knows by which keys the families of some queries can be taken apart."""
 
-    def __init__(self, queries: QuerySet, buckets: int) -> None:
-        self._key_names = key_names(queries)
-        # A user's own need no path to be found by, as long as they stay in one process.
-        own = [a for e in queries.entries for _, a in e.query.aggregates if a.function == "user"]
-        self._operators = [op for aggregation in own for op in operators_of(aggregation, None)]
-        self._buckets = buckets
+@dataclass(frozen=True, slots=True)
+class Splitting:
+    """How many roots there are, and by which key columns the families of queries can be taken apart."""
 
-    def split(self, frame: Bytes) -> list[Bytes]:
-        """The frame for each root; what is no delta goes to all of them as it is."""
-        message = decode(frame) if self._buckets > 1 else None
-        if not isinstance(message, Delta):
-            return [frame] * self._buckets
-        shares: list[list[Bytes]] = [[] for _ in range(self._buckets)]
-        for data in message.parts:
-            whole = part_from_bytes(data, self._operators)
-            for bucket, part in split_part(whole, self._buckets, self._key_names).items():
-                shares[bucket].append(data if part is whole else part_to_bytes(part))
-        return [encode(Delta(message.ranges, message.advances, share)) for share in shares]
+    roots: int = 1
+    key_names: KeyNames = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, queries: QuerySet, roots: int) -> Splitting:
+        return cls(roots, key_names(queries)) if roots > 1 else cls()
+
+
+def part_shares(part: Part, splitting: Splitting) -> Mapping[int, bytes]:
+    """The bytes of a part for each root that gets any of it."""
+    if splitting.roots == 1:
+        return {0: part_to_bytes(part)}
+    shares = split_part(part, splitting.roots, splitting.key_names)
+    return {root: part_to_bytes(share) for root, share in shares.items()}
 
 
 def key_names(queries: QuerySet) -> dict[int, tuple[str, ...]]:
@@ -49,3 +49,25 @@ def key_names(queries: QuerySet) -> dict[int, tuple[str, ...]]:
     keys = {query.keys for query in sharing}
     counts_all = any(isinstance(query.window, CountWindow) and query.window.per == "all" for query in sharing)
     return {**names, ALL_RAW: keys.pop() if len(keys) == 1 and not counts_all and not keys & together else ()}
+
+
+def bundle(frames: Sequence[bytes]) -> bytes:
+    """Several frames as one.
+
+    >>> [bytes(frame) for frame in unbundled(bundle([b"a", b"bc"]), 2)]
+    [b'a', b'bc']
+    """
+    return b"".join([*(_LENGTH.pack(len(frame)) for frame in frames), *frames])
+
+
+def unbundled(data: Bytes, count: int) -> list[Bytes]:
+    """The frames of a bundle of so many; a single frame is no bundle."""
+    if count == 1:
+        return [data]
+    view, at = memoryview(data), count * _LENGTH.size
+    frames: list[Bytes] = []
+    for number in range(count):
+        (length,) = _LENGTH.unpack_from(view, number * _LENGTH.size)
+        frames.append(view[at : at + length])
+        at += length
+    return frames

@@ -20,8 +20,10 @@ from headwater.own import checked_path
 from headwater.spark.formats import FORMATS, Piece, row_count
 from headwater.spark.formats.parquet import row_groups
 
-#: As much as one task should read.
+#: What is larger is divided, where that can be done: as much as one task should read at least.
 TASK_BYTES = 128 << 20
+#: So many times of that at most, where pieces are small.
+PIECES_MAX = 4
 #: To open a file costs as much as to read so many bytes.
 OPEN_BYTES = 4 << 20
 
@@ -195,9 +197,13 @@ def _stretches_of_groups(piece: Piece, place: str, file_size: int) -> Iterator[t
 
 
 def share_out(pieces: Sequence[Piece], parallelism: int) -> list[list[Piece]]:
-    """Pieces for each task, about equally much: the largest first, each to the task that has least."""
+    """Pieces for each task, about equally much: the largest first, each to the task that has least.
+
+    There are as many tasks as cores, or a multiple: every task costs Spark a tenth of a second and the roots a chain.
+    """
     total = sum(piece.size + OPEN_BYTES for piece in pieces)
-    count = max(1, min(len(pieces), max(parallelism, -(-total // TASK_BYTES))))
+    rounds = -(-total // (PIECES_MAX * TASK_BYTES * max(parallelism, 1)))
+    count = max(1, min(len(pieces), parallelism * rounds))
     tasks: list[list[Piece]] = [[] for _ in range(count)]
     least = [(0, number) for number in range(count)]
     for piece in sorted(pieces, key=lambda piece: -piece.size):

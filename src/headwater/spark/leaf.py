@@ -7,14 +7,13 @@ and sends what it had asked in front of its deltas; the one root behind the shuf
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from headwater.engine.query_set import read_query_set
 from headwater.errors import HeadwaterError, QueryError
 from headwater.node import LeafNode, NodeSettings, RootNode
-from headwater.node.splitting import Splitter
+from headwater.node.splitting import unbundled
 from headwater.packing import Bytes
 from headwater.protocols.actions import Action, Finished, Refused, SendMessage
 from headwater.protocols.events import (
@@ -67,19 +66,19 @@ class LeafTask:
         self._relay = number // FAN_IN
         self._buckets = buckets
         self._chain = chain = f"{number:08d}"
-        self._leaf = LeafNode(chain, ROOT, settings=SETTINGS)
+        self._leaf = LeafNode(chain, ROOT, settings=SETTINGS, roots=buckets)
         self._sent = 0
         self._is_finished = False
         for source, home in sources:
             self._handle(SourceOpened(source, home))
-        self._hello = encode(Hello(chain, chain, sources=tuple(sources)))
-        answers = RootNode.restore(root).handle(MessageReceived(chain, self._hello), 0)
+        hello = Hello(chain, chain, sources=tuple(sources))
+        answers = RootNode.restore(root).handle(MessageReceived(chain, encode(hello)), 0)
         for frame in [action.frame for action in answers if isinstance(action, SendMessage)]:
             message = decode(frame)
             if isinstance(message, Assign):
-                assert message.queries is not None
                 self._epoch = message.epoch
-                self._splitter = Splitter(read_query_set(message.queries), buckets)
+                # To the root behind the shuffle it says that it has the queries, so that nobody has to write them down again.
+                self._hello = encode(replace(hello, version=message.version))
             self._handle(MessageReceived(ROOT, frame))
 
     def run(self, feeds: Iterable[Feed], flush: bool) -> Iterator[pa.RecordBatch]:
@@ -104,7 +103,7 @@ class LeafTask:
         frames = [action.frame for action in self._handle(event) if isinstance(action, SendMessage)]
         for frame in frames:
             self._sent += 1
-            yield frame_rows(self._relay, self._chain, self._sent, self._splitter.split(frame))
+            yield frame_rows(self._relay, self._chain, self._sent, unbundled(frame, self._buckets))
         if frames:
             accepted = Positions(False, {self._chain: Position(self._epoch, self._sent)})
             self._handle(MessageReceived(ROOT, encode(accepted)))

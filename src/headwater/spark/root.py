@@ -5,8 +5,8 @@ Each root has some keys, so several share the work; what has no keys is on one o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from headwater.node import RelayNode, RootNode
 from headwater.packing import Bytes
 from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, SendMessage
 from headwater.protocols.events import IdleAsked, MessageReceived, TimerFired
-from headwater.protocols.messages import Hello, decode, encode
+from headwater.protocols.messages import Hello, encode
 from headwater.query import Query
 from headwater.spark.leaf import FAN_IN, FRAMES, ROOT, SETTINGS
 from headwater.spark.native_types import functions_of, quoted
@@ -41,8 +41,6 @@ Output = Literal["results", "aside", "accounts"]
 #: What a root counts for each query; `in` is the sum of the others.
 COUNTS = ("in", "filtered", "outside", "member", "late", "dropped", "malformed")
 ACCOUNTS = pa.schema([("query", pa.string()), *((name, pa.int64()) for name in COUNTS)])
-#: The chain and the frame of a row.
-Sent = tuple[str, Bytes]
 
 
 def root_count(queries: Iterable[Query], parallelism: int) -> int:
@@ -77,8 +75,7 @@ def results(
 
     if leaves is None or leaves > FAN_IN:
         frames = _relayed(frames, roots, leaves)
-    together = frames.repartitionById(roots, "bucket").sortWithinPartitions("position", "chain")
-    found = together.mapInArrow(assemble, struct)
+    found = frames.repartitionById(roots, "bucket").mapInArrow(assemble, struct)
     return _summed(found) if output == "accounts" else found
 
 
@@ -127,14 +124,13 @@ def _relayed(frames: DataFrame, roots: int, leaves: int | None) -> DataFrame:
 
     count = None if leaves is None else -(-leaves // FAN_IN) * roots
     parted = frames.repartition("relay", "bucket") if count is None else frames.repartition(count, "relay", "bucket")
-    ordered = parted.sortWithinPartitions("relay", "bucket", "position", "chain")
-    return ordered.mapInArrow(merge, spark_types(FRAMES)[1])
+    return parted.mapInArrow(merge, spark_types(FRAMES)[1])
 
 
 def rows(
     root: bytes, frames: Iterable[pa.RecordBatch], schema: bytes, flush: bool, output: Output = "results"
 ) -> Iterator[pa.RecordBatch]:
-    """What a root makes of all its frames, sorted by position; ``schema`` is that of the rows."""
+    """What a root makes of all its frames; ``schema`` is that of the rows."""
     wanted = pa.ipc.read_schema(pa.py_buffer(schema))
     for table in closed(root, frames, flush, output):
         if output == "results":
@@ -150,7 +146,7 @@ def closed(
     node.handle(MessageReceived(GATE, encode(Hello(GATE, GATE, sources=((GATE, ""),)))), 0)
     has_sources = False
     wanted: type[EmitRows | EmitAside] = EmitRows if output == "results" else EmitAside
-    for chain, frame in _sent(frames):
+    for _, _, chain, frame in in_order(frames):
         has_sources = True
         actions = node.handle(MessageReceived(chain, frame), 0)
         _check(actions, chain)
@@ -166,40 +162,45 @@ def closed(
 
 
 def merged(frames: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What relays make of frames that are sorted by relay and bucket: one relay for each pair of them."""
-    for (relay, bucket), sent in groupby(_rows(frames), key=lambda row: row[:2]):
-        node = RelayNode(f"relay-{relay:06d}", ROOT, settings=SETTINGS)
-        position = 0
-        for action in _through(node, ((chain, frame) for _, _, chain, frame in sent)):
-            is_hello = isinstance(decode(action.frame), Hello)
-            position += not is_hello
-            # All that ask for their chain come first, whichever relay they come through.
-            row = [[relay], [bucket], [node.name], [0 if is_hello else position], [action.frame]]
-            yield pa.record_batch(row, schema=FRAMES)
+    """What relays make of frames: there is one for each relay and bucket."""
+    nodes: dict[tuple[int, int], RelayNode] = {}
+    sent: Counter[tuple[int, int]] = Counter()
+
+    def passed(place: tuple[int, int], actions: list[Action]) -> Iterator[pa.RecordBatch]:
+        node = nodes[place]
+        _check(actions, node.name)
+        for action in actions:
+            if isinstance(action, SendMessage) and action.target == ROOT:
+                relay, bucket = place
+                row = [[relay], [bucket], [node.name], [sent[place]], [action.frame]]
+                sent[place] += 1
+                yield pa.record_batch(row, schema=FRAMES)
+
+    for relay, bucket, chain, frame in in_order(frames):
+        place = relay, bucket
+        if place not in nodes:
+            nodes[place] = RelayNode(f"relay-{relay:06d}", ROOT, settings=SETTINGS)
+        yield from passed(place, nodes[place].handle(MessageReceived(chain, frame), 0))
+    for place, node in nodes.items():
+        yield from passed(place, node.handle(TimerFired("send"), 0))
 
 
-def _through(node: RelayNode, sent: Iterable[Sent]) -> Iterator[SendMessage]:
-    for chain, frame in sent:
-        yield from _passed(node.handle(MessageReceived(chain, frame), 0), chain)
-    yield from _passed(node.handle(TimerFired("send"), 0), node.name)
+def in_order(frames: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, str, Bytes]]:
+    """Relay, bucket, sender and frame: those of one sender to one bucket in the order of their positions.
 
-
-def _passed(actions: Iterable[Action], chain: str) -> Iterator[SendMessage]:
-    listed = list(actions)
-    _check(listed, chain)
-    return (action for action in listed if isinstance(action, SendMessage) and action.target == ROOT)
-
-
-def _rows(frames: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, str, Bytes]]:
+    Mostly they come so. One that comes early is kept until it is its turn: to let Spark sort them would copy them all.
+    """
+    due: Counter[tuple[int, str]] = Counter()
+    early: dict[tuple[int, str, int], tuple[int, Bytes]] = {}
     for batch in frames:
-        relays, buckets = batch.column("relay").to_pylist(), batch.column("bucket").to_pylist()
-        chains = batch.column("chain").to_pylist()
-        for relay, bucket, chain, frame in zip(relays, buckets, chains, batch.column("frame")):
-            yield relay, bucket, chain, memoryview(frame.as_buffer())
-
-
-def _sent(frames: Iterable[pa.RecordBatch]) -> Iterator[Sent]:
-    return ((chain, frame) for _, _, chain, frame in _rows(frames))
+        columns = [batch.column(name).to_pylist() for name in ("relay", "bucket", "chain", "position")]
+        for relay, bucket, chain, position, frame in zip(*columns, batch.column("frame")):
+            early[bucket, chain, position] = relay, memoryview(frame.as_buffer())
+            while (waiting := early.pop((bucket, chain, due[bucket, chain]), None)) is not None:
+                due[bucket, chain] += 1
+                yield waiting[0], bucket, chain, waiting[1]
+    if early:
+        raise HeadwaterError(f"{len(early)} frames have no predecessor; this is a mistake in headwater")
 
 
 def _check(actions: Iterable[Action], chain: str) -> None:
