@@ -14,6 +14,7 @@ import numpy as np
 
 from headwater.arrays import Float64Array, Int64Array, frozen
 from headwater.errors import FormatError
+from headwater.memory import empty
 from headwater.varints import (
     UInt64Array,
     read_bits,
@@ -343,7 +344,9 @@ class Reader:
         kind, data = bytes(self.take(1)), self.view()
         if kind not in (b"i", b"f") or len(data) % 8:
             raise FormatError(f"{len(data)} bytes are no array of kind {kind!r}")
-        return np.frombuffer(data, f"<{kind.decode()}8").astype(np.int64 if kind == b"i" else np.float64)
+        values = empty(len(data) // 8, np.int64 if kind == b"i" else np.float64)
+        values[:] = np.frombuffer(data, f"<{kind.decode()}8")
+        return values
 
     def array(self) -> np.ndarray[Any, Any]:
         """What `Writer.array` wrote."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.arrays import BoolArray, Int32Array, Int64Array, frozen
-from headwater.engine.memory import empty
 from headwater.jit import njit
+from headwater.memory import empty
 from headwater.varints import UInt64Array
 
 

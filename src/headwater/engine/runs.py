@@ -17,9 +17,9 @@ from headwater.arrays import Float64Array, Int32Array, Int64Array
 from headwater.engine import run_bytes
 from headwater.engine import run_kernels as kernels
 from headwater.engine.chunk import Values
-from headwater.engine.memory import empty
 from headwater.engine.ragged import expand, group_bits, group_indices, row_starts, starts_of, valid_rows
 from headwater.engine.run_parts import RunPart
+from headwater.memory import empty
 from headwater.packing import Bytes
 
 #: More parts than this are joined if they are small: reading goes from part to part.

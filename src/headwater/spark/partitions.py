@@ -47,7 +47,7 @@ def through_python(
         yield from frames(snapshot, batches, roots)
 
     sent = df.select(*map(quoted, columns)).mapInArrow(leaf, spark_types(FRAMES)[1])
-    return results(sent, snapshot, roots=roots, leaves=_partition_count(df), output=output)
+    return results(sent, snapshot, roots=roots, leaves=_partition_count(df), output=output, columns=root.result_schema)
 
 
 def _partition_count(df: DataFrame) -> int | None:

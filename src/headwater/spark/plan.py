@@ -44,6 +44,8 @@ class Plan:
     strict: bool = False
     where: Expr | None = None
     pruning: Pruning | None = None
+    #: The columns of result rows; tasks do not need them.
+    rows: pa.Schema | None = None
 
     def feeds(self, task: int) -> Iterator[Feed]:
         """The sources of a task, with their events."""
@@ -140,6 +142,7 @@ def plan_queries(
         flush,
         bool(settings.get("strict", False)),
         pruning=pruning,
+        rows=root.result_schema,
     )
 
 

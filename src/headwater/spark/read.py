@@ -95,7 +95,7 @@ def _answered(spark: SparkSession, plan: Plan, queries: Sequence[Query], cores: 
     assert plan.root is not None
     roots = root_count(queries, cores)
     frames = _load(spark, plan, roots=roots)
-    rows = results(frames, plan.root, plan.flush, roots=roots, leaves=len(plan.tasks), output=output)
+    rows = results(frames, plan.root, plan.flush, roots=roots, leaves=len(plan.tasks), output=output, columns=plan.rows)
     return _born(rows, plan) if output == "aside" else rows
 
 

@@ -56,16 +56,17 @@ def results(
     roots: int = 1,
     leaves: int | None = None,
     output: Output = "results",
+    columns: pa.Schema | None = None,
 ) -> DataFrame:
     """What comes out of the roots that ``root`` is a snapshot of, taken before any leaf came.
 
-    ``leaves``: how many there are at most, None if nobody knows.
+    ``leaves``: how many there are at most, None if nobody knows. ``columns``: those of result rows, where they are known.
     """
     from headwater.spark.types import spark_types
 
     if output not in ("results", "aside", "accounts"):
         raise QueryError(f"output is {output!r}: give 'results', 'aside' or 'accounts'")
-    wanted, struct = spark_types(_schema(root, output))
+    wanted, struct = spark_types(_schema(root, output, columns))
     schema = wanted.serialize().to_pybytes()
 
     def assemble(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -79,9 +80,9 @@ def results(
     return _summed(found) if output == "accounts" else found
 
 
-def _schema(root: bytes, output: Output) -> pa.Schema:
+def _schema(root: bytes, output: Output, columns: pa.Schema | None = None) -> pa.Schema:
     if output == "results":
-        return plain_rows(RootNode.restore(root).result_schema)
+        return plain_rows(RootNode.restore(root).result_schema if columns is None else columns)
     return ASIDE if output == "aside" else ACCOUNTS
 
 
