@@ -58,8 +58,7 @@ def test_selected_windows_are_those_of_the_reference(data):
             zones = run(stages.zone, counting, samples)
             keys = [note for task in tasks for note in run(stages.keys, counting, for_task(zones, task))]
             cuts = [note for number in range(roots) for note in run(stages.cut_zones, counting, for_task(keys, number))]
-            told = run(stages.tell, counting, cuts)
-            frames = [b for task in tasks for b in stages.leaves(counting, for_task(told, task))]
+            frames = [b for task in tasks for b in stages.leaves(counting, for_task(cuts, task))]
             over = [over_positions(query) for query in group]
             rows += full_windows(closed_rows(root, frames, over, roots))
         assert_same(expected(events, chosen), rows)

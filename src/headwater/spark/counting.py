@@ -138,9 +138,8 @@ def selected(spark: SparkSession, counting: Counting) -> DataFrame:
     sent = tasks.mapInArrow(_stage(sample, counting), notes).repartition(1)
     zoned = sent.mapInArrow(_stage(zone, counting), notes).repartitionById(count, "task")
     keyed = zoned.mapInArrow(_stage(keys, counting), notes).repartitionById(counting.roots, "task")
-    cut = keyed.mapInArrow(_stage(cut_zones, counting), notes).repartition(1)
-    told = cut.mapInArrow(_stage(tell, counting), notes).repartitionById(count, "task")
-    return told.mapInArrow(_stage(leaves, counting), frames)
+    cut = keyed.mapInArrow(_stage(cut_zones, counting), notes).repartitionById(count, "task")
+    return cut.mapInArrow(_stage(leaves, counting), frames)
 
 
 Stage = Callable[[Counting, Iterable[tuple[int, Any]]], Iterator[pa.RecordBatch]]
@@ -204,7 +203,7 @@ def keys(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[pa.Re
 
 
 def cut_zones(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
-    """The cuts of some zones."""
+    """The cuts of some zones, for every task."""
     notes = list(given)
     if not notes:
         return
@@ -216,35 +215,40 @@ def cut_zones(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[
     columns = [np.concatenate(column) for column in zip(*known)] or [np.empty(0, np.int64)] * 4
     order = np.argsort(columns[0], kind="stable")
     edges = np.searchsorted(columns[0][order], np.arange(len(count) + 1))
+    found = []
     for place in np.flatnonzero(_owner(len(count), counting.roots) == number).tolist():
         rows = order[edges[place] : edges[place + 1]]
         none = np.empty(0, np.int64)
         inside = Inside(none, none, none, *(column[rows] for column in columns[1:]))
         cuts = find_cuts(int(count[place]), int(reach[place]), inside, counting.step)
-        yield _note(0, [cuts.positions, cuts.times, cuts.sources, cuts.offsets, cuts.before])
-
-
-def tell(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
-    """All cuts, for every task."""
-    none = [np.empty(0, np.int64)] * 5
-    columns = [np.concatenate(column) for column in zip(none, *(tree for _, tree in given))]
-    order = np.argsort(columns[0])
+        found.append([cuts.positions, cuts.times, cuts.sources, cuts.offsets, cuts.before])
+    together = _side_by_side(found)
     for task in range(len(Plan.from_text(counting.plan).tasks)):
-        yield _note(task, [column[order] for column in columns])
+        yield _note(task, together)
 
 
 def leaves(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
-    """The frames of a leaf that reads events at their positions."""
+    """The frames of a leaf that reads events at their positions, when all cuts are known."""
+    notes = list(given)
+    if not notes:
+        return
+    (task, _), *_ = notes
+    columns = _side_by_side([tree for _, tree in notes])
+    order = np.argsort(columns[0])
+    cuts = Cuts(*(column[order] for column in columns))
     plan = Plan.from_text(counting.plan)
     assert plan.root is not None
     ranks = _ranks(plan)
-    for task, tree in given:
-        cuts = Cuts(*tree)
-        feeds = (
-            Feed(feed.source, feed.home, _placed(counting, feed, ranks[feed.source], cuts)) for feed in plan.feeds(task)
-        )
-        sources = [(piece.source, piece.home) for piece in plan.tasks[task]]
-        yield from LeafTask(plan.root, task, sources, counting.roots).run(feeds, flush=True)
+    feeds = (
+        Feed(feed.source, feed.home, _placed(counting, feed, ranks[feed.source], cuts)) for feed in plan.feeds(task)
+    )
+    sources = [(piece.source, piece.home) for piece in plan.tasks[task]]
+    yield from LeafTask(plan.root, task, sources, counting.roots).run(feeds, flush=True)
+
+
+def _side_by_side(tables: Sequence[Sequence[Int64Array]]) -> list[Int64Array]:
+    """The columns of several cuts as those of one."""
+    return [np.concatenate(column) for column in zip([np.empty(0, np.int64)] * 5, *tables)]
 
 
 def _placed(counting: Counting, feed: Feed, source: int, cuts: Cuts) -> Iterator[pa.RecordBatch | Passed]:
