@@ -8,6 +8,7 @@ different kinds cannot be compared: the result is null.
 from __future__ import annotations
 
 import datetime
+import math
 import operator
 from collections.abc import Callable
 from decimal import Decimal
@@ -96,3 +97,26 @@ def _sign(left: Any, right: Any, kind: str) -> int:
 
 def _in_utc(value: datetime.datetime) -> datetime.datetime:
     return value.replace(tzinfo=datetime.UTC) if value.tzinfo is None else value
+
+
+def bound_below(op: str, literal: Any, below: Any) -> tuple[str, Any] | bool:
+    """The same comparison with ``below``, the largest value of a column's type that is at most the literal.
+
+    >>> bound_below("<", 2.5, 2), bound_below("==", 2.5, 2)
+    (('<=', 2), False)
+    """
+    if below == literal:
+        return op, below
+    # Nothing in the column equals the literal, and nothing lies between `below` and it.
+    if op in ("==", "!="):
+        return op == "!="
+    return ("<=", below) if op in ("<", "<=") else (">", below)
+
+
+def float_below(literal: Any) -> float:
+    """The largest float that is at most a number of any kind."""
+    try:
+        near = float(literal)
+    except OverflowError:
+        near = math.inf if literal > 0 else -math.inf
+    return math.nextafter(near, -math.inf) if near > literal else near

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from headwater.arrays import BoolArray
-from headwater.comparisons import COMPARISONS, compare, is_nan, kind_of
+from headwater.comparisons import COMPARISONS, bound_below, compare, float_below, is_nan, kind_of
 from headwater.schemas import type_kind
 
 _ARROW_COMPARISONS: Final = dict(
@@ -149,7 +149,7 @@ class FloatColumn(TypedColumn):
     def _to_literal(self, op: str, literal: Any) -> BoolArray:
         if is_nan(literal):
             return _holds(op, np.isnan(self.data).astype(np.int8), 1)
-        bound = _bound(op, literal, _float_below(literal))
+        bound = bound_below(op, literal, float_below(literal))
         if isinstance(bound, bool):
             return np.full(len(self.data), bound)
         holds = _holds(bound[0], self.data, bound[1])
@@ -166,7 +166,7 @@ class FloatColumn(TypedColumn):
         return super()._to_column(op, other)
 
     def _isin(self, literals: Sequence[Any]) -> BoolArray:
-        exact = [float(literal) for literal in literals if _float_below(literal) == literal]
+        exact = [float(literal) for literal in literals if float_below(literal) == literal]
         found = np.isin(self.data, np.array(exact, dtype=np.float64))
         return found | np.isnan(self.data) if any(is_nan(literal) for literal in literals) else found
 
@@ -243,26 +243,8 @@ def compare_integers(op: str, data: npt.NDArray[Any], literal: Any) -> BoolArray
     # NaN is above every integer; so is anything beyond 64 bits, whose exact floor might have millions of digits.
     if is_nan(literal) or not -(2**64) < literal < 2**64:
         return np.full(len(data), COMPARISONS[op](0, 1 if is_nan(literal) or literal > 0 else -1))
-    bound = _bound(op, literal, math.floor(literal))
+    bound = bound_below(op, literal, math.floor(literal))
     return np.full(len(data), bound) if isinstance(bound, bool) else _holds(bound[0], data, bound[1])
-
-
-def _bound(op: str, literal: Any, below: Any) -> tuple[str, Any] | bool:
-    """The same comparison with `below`, the largest value of the column's type that is at most the literal."""
-    if below == literal:
-        return op, below
-    # Nothing in the column equals the literal, and nothing lies between `below` and it.
-    if op in ("==", "!="):
-        return op == "!="
-    return ("<=", below) if op in ("<", "<=") else (">", below)
-
-
-def _float_below(literal: Any) -> float:
-    try:
-        near = float(literal)
-    except OverflowError:
-        near = math.inf if literal > 0 else -math.inf
-    return math.nextafter(near, -math.inf) if near > literal else near
 
 
 def _signs(integers: npt.NDArray[Any], floats: npt.NDArray[np.float64]) -> npt.NDArray[np.int8]:

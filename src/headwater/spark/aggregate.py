@@ -54,18 +54,23 @@ def aggregate(
     ``output="aside"`` gives the events that no result has instead, each with the reason, and ``output="accounts"`` how many
     events each query had and what became of them; both go through Python.
     """
-    listed = check_queries(queries)
-    _check_words(sums, plan)
-    if df.isStreaming:
-        raise DataError("this is a streaming DataFrame: aggregate takes batch DataFrames only")
-    ties = _tie_breakers(df, time, order)
-    asked = Asked(_arrow_schema(df), time, unit, sums, plan, strict)
-    # Everything that is wrong with the queries is said here, whoever will answer them.
-    root = fresh_root(listed, asked.schema, time=time, unit=unit, strict=strict)
+    listed, ties = check_queries(queries), tie_breakers(df, time, order)
+    asked, columns = checked(df, listed, time, unit, sums, plan, strict)
     watch(df.sparkSession, None, None)
     if output != "results":
         return through_python(df, listed, asked, ties, output)
-    return _Call(df, asked, ties, _struct(root.result_schema)).rows(listed)
+    return _Call(df, asked, ties, _struct(columns)).rows(listed)
+
+
+def checked(
+    df: DataFrame, queries: Sequence[Query], time: str, unit: str, sums: str, plan: str, strict: bool
+) -> tuple[Asked, pa.Schema]:
+    """What is asked of a DataFrame, and the columns of its result rows; whatever is wrong is said here, whoever answers."""
+    _check_words(sums, plan)
+    if df.isStreaming:
+        raise DataError("this is a streaming DataFrame: give a batch DataFrame")
+    asked = Asked(_arrow_schema(df), time, unit, sums, plan, strict)
+    return asked, fresh_root(queries, asked.schema, time=time, unit=unit, strict=strict).result_schema
 
 
 def _check_words(sums: str, plan: str) -> None:
@@ -143,7 +148,7 @@ def _numbered(queries: Sequence[Query], unit: str) -> list[Numbered]:
     return made
 
 
-def _tie_breakers(df: DataFrame, time: str, order: str | Sequence[str] | None) -> list[str]:
+def tie_breakers(df: DataFrame, time: str, order: str | Sequence[str] | None) -> list[str]:
     named = [order] if isinstance(order, str) else order
     if named is not None:
         unknown = [name for name in named if name not in df.columns]

@@ -19,7 +19,7 @@ from headwater.spark.looking import Grouping, Look, arrow_bytes, event_time, gro
 from headwater.spark.native_aggregates import Operators
 from headwater.spark.native_choice import Asked
 from headwater.spark.native_types import quoted
-from headwater.spark.partitions import _partition_count
+from headwater.spark.partitions import partition_count
 from headwater.spark.plan import fresh_root
 from headwater.spark.root import root_count
 from headwater.spark.sampling import Lines, Sent, lines, more_frames, sample
@@ -121,7 +121,7 @@ def python_crossings(
     """``sort``: the columns by which all events are sorted first, if they are."""
     root = fresh_root(queries, asked.schema, time=asked.time, unit=asked.unit, strict=asked.strict)
     columns = list(root.columns)
-    leaves, planned = look.partitions, _partition_count(df.orderBy(*map(quoted, sort)) if sort else df)
+    leaves, planned = look.partitions, partition_count(df.orderBy(*map(quoted, sort)) if sort else df)
     if sort:
         width = row_bytes(look, asked.schema, dict.fromkeys([*columns, *sort]))
         leaves = max(1, min(session.partitions, _partitions(look.events * width)))

@@ -10,15 +10,13 @@ import pyarrow.types as pt
 
 from headwater.aggregations import Aggregation
 from headwater.arguments import check_queries
-from headwater.errors import DataError
 from headwater.query import Query
 from headwater.spark import positions
-from headwater.spark.aggregate import _arrow_schema, _check_words, _tie_breakers
+from headwater.spark.aggregate import checked, tie_breakers
 from headwater.spark.crossings import WHERES, Crossing, Session, Where, native_crossings, python_crossings
 from headwater.spark.looking import Grouping, Look, event_time, groupings, is_text, look
 from headwater.spark.native_choice import EXACT, Asked, choice, has_positions
 from headwater.spark.partitions import depends_on_order
-from headwater.spark.plan import fresh_root
 from headwater.spark.root import cores_of
 from headwater.windows import CountWindow
 
@@ -90,13 +88,8 @@ def explain(
     For the figures Spark looks at the data once, and where Python is needed leaves run here over a sample of some ten thousand
     events. ``measure=False`` leaves figures out and runs no job.
     """
-    listed = check_queries(queries)
-    _check_words(sums, plan)
-    if df.isStreaming:
-        raise DataError("this is a streaming DataFrame: explain takes batch DataFrames only")
-    ties = _tie_breakers(df, time, order)
-    asked = Asked(_arrow_schema(df), time, unit, sums, plan, strict)
-    fresh_root(listed, asked.schema, time=time, unit=unit, strict=strict)
+    listed, ties = check_queries(queries), tie_breakers(df, time, order)
+    asked, _ = checked(df, listed, time, unit, sums, plan, strict)
     divided = _divided(listed, asked, ties)
     planned = tuple(_planned(query, part, asked) for query, part in _with_parts(listed, divided))
     return SparkExplanation(planned, tuple(_Figures(df, asked, divided, measure).travels()))

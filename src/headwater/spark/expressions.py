@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.types as pt
 
-from headwater.comparisons import COMPARISONS, FLIPPED, is_nan
+from headwater.comparisons import COMPARISONS, FLIPPED, bound_below, float_below, is_nan
 from headwater.expressions import Chain, Column, Compare, Expr, In, IsNull, Matches, Not, Range, boolean
 from headwater.spark.native_types import is_plain, quoted
 
@@ -127,7 +127,7 @@ def _integer_bound(op: str, literal: Any) -> tuple[str, str] | bool:
     """A comparison of integers with any number as one with an integer, or what it is for all of them."""
     if is_nan(literal) or not -(2**64) < literal < 2**64:
         return bool(COMPARISONS[op](0, 1 if is_nan(literal) or literal > 0 else -1))
-    bound = _bound(op, literal, math.floor(literal))
+    bound = bound_below(op, literal, math.floor(literal))
     if isinstance(bound, bool):
         return bound
     if bound[1] not in _INT64:
@@ -139,22 +139,5 @@ def _integer_bound(op: str, literal: Any) -> tuple[str, str] | bool:
 def _float_bound(op: str, literal: Any) -> tuple[str, str] | bool:
     if is_nan(literal):
         return op, "CAST('NaN' AS DOUBLE)"
-    bound = _bound(op, literal, _float_below(literal))
+    bound = bound_below(op, literal, float_below(literal))
     return bound if isinstance(bound, bool) else (bound[0], f"CAST('{bound[1]!r}' AS DOUBLE)")
-
-
-def _bound(op: str, literal: Any, below: Any) -> tuple[str, Any] | bool:
-    """The same comparison with ``below``, the largest value of the column's type that is at most the literal."""
-    if below == literal:
-        return op, below
-    if op in ("==", "!="):
-        return op == "!="
-    return ("<=", below) if op in ("<", "<=") else (">", below)
-
-
-def _float_below(literal: Any) -> float:
-    try:
-        near = float(literal)
-    except OverflowError:
-        near = math.inf if literal > 0 else -math.inf
-    return math.nextafter(near, -math.inf) if near > literal else near

@@ -47,10 +47,10 @@ def through_python(
         yield from frames(snapshot, batches, roots)
 
     sent = df.select(*map(quoted, columns)).mapInArrow(leaf, spark_types(FRAMES)[1])
-    return results(sent, snapshot, roots=roots, leaves=_partition_count(df), output=output, columns=root.result_schema)
+    return results(sent, snapshot, roots=roots, leaves=partition_count(df), output=output, columns=root.result_schema)
 
 
-def _partition_count(df: DataFrame) -> int | None:
+def partition_count(df: DataFrame) -> int | None:
     """Into how many partitions Spark plans to divide it; through Spark Connect nobody says."""
     try:
         return int(df._jdf.queryExecution().executedPlan().outputPartitioning().numPartitions())
