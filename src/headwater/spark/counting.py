@@ -71,8 +71,9 @@ def can_be_selected(query: Query, plan: Plan) -> bool:
     window = query.window
     if not isinstance(window, CountWindow) or window.per != "all" or query.scope != "global":
         return False
-    # Text may hold events that are malformed for one query only; and events of one stretch have no order among themselves.
-    if plan.kind in ("csv", "json") or depends_on_order(over_positions(query)):
+    # Text may hold events that are malformed for one query only; to make events three times costs more than to carry them;
+    # and events of one stretch have no order among themselves.
+    if plan.kind in ("csv", "json", "generated") or depends_on_order(over_positions(query)):
         return False
     return sum(piece.size for task in plan.tasks for piece in task) >= SMALL_BYTES
 
