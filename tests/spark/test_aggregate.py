@@ -55,3 +55,23 @@ def test_order_columns_break_ties(spark):
     )
     rows = aggregate(frame.repartition(3), query, order="place").collect()
     assert sorted(row.order for row in rows) == [["c", "a"], ["d", "b"]]
+
+
+@pytest.mark.parametrize("plan", ["auto", "python"])
+def test_times_of_one_tick_are_one_time(spark, plan):
+    """Within a second the other columns decide, not the fraction."""
+    frame = spark.sql("select timestamp_millis(900) at, 1 v union all select timestamp_millis(100), 2")
+    query = hw.query("q", hw.count_tumbling(1), total=hw.sum("v"))
+    rows = aggregate(frame, query, time="at", unit="s", plan=plan).orderBy("window_start").collect()
+    assert [row.total for row in rows] == [1, 2]
+
+
+def test_columns_of_any_name_and_type(session):
+    frame = session.sql(
+        "select id time, id `a.b`, id `c d`, map(1, 2) m, array(map(1, 2)) n, interval 1 month i from range(4)"
+    )
+    query = hw.query("q", hw.tumbling(2), keys=["c d"], first=hw.first("a.b"), mid=hw.median("a.b"))
+    rows = aggregate(frame, query).collect()
+    assert sorted((row["c d"], row.first, row.mid) for row in rows) == [(i, i, i) for i in range(4)]
+    with pytest.raises(hw.DataError, match="order is 'm': Spark has no order for map<int,int>"):
+        aggregate(frame, query, order="m")

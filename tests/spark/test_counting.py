@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -46,6 +47,7 @@ def test_selected_windows_are_those_of_the_reference(data):
     events = data.draw(some_files())
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages, "SMALL_BYTES", 0)
+        patch.setattr(stages, "STEP_MIN", 1)
         write(Path(folder), events, SCHEMA)
         plan = plan_queries(folder, asked, None, data.draw(st.integers(1, 4)), True) if asked else None
         chosen = [query for query in asked if stages.can_be_selected(query, plan)]
@@ -97,3 +99,24 @@ def test_selection_on_spark(spark, tmp_path, monkeypatch):
         hw.query("time", hw.tumbling(300), least=hw.min("x")),
     ]
     assert_same(expected(events, asked), found(hw.read(spark, write(tmp_path, events, schema), asked), asked))
+
+
+def test_files_of_different_types_are_not_selected_from(tmp_path, monkeypatch):
+    """A value that does not fit the wider type makes its event malformed, and so no member of any count window."""
+    monkeypatch.setattr(stages, "SMALL_BYTES", 0)
+    values = {"a": pa.array([0.5] * 10), "b": pa.array([2**53 + 1] + [1] * 9)}
+    for name, column in values.items():
+        pq.write_table(pa.table({"time": range(10), "v": column}), tmp_path / f"{name}.parquet")
+    query = hw.query("five", hw.count_tumbling(16), n=hw.count(), most=hw.max("v"))
+    plan = plan_queries(tmp_path, [query], None, 2, True)
+    assert not stages.can_be_selected(query, plan)
+    assert stages.can_be_selected(query, plan_queries(tmp_path / "a.parquet", [query], None, 2, True))
+
+
+def test_cuts_that_lie_close_together_are_not_selected(tmp_path, monkeypatch):
+    monkeypatch.setattr(stages, "SMALL_BYTES", 0)
+    pq.write_table(pa.table({"time": range(10)}), tmp_path / "a.parquet")
+    wide, close = (hw.query("n", hw.count_sliding(1000, step), n=hw.count()) for step in (500, 999))
+    plan = plan_queries(tmp_path, [wide], None, 1, True)
+    assert stages.can_be_selected(wide, plan)
+    assert not stages.can_be_selected(close, plan)

@@ -139,3 +139,18 @@ def test_generators_are_sources_too():
     assert_same(expected(events, asked), without_spark(plan, asked))
     alone = plan_events(homes[0], None, ["time"], 1)
     assert sum(map(len, alone.events(0))) == homes[0].table().num_rows
+
+
+def test_a_file_twice_in_a_list_is_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("time,v\n1,2\n")
+    with pytest.raises(hw.DataError, match="twice"):
+        plan_events([path, path], None, None, 1)
+
+
+def test_a_column_without_values_takes_its_type_from_the_next_file(tmp_path):
+    (tmp_path / "a.csv").write_text("time,v\n1,\n")
+    (tmp_path / "b.csv").write_text("time,v\n1,2.5\n3,4\n")
+    assert plan_events(tmp_path, None, None, 1).schema.field("v").type == pa.float64()
+    (tmp_path / "a.csv").write_text("time,v\n")
+    assert plan_events(tmp_path, None, None, 1).schema.field("time").type == pa.int64()

@@ -191,10 +191,14 @@ def _count_cuts(
         if at > 0 and cut_times[at - 1] > time or at < count and cut_times[at] <= time:
             at = np.searchsorted(cut_times, time, side="right")
         # Behind them are only later cuts; of those at the same time some may be of later events.
-        number = at
-        while number > 0 and cut_times[number - 1] == time:
-            other = cut_sources[number - 1]
-            if other < source or other == source and cut_offsets[number - 1] <= offsets[i]:
-                break
-            number -= 1
-        out[i] = number
+        low, high = at, at
+        if at > 0 and cut_times[at - 1] == time:
+            low = np.searchsorted(cut_times, time)
+        while low < high:
+            middle = (low + high) // 2
+            other = cut_sources[middle]
+            if other < source or other == source and cut_offsets[middle] <= offsets[i]:
+                low = middle + 1
+            else:
+                high = middle
+        out[i] = low

@@ -6,6 +6,7 @@ rest a leaf stands in front of each partition, and a root behind them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -28,7 +29,10 @@ from headwater.windows import Band, CountWindow, Sliding
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
+
+#: Types of Spark that look plain and have no order.
+_UNORDERED = ("variant", "interval", "geography", "geometry")
 
 
 def aggregate(
@@ -154,12 +158,25 @@ def tie_breakers(df: DataFrame, time: str, order: str | Sequence[str] | None) ->
         unknown = [name for name in named if name not in df.columns]
         if unknown:
             raise DataError(f"order is {unknown[0]!r}: there is no such column; there is {', '.join(df.columns)}")
+        refused = [field for field in df.schema if field.name in named and not _can_be_ordered(field.dataType)]
+        if refused:
+            type_name = refused[0].dataType.simpleString()
+            raise DataError(f"order is {refused[0].name!r}: Spark has no order for {type_name}; name another column")
         return list(named)
-    return [field.name for field in df.schema if field.name != time and _can_be_ordered(field.dataType.typeName())]
+    # Of columns that share a name nobody can say which is meant.
+    once = Counter(name.lower() for name in df.columns)
+    fields = [field for field in df.schema if field.name != time and once[field.name.lower()] == 1]
+    return [field.name for field in fields if _can_be_ordered(field.dataType)]
 
 
-def _can_be_ordered(type_name: str) -> bool:
-    return type_name not in ("map", "variant", "calendarinterval", "geography", "geometry")
+def _can_be_ordered(type_: DataType) -> bool:
+    from pyspark.sql.types import ArrayType, AtomicType, NullType, StructType
+
+    if isinstance(type_, ArrayType):
+        return _can_be_ordered(type_.elementType)
+    if isinstance(type_, StructType):
+        return all(_can_be_ordered(field.dataType) for field in type_.fields)
+    return isinstance(type_, AtomicType | NullType) and type_.typeName() not in _UNORDERED
 
 
 def _arrow_schema(df: DataFrame) -> pa.Schema:

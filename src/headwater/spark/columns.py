@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -25,6 +24,15 @@ class Columns:
 
     schema: pa.Schema
     files: list[tuple[str, pa.Schema]]
+    #: Whether files were left out because there are so many.
+    is_partial: bool = False
+
+    def are_uniform(self, names: Iterable[str]) -> bool:
+        """Whether all files are known to hold these columns in the same types: then no value of any is malformed."""
+        wanted = [self.schema.field(name) for name in names]
+        if self.is_partial or not self.files:
+            return False
+        return all(schema.field(field.name).type == field.type for _, schema in self.files for field in wanted)
 
     def check(self, names: Iterable[str]) -> None:
         """Refuse files that lack one of these columns, or hold something else in it."""
@@ -40,19 +48,30 @@ def columns_of(kind: str, pieces: Sequence[Piece], types: Types | None = None) -
     """The columns of the first file that has any; where files say of which types these are, wide enough for all of them."""
     has_types = FORMATS[kind].has_types
     files: list[tuple[str, pa.Schema]] = []
-    for place in islice((place for piece in pieces for place in piece.places), LOOKS_MAX):
+    places = [place for piece in pieces for place in piece.places]
+    for place in places[:LOOKS_MAX]:
         schema = schema_of(kind, place)
         if schema is not None:
             files.append((place, schema))
-            if not has_types:
+            if not has_types and not any(map(_says_nothing, _together(files))):
                 break
     if not files:
         raise DataError(f"{pieces[0].places[0]}: all files are empty, so nothing says which columns there are")
+    # Text is read as the first file that has a value seems to say; what does not fit is malformed, event by event.
+    told = _as_told(_together(files), types, kind)
+    return Columns(told, files if has_types else [], len(places) > LOOKS_MAX)
+
+
+def _says_nothing(field: pa.Field) -> bool:
+    """Whether no value of a column has been seen yet."""
+    return bool(pa.types.is_null(field.type))
+
+
+def _together(files: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
     joined = files[0][1]
     for _, schema in files[1:]:
         joined = joined if schema.equals(joined) else _joined(joined, schema)
-    # Text is read as the first file seems to say; what does not fit is malformed, event by event.
-    return Columns(_as_told(joined, types, kind), files if has_types else [])
+    return joined
 
 
 def _joined(schema: pa.Schema, other: pa.Schema) -> pa.Schema:

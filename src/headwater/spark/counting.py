@@ -30,6 +30,7 @@ from headwater.engine.selection import (
     stretches,
 )
 from headwater.engine.state_bytes import from_bytes, to_bytes
+from headwater.errors import HeadwaterError
 from headwater.query import Query
 from headwater.spark.formats import Passed
 from headwater.spark.leaf import FRAMES, Feed, LeafTask
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 #: Below so many bytes of files the events of count windows are brought together at once: stages cost more than that.
 SMALL_BYTES = 1 << 25
+#: Cuts have to be further apart.
+STEP_MIN = 16
 #: What travels between stages: for which task, and what.
 NOTES = pa.schema([("task", pa.int32()), ("data", pa.binary())])
 KEYS = ("times", "sources", "offsets")
@@ -71,9 +74,9 @@ def can_be_selected(query: Query, plan: Plan) -> bool:
     window = query.window
     if not isinstance(window, CountWindow) or window.per != "all" or query.scope != "global":
         return False
-    # Text may hold events that are malformed for one query only; to make events three times costs more than to carry them;
-    # and events of one stretch have no order among themselves.
-    if plan.kind in ("csv", "json", "generated") or depends_on_order(over_positions(query)):
+    # Events may be malformed for one query only if a value does not fit; to make events three times costs more than to carry
+    # them; events of one stretch have no order among themselves; and all tasks are told all cuts.
+    if not plan.is_uniform or depends_on_order(over_positions(query)) or step_of([query]) < STEP_MIN:
         return False
     return sum(piece.size for task in plan.tasks for piece in task) >= SMALL_BYTES
 
@@ -208,7 +211,7 @@ def cut_zones(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[
     notes = list(given)
     if not notes:
         return
-    (number, _), *_ = notes
+    number = _addressee(notes)
     known = [tree["keys"] for _, tree in notes if "keys" in tree]
     before = [tree["before"] for _, tree in notes if "before" in tree]
     latest = [tree["latest"] for _, tree in notes if "latest" in tree]
@@ -233,7 +236,7 @@ def leaves(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[pa.
     notes = list(given)
     if not notes:
         return
-    (task, _), *_ = notes
+    task = _addressee(notes)
     columns = _side_by_side([tree for _, tree in notes])
     order = np.argsort(columns[0])
     cuts = Cuts(*(column[order] for column in columns))
@@ -245,6 +248,14 @@ def leaves(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[pa.
     )
     sources = [(piece.source, piece.home) for piece in plan.tasks[task]]
     yield from LeafTask(plan.root, task, sources, counting.roots).run(feeds, flush=True)
+
+
+def _addressee(notes: Sequence[tuple[int, Any]]) -> int:
+    """Whom the notes of a partition are for: one task, as it was asked for."""
+    numbers = {task for task, _ in notes}
+    if len(numbers) != 1:
+        raise HeadwaterError(f"one partition has notes for {len(numbers)} tasks; this is a mistake in headwater")
+    return numbers.pop()
 
 
 def _side_by_side(tables: Sequence[Sequence[Int64Array]]) -> list[Int64Array]:

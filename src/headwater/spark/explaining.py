@@ -65,7 +65,8 @@ class SparkExplanation:
         return iter(self.queries)
 
     def __getitem__(self, name: str) -> Planned:
-        return next(planned for planned in self.queries if planned.query == name)
+        found = {planned.query: planned for planned in self.queries}
+        return found[name]
 
     def __str__(self) -> str:
         return "\n".join([*map(_query_text, self.queries), *map(_travel_text, self.travels)])

@@ -10,6 +10,7 @@ import dataclasses
 import heapq
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -95,6 +96,9 @@ def _of_list(paths: Sequence[Path], kind: str | None) -> tuple[str, list[Piece]]
     missing = [path for path in paths if not path.is_file()]
     if missing:
         raise DataError(f"{missing[0]}: there is no such file; a list names files, a folder is given by itself")
+    twice = [path for path, count in Counter(path.absolute() for path in paths).items() if count > 1]
+    if twice:
+        raise DataError(f"{twice[0]}: this file is in the list twice; its events would have the same places of birth")
     base = Path(os.path.commonpath([path.parent.absolute() for path in paths])) if paths else Path()
     return _of_files(base, sorted(path.absolute() for path in paths), kind, "the list")
 

@@ -11,7 +11,7 @@ from headwater.aggregations import Aggregation
 from headwater.query import Query
 from headwater.spark.leaf import FRAMES, Feed, LeafTask
 from headwater.spark.native_choice import Asked
-from headwater.spark.native_types import quoted
+from headwater.spark.native_types import functions_of, quoted, ticks
 from headwater.spark.plan import fresh_root
 from headwater.spark.root import Output, cores_of, results, root_count
 from headwater.windows import CountWindow, Custom
@@ -37,16 +37,21 @@ def through_python(
     columns, snapshot = list(root.columns), root.snapshot()
     if ties is not None and any(map(depends_on_order, queries)):
         # Partitions are ranges then: their number and the number of a row in its own are a place of birth that keeps the order.
-        df = df.orderBy(*map(quoted, (asked.time, *ties)))
+        # By ticks: times of one tick are one time.
+        said = ticks(asked.schema.field(asked.time), asked.unit)
+        by = quoted(asked.time) if said is None else said[0]
+        df = df.orderBy(functions_of(df).expr(by), *map(quoted, ties))
 
     roots = root_count(queries, cores_of(df.sparkSession))
 
     def leaf(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from headwater.spark.partitions import frames
 
-        yield from frames(snapshot, batches, roots)
+        yield from frames(snapshot, batches, roots, columns)
 
-    sent = df.select(*map(quoted, columns)).mapInArrow(leaf, spark_types(FRAMES)[1])
+    # By numbers: mapInArrow does not take every name.
+    plain = df.selectExpr(*(f"{quoted(name)} AS c{number}" for number, name in enumerate(columns)))
+    sent = plain.mapInArrow(leaf, spark_types(FRAMES)[1])
     return results(sent, snapshot, roots=roots, leaves=partition_count(df), output=output, columns=root.result_schema)
 
 
@@ -58,7 +63,9 @@ def partition_count(df: DataFrame) -> int | None:
         return None
 
 
-def frames(root: bytes, batches: Iterable[pa.RecordBatch], roots: int) -> Iterator[pa.RecordBatch]:
+def frames(
+    root: bytes, batches: Iterable[pa.RecordBatch], roots: int, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
     """What the leaf of this partition sends."""
     from pyspark import TaskContext
 
@@ -66,7 +73,7 @@ def frames(root: bytes, batches: Iterable[pa.RecordBatch], roots: int) -> Iterat
     assert context is not None
     number = context.partitionId()
     name = f"{number:010d}"
-    feed = Feed(name, "", gathered(batches))
+    feed = Feed(name, "", (batch.rename_columns(list(columns)) for batch in gathered(batches)))
     yield from LeafTask(root, number, [(name, "")], roots).run([feed], flush=True)
 
 

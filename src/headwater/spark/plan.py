@@ -44,8 +44,9 @@ class Plan:
     strict: bool = False
     where: Expr | None = None
     pruning: Pruning | None = None
-    #: The columns of result rows; tasks do not need them.
+    #: The columns of result rows, and whether no value can be malformed; tasks do not need to know.
     rows: pa.Schema | None = None
+    is_uniform: bool = False
 
     def feeds(self, task: int) -> Iterator[Feed]:
         """The sources of a task, with their events."""
@@ -143,6 +144,7 @@ def plan_queries(
         bool(settings.get("strict", False)),
         pruning=pruning,
         rows=root.result_schema,
+        is_uniform=columns.are_uniform(root.columns),
     )
 
 

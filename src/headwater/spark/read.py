@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from headwater.arguments import check_queries
-from headwater.errors import QueryError
+from headwater.errors import DataError, QueryError
 from headwater.expressions import Expr
 from headwater.query import Query
 from headwater.spark.columns import Types
@@ -61,6 +61,7 @@ def read(
     Everything that can be wrong with files or queries is said at once; Spark runs when rows are asked for.
     """
     cores = cores_of(spark)
+    _check_tasks(tasks)
     parallelism = cores if tasks is None else tasks
     if queries is None:
         chosen = plan_events(source, format, columns, parallelism, where=where, strict=strict, types=types)
@@ -112,6 +113,11 @@ def _born(aside: DataFrame, plan: Plan) -> DataFrame:
         "offset": f.col("offset") + f.coalesce(bases[f.col("source")], f.lit(0)),
     }
     return aside.select(*(born[name].alias(name) if name in born else name for name in aside.columns))
+
+
+def _check_tasks(tasks: object) -> None:
+    if tasks is not None and not (isinstance(tasks, int) and tasks >= 1):
+        raise DataError(f"tasks is {tasks!r}: give an integer of at least 1")
 
 
 def register(spark: SparkSession) -> None:
