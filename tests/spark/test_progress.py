@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql.connect.shell.progress import StageInfo
 
 import headwater as hw
 from headwater.spark import progress, read
@@ -103,6 +104,16 @@ def test_what_spark_has_counted_itself_is_shown(enter):
     known.see({0: Stage(4, 1, 1_000_000)}, now=0.0)
     known.see({0: Stage(4, 2, 2_000_000)}, now=4.0)
     assert "2/4 partitions, 2.0 M events, 0.5 M events/s, 4 s" in terminal.getvalue()
+
+
+def test_an_operation_that_failed_is_not_part_of_the_next(enter):
+    terminal = enter()
+    known = Watch(expected={8: None})
+    known.on_report([StageInfo(1, 27, 20, 0, False)], 2, "failed", done=False)
+    known.on_report([StageInfo(4, 8, 3, 0, False)], 2, "next", done=False)
+    assert "3/8 partitions" in terminal.getvalue()
+    known.on_report([], 0, "next", done=True)
+    assert not known.is_busy
 
 
 def test_the_line_makes_way_for_what_is_printed(enter):

@@ -127,6 +127,8 @@ class Watch:
     stages: dict[int, Stage] = field(default_factory=dict)
     began: float = 0.0
     seen: float = 0.0
+    #: What a client of Spark Connect runs.
+    operation: str | None = None
 
     @property
     def is_busy(self) -> bool:
@@ -164,6 +166,9 @@ class Watch:
             self.stages = {}
             self.line.clear()
             return
+        if operation_id != self.operation:
+            # One that failed has never said that it is done.
+            self.operation, self.stages = operation_id, {}
         if not self.stages:
             self.began = now - SILENT_SECONDS  # the first report comes after so long
         for stage in stages or ():
