@@ -110,7 +110,7 @@ def test_an_operation_that_failed_is_not_part_of_the_next(enter):
     terminal = enter()
     known = Watch(expected={8: None})
     known.on_report([StageInfo(1, 27, 20, 0, False)], 2, "failed", done=False)
-    known.on_report([StageInfo(4, 8, 3, 0, False)], 2, "next", done=False)
+    known.on_report([StageInfo(0, 15, 15, 0, True), StageInfo(4, 8, 3, 0, False)], 2, "next", done=False)
     assert "3/8 partitions" in terminal.getvalue()
     known.on_report([], 0, "next", done=True)
     assert not known.is_busy

@@ -127,8 +127,9 @@ class Watch:
     stages: dict[int, Stage] = field(default_factory=dict)
     began: float = 0.0
     seen: float = 0.0
-    #: What a client of Spark Connect runs.
+    #: What a client of Spark Connect runs, and the stages of others that the server still speaks of.
     operation: str | None = None
+    others: set[int] = field(default_factory=set)
 
     @property
     def is_busy(self) -> bool:
@@ -167,12 +168,14 @@ class Watch:
             self.line.clear()
             return
         if operation_id != self.operation:
-            # One that failed has never said that it is done.
+            # One that failed has never said that it is done, and the server reports stages of earlier ones too.
             self.operation, self.stages = operation_id, {}
+            self.others = {s.stage_id for s in stages or () if s.num_completed_tasks == s.num_tasks}
         if not self.stages:
             self.began = now - SILENT_SECONDS  # the first report comes after so long
         for stage in stages or ():
-            self.stages[stage.stage_id] = Stage(stage.num_tasks, stage.num_completed_tasks)
+            if stage.stage_id not in self.others:
+                self.stages[stage.stage_id] = Stage(stage.num_tasks, stage.num_completed_tasks)
         # Not to be shown is no reason for a job to fail.
         with suppress(Exception):
             self.line.show(self.text(now - self.began))
