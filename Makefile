@@ -8,6 +8,8 @@ JOBS ?= 2
 # What `make simulate` runs.
 SEEDS ?= 0..500
 SECONDS ?=
+# Where `make kafka` listens on loopback.
+PORT ?= 9092
 # The first Python that is new enough; override with `make PYTHON=/path/to/python3.12 ...`.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
@@ -15,7 +17,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 TYPED := src/headwater
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-core test-slow test-spark check format lint types bench bench-quick bench-sharing bench-tree bench-spark simulate java clean
+.PHONY: help setup demo test test-core test-slow test-spark check format lint types bench bench-quick bench-sharing bench-tree bench-spark simulate kafka kafka-stop test-kafka java clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +68,16 @@ bench-spark: $(STAMP) ## windows on Spark against Spark's own (up to 15 minutes,
 
 simulate: $(STAMP) ## run simulated trees with all faults: SEEDS=0..500, SECONDS= (as long as asked)
 	@$(BIN)/headwater simulate tree --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))
+
+kafka: $(STAMP) ## start a Kafka broker on this machine (fetched once with Maven): PORT=9092
+	-@$(BIN)/python scripts/kafka connector
+	@$(BIN)/python scripts/kafka start --port $(PORT)
+
+kafka-stop: $(STAMP) ## stop it
+	@$(BIN)/python scripts/kafka stop
+
+test-kafka: $(STAMP) ## run the tests that need a Kafka broker; they start one (a minute; skipped where Maven or Java is missing)
+	$(BIN)/python -m pytest -m kafka tests/spark/streaming/kafka
 
 java: ## look for the Java that Spark needs
 	@scripts/find_java

@@ -58,6 +58,7 @@ ALLOWED = {
     ("__init__", "headwater.spark.aggregate"),
     ("__init__", "headwater.spark.explaining"),
     ("__init__", "headwater.spark.read"),
+    ("__init__", "headwater.spark.streaming.stream"),
     # Asks whether a kernel has a file beside which numba may keep its compiled form.
     ("jit", "os"),
 }

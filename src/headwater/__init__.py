@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from headwater.spark.aggregate import aggregate
     from headwater.spark.explaining import SparkExplanation
     from headwater.spark.read import read, register
+    from headwater.spark.streaming.stream import stream
 
 __version__ = "0.1.0"
 
@@ -103,6 +104,7 @@ __all__ = [
     "session",
     "sliding",
     "stddev",
+    "stream",
     "sum",
     "testing",
     "to_json",
@@ -118,6 +120,7 @@ _LATER = {
     "aggregate": "headwater.spark",
     "read": "headwater.spark",
     "register": "headwater.spark",
+    "stream": "headwater.spark.streaming.stream",
     "testing": "headwater.testing",
 }
 

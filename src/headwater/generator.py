@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +37,11 @@ SCHEMA = pa.schema(
     ]
 )
 _ACTIVITIES = pa.array(["start", "end"])
+
+#: Events and when each arrives.
+Arriving: TypeAlias = tuple[pa.RecordBatch, NDArray[np.int64]]
+#: By the block in which they were born, those that arrive in later ones.
+Stragglers: TypeAlias = dict[int, Arriving]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +109,9 @@ class SmartHome:
         """
         waiting: list[pa.RecordBatch] = []
         count = 0
-        for arrived in self._arrivals():
+        stragglers: Stragglers = {}
+        for block in range(self.block_count):
+            arrived = self.arrivals_in(block, stragglers)
             waiting.append(arrived)
             count += arrived.num_rows
             if count >= batch_events:
@@ -127,25 +135,59 @@ class SmartHome:
         """The whole stream at once."""
         return pa.Table.from_batches(self.batches(), SCHEMA)
 
-    def _arrivals(self) -> Iterator[pa.RecordBatch]:
-        """What arrives in each block: its own events, but for those still on their way, and the stragglers of the last."""
-        events, arrivals = self._block(0)
-        for block in range(-(-self.seconds // self._block_seconds)):
-            if block:
-                born, born_arrivals = self._block(block)
-                events, arrivals = _joined([events, born]), np.concatenate([arrivals, born_arrivals])
-            order = np.argsort(arrivals, kind="stable")
-            here = int(np.searchsorted(arrivals[order], self._end_of(block)))
-            yield events.take(pa.array(order[:here]))
-            events, arrivals = events.take(pa.array(order[here:])), arrivals[order[here:]]
-        yield events
+    @property
+    def block_count(self) -> int:
+        """How many blocks of arrivals there are; in the last one only stragglers arrive."""
+        return self._born_count + 1
+
+    def arrivals_in(self, block: int, stragglers: Stragglers | None = None) -> pa.RecordBatch:
+        """What arrives in one block: all blocks, one after the other, are the stream.
+
+        ``stragglers``: what an earlier call has left there is not generated again, so going on to the next block costs one block.
+
+        >>> home = SmartHome(seconds=200, rate=100)
+        >>> blocks = [home.arrivals_in(block) for block in range(home.block_count)]
+        >>> pa.Table.from_batches(blocks) == home.table()
+        True
+        """
+        kept = {} if stragglers is None else stragglers
+        begin, end = self._begin_of(block), self._end_of(block)
+        back = -(-self.delay_max // (self._block_seconds * SECOND)) + 1
+        arriving = [
+            self._stragglers_of(born, kept) for born in range(max(block - back, 0), min(block, self._born_count))
+        ]
+        if block < self._born_count:
+            events, arrivals = born = self._block(block)
+            kept[block] = _chosen(events, arrivals, arrivals >= end)
+            arriving.append(born)
+        for passed in [passed for passed in kept if not block - back <= passed <= block]:
+            del kept[passed]
+        arrivals = np.concatenate([arrivals for _, arrivals in arriving])
+        here = np.flatnonzero((arrivals >= begin) & ((block == self._born_count) | (arrivals < end)))
+        # Who arrives at the same time does so in the order of birth.
+        order = here[np.argsort(arrivals[here], kind="stable")]
+        return _joined([events for events, _ in arriving]).take(pa.array(order))
+
+    def _stragglers_of(self, block: int, kept: Stragglers) -> Arriving:
+        """Those born in a block who arrive in later ones."""
+        if block not in kept:
+            events, arrivals = self._block(block)
+            kept[block] = _chosen(events, arrivals, arrivals >= self._end_of(block))
+        return kept[block]
+
+    @property
+    def _born_count(self) -> int:
+        return -(-self.seconds // self._block_seconds)
+
+    def _begin_of(self, block: int) -> int:
+        return self.start if block == 0 else self._end_of(block - 1)
 
     @property
     def _block_seconds(self) -> int:
         busiest = max(self.rate, *(rate for _, rate in self.changes), 1) * (1 + self.drift) * self._own_share()
         return min(BLOCK_SECONDS, max(1, int(BLOCK_EVENTS / busiest)))
 
-    def _block(self, block: int) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
+    def _block(self, block: int) -> Arriving:
         """The events born in one block and when each arrives."""
         rng = np.random.default_rng([self.seed, 1, block, *([self.share, self.shares] if self.shares > 1 else [])])
         begin = self.start + block * self._block_seconds * SECOND
@@ -225,6 +267,10 @@ class SmartHome:
     def _activities(self, draws: NDArray[np.float64]) -> pa.Array:
         codes = np.where(draws < self.marker_share, 0, 1).astype(np.int32)
         return pa.DictionaryArray.from_arrays(pa.array(codes, mask=draws >= 2 * self.marker_share), _ACTIVITIES)
+
+
+def _chosen(events: pa.RecordBatch, arrivals: NDArray[np.int64], chosen: NDArray[np.bool_]) -> Arriving:
+    return events.filter(pa.array(chosen)), arrivals[chosen]
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -176,6 +176,7 @@ class CountFormer:
 
     def form_all(self, kept: Kept) -> Formed:
         """Every window that holds a kept event, those that are out too."""
+        self._grow(kept.key_count)
         done, self._done = self._done, np.zeros_like(self._done)
         formed = self.form(kept, NEVER, NEVER)
         self._done = done

@@ -116,15 +116,20 @@ class LeafIntake(Core):
             self._watermarks.raise_source(source, watermark)
         self._moved[source] = None
 
-    def pass_over(self, source: str, end: int, low: int, high: int) -> None:
-        """No query wants the events of a source up to offset ``end``, for its condition or for the place of its window."""
+    def pass_over(self, source: str, end: int, low: int | None, high: int | None) -> None:
+        """No query wants the events of a source up to offset ``end``, for its condition or for the place of its window.
+
+        Without times there are no events up to there.
+        """
         origin, standing = self._watermarks.sources[source], self._standing[source]
         fresh = end - max(origin.next_offset, standing.offset)
         for stop in sorted({end, *(stop for stop in self._stops(standing) if origin.next_offset < stop < end)}):
             origin.next_offset = max(origin.next_offset, stop)
             self._pass_floors(origin, standing)
-        self._watermarks.saw(origin, low, high)
         self._moved[source] = None
+        if low is None or high is None:
+            return
+        self._watermarks.saw(origin, low, high)
         if fresh > 0:
             self._latest = max(self._latest, high)
             self._count_passed(fresh)

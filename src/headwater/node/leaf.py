@@ -230,6 +230,10 @@ class LeafNode(LeafSending):
 
     # --- messages ---
 
+    def hear(self, message: Message) -> list[Action]:
+        """A message that comes from the host itself, which has it as an object."""
+        return [] if self._stopped else self._on_message(message)
+
     def _on_frame(self, frame: Bytes) -> list[Action]:
         try:
             message = decode(frame, self.settings.frame_bytes_max)

@@ -89,20 +89,26 @@ class RootMembers(RootState):
         """Tell the owner of a chain where to go on."""
         if self._schema is None:
             return []
+        text = None if self._versions.get(chain) == self._version else self._query_text()
+        self._versions[chain] = self._version
+        assign = self._assignment(chain, text)
+        frame = encode(assign)
+        note = Noted("assigned", {"chain": chain, "epoch": assign.epoch, "node": assign.node})
+        return [note, *(SendMessage(link, frame) for link in self._routes.of(chain))]
+
+    def _assignment(self, chain: str, queries: str | None) -> Assign:
         known, position = self._members.chains[chain], self._ledger.positions[chain]
         cut = self._ledger.positions[chain + CUT_SUFFIX].at
         pending = self._pending
         ahead = pending is not None and cut == pending.message.number
         cut_time = pending.message.until if pending is not None and ahead else self._cut_time
-        text = None if self._versions.get(chain) == self._version else self._query_text()
-        self._versions[chain] = self._version
         states = tuple(self._members.states(chain))
-        assign = Assign(
-            chain, known.node, position.epoch, position.at, cut, cut_time, states, self._version, text, known.latest
-        )
-        frame = encode(assign)
-        note = Noted("assigned", {"chain": chain, "epoch": position.epoch, "node": known.node})
-        return [note, *(SendMessage(link, frame) for link in self._routes.of(chain))]
+        places = (position.epoch, position.at, cut, cut_time)
+        return Assign(chain, known.node, *places, states, self._version, queries, known.latest)
+
+    def assignments(self) -> list[Assign]:
+        """Where each chain goes on, without the queries: for a host whose leaves begin anew at every step."""
+        return [self._assignment(chain, None) for chain in sorted(self._members.chains)]
 
     def _number_of(self, source: str) -> int:
         if source not in self._members.numbers:

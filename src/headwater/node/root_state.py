@@ -107,6 +107,31 @@ class RootState:
         """Which sources joined, fell idle and returned, with the offset and the watermark of that moment."""
         return tuple(self._members.decisions)
 
+    @property
+    def query_text(self) -> str:
+        """The queries as leaves are told them."""
+        return self._query_text()
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        """Those that are asked at this moment."""
+        return tuple(self._half.queries)
+
+    @property
+    def announced(self) -> Cuts | None:
+        """The cut that leaves have been told of and not answered."""
+        return None if self._pending is None else self._pending.message
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the stream has ended: nothing will come out any more."""
+        return self._finished
+
+    @property
+    def silent_at_ns(self) -> int | None:
+        """When the next source will have been silent for too long, if nothing comes."""
+        return None if self.settings.idle_ns is None else self._members.silent_at(self.settings.idle_ns)
+
     def counters(self) -> dict[str, dict[str, int]]:
         """Per query: in = filtered + outside + member + late + dropped + malformed."""
         return self._half.counters()

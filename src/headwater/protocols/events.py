@@ -70,14 +70,15 @@ class EventsPassed:
     """The next ``count`` events of a source, which nobody had to read: no query wants any of them.
 
     That is known of them: each is well-formed and has a time in [low, high], both of which occur; no condition of a query is true
-    for it; it is in no window of a query without a condition.
+    for it; it is in no window of a query without a condition. Without times there are no events at these offsets, as between the
+    records of a broker's transactions: nothing is counted, and no watermark moves.
     """
 
     source: str
     offset: int
     count: int
-    low: int
-    high: int
+    low: int | None = None
+    high: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

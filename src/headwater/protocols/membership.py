@@ -193,6 +193,11 @@ class Membership:
         self.set_idle(numbers)
         return [self.names[number] for number in numbers]
 
+    def silent_at(self, silence_ns: int) -> int | None:
+        """When the next of them will have been silent for so long; None if there is nobody to wait for."""
+        waited_for = self.active & (self.watermarks != FOREVER)
+        return int(self._heard[waited_for].min()) + silence_ns if waited_for.any() else None
+
     def set_idle(self, numbers: Sequence[int]) -> None:
         """Do not wait for these any more."""
         for number in numbers:

@@ -41,6 +41,8 @@ FRAMES = pa.schema(
         ("frame", pa.binary()),
     ]
 )
+#: The chain under which a batch of a stream says what it is; relays hand it on.
+CONTROL = "\0batch"
 #: So many leaves share a relay.
 FAN_IN = 32
 #: Nothing here waits for a clock, and no task restores a root. Frames of a few megabytes pass through Spark best.

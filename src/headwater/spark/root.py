@@ -19,7 +19,7 @@ from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, Send
 from headwater.protocols.events import IdleAsked, MessageReceived, TimerFired
 from headwater.protocols.messages import Hello, encode
 from headwater.query import Query
-from headwater.spark.leaf import FAN_IN, FRAMES, ROOT, SETTINGS
+from headwater.spark.leaf import CONTROL, FAN_IN, FRAMES, ROOT, SETTINGS
 from headwater.spark.native_types import functions_of, quoted
 from headwater.times import FOREVER
 
@@ -75,7 +75,7 @@ def results(
         yield from rows(root, batches, schema, flush, output)
 
     if leaves is None or leaves > FAN_IN:
-        frames = _relayed(frames, roots, leaves)
+        frames = relayed(frames, roots, leaves)
     found = frames.repartitionById(roots, "bucket").mapInArrow(assemble, struct)
     return _summed(found) if output == "accounts" else found
 
@@ -114,7 +114,7 @@ def _summed(accounts: DataFrame) -> DataFrame:
     return accounts.groupBy("query").agg(*(total(name).alias(name) for name in COUNTS))
 
 
-def _relayed(frames: DataFrame, roots: int, leaves: int | None) -> DataFrame:
+def relayed(frames: DataFrame, roots: int, leaves: int | None) -> DataFrame:
     """The frames of some leaves merged into fewer, for each root apart."""
     from headwater.spark.types import spark_types
 
@@ -179,6 +179,9 @@ def merged(frames: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     for relay, bucket, chain, frame in in_order(frames):
         place = relay, bucket
+        if chain == CONTROL:
+            yield pa.record_batch([[relay], [bucket], [chain], [0], [frame]], schema=FRAMES)
+            continue
         if place not in nodes:
             nodes[place] = RelayNode(f"relay-{relay:06d}", ROOT, settings=SETTINGS)
         yield from passed(place, nodes[place].handle(MessageReceived(chain, frame), 0))

@@ -25,6 +25,8 @@ __all__ = [
     "Wanted",
     "batches",
     "check_kinds",
+    "checked",
+    "named",
     "row_count",
     "schema_of",
 ]
@@ -41,7 +43,7 @@ FORMATS: dict[str, Format] = {
 
 def schema_of(kind: str, place: str) -> pa.Schema | None:
     """The columns of a file's events; None if it is so empty that it does not say."""
-    with _named(kind, place):
+    with named(kind, place):
         schema = FORMATS[kind].schema(place)
         return None if schema is None else schema.remove_metadata()
     raise AssertionError("an error leaves the block above")
@@ -51,17 +53,19 @@ def row_count(kind: str, place: str) -> int:
     """How many events a file holds, where it says so."""
     counted = FORMATS[kind].row_count
     assert counted is not None, "only asked of formats that tell it"
-    with _named(kind, place):
+    with named(kind, place):
         return counted(place)
     raise AssertionError("an error leaves the block above")
 
 
 @contextmanager
-def _named(kind: str, place: str) -> Iterator[None]:
+def named(kind: str, place: str) -> Iterator[None]:
     """Errors name the file."""
     try:
         yield
     except HeadwaterError as error:
+        if str(error).startswith(place):
+            raise
         raise DataError(f"{place}: {error}") from error
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DataError(f"{place}: this is no {kind} file that can be read: {sentence(error)}") from error
@@ -70,13 +74,14 @@ def _named(kind: str, place: str) -> Iterator[None]:
 def batches(kind: str, piece: Piece, wanted: Wanted) -> Batches:
     """The events of a piece."""
     for place in piece.places:
-        yield from _of_one(kind, place, wanted, piece.groups)
+        yield from checked(kind, place, wanted, FORMATS[kind].read(place, wanted, piece.groups))
 
 
-def _of_one(kind: str, place: str, wanted: Wanted, groups: tuple[int, int] | None) -> Iterator[pa.RecordBatch | Passed]:
+def checked(kind: str, place: str, wanted: Wanted, found: Batches) -> Batches:
+    """What a reader finds in a file, if it is what is asked for."""
     count = 0
     try:
-        for batch in FORMATS[kind].read(place, wanted, groups):
+        for batch in found:
             if isinstance(batch, pa.RecordBatch):
                 missing = [name for name in wanted.columns if name not in batch.schema.names]
                 if missing:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -34,24 +35,30 @@ def _schema(place: str) -> pa.Schema | None:
     return None if reader is None else reader.schema
 
 
-def _row_count(place: str) -> int:
-    """A file keeps the counts in front of its batches; their buffers are not touched."""
+def record_batches(place: str) -> list[int]:
+    """The rows of each record batch. A file keeps the counts in front of its batches; their buffers are not touched."""
     reader = _opened(place, ())
-    if reader is None:
-        return 0
+    return [] if reader is None else [batch.num_rows for batch in _each(reader, 0)]
+
+
+def _row_count(place: str) -> int:
+    return sum(record_batches(place))
+
+
+def _each(reader: Any, first: int) -> Iterator[Any]:
+    """The record batches from one on; a stream has to be gone through for that, a file says where they are."""
     count = getattr(reader, "num_record_batches", None)
-    each = reader if count is None else map(reader.get_batch, range(count))
-    return sum(batch.num_rows for batch in each)
+    return islice(reader, first, None) if count is None else map(reader.get_batch, range(first, count))
 
 
-def _read(place: str, wanted: Wanted, groups: object) -> Batches:
+def _read(place: str, wanted: Wanted, groups: tuple[int, int] | None) -> Batches:
+    """``groups``: only the record batches [first, last)."""
     reader = _opened(place, wanted.columns)
     if reader is None:
         return
-    count = getattr(reader, "num_record_batches", None)
-    each = reader if count is None else map(reader.get_batch, range(count))
-    number = 0
-    while True:
+    number, last = groups or (0, None)
+    each = _each(reader, number)
+    while number != last:
         try:
             batch = next(each, None)
         except (pa.ArrowException, OSError) as error:

@@ -46,11 +46,14 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The next ``count`` events, which were not read: no query wants any of them. Their times are in [low, high]."""
+    """The next ``count`` events, which were not read: no query wants any of them. Their times are in [low, high].
+
+    Without times: at these offsets there are no events.
+    """
 
     count: int
-    low: int
-    high: int
+    low: int | None = None
+    high: int | None = None
 
 
 Batches: TypeAlias = Iterator["pa.RecordBatch | Passed"]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from headwater.engine.unread import REASON, UNREAD, UNREAD_LINE
 from headwater.errors import DataError
@@ -33,6 +34,27 @@ class Line:
     text: bytes
     number: int
     byte: int
+
+    @property
+    def where(self) -> str:
+        return f"line {self.number}, byte {self.byte}"
+
+
+class Placed(Protocol):
+    """Text that should be one event, and where it stands."""
+
+    @property
+    def text(self) -> bytes: ...
+    @property
+    def where(self) -> str: ...
+
+
+class Mark(NamedTuple):
+    """A place from which text can be read on: so many rows are before it, and the line of this number begins at this byte."""
+
+    row: int
+    byte: int
+    number: int
 
 
 @dataclass(slots=True)
@@ -80,28 +102,72 @@ def text_format(lines: type[Lines], *suffixes: str) -> Format:
         return reader.schema(block[reader.begin :])
 
     def read(place: str, wanted: Wanted, groups: object) -> Batches:
-        reader, names = None, []
-        number = 1
-        for block, byte in _blocks(place, BLOCK_BYTES):
-            if reader is None:
-                if not block.strip():
-                    continue
-                reader = lines(block)
-                names = list(reader.names(wanted))
-                rest, at, first = block[reader.begin :], byte + reader.begin, reader.begin_number
-            else:
-                rest, at, first = block, byte, number
-            number += block.count(b"\n")
-            if rest:
-                yield from _events(reader, place, rest, at, first, names, wanted)
+        for reader, block, byte, number in _bodies(lines, place):
+            yield from _events(reader, place, block, byte, number, list(reader.names(wanted)), wanted)
 
     return Format((*suffixes, *(f"{suffix}.gz" for suffix in suffixes)), schema, read)
 
 
-def _blocks(place: str, size: int) -> Iterator[tuple[bytes, int]]:
+def count_rows(lines: type[Lines], place: str) -> tuple[int, list[Mark]]:
+    """How many events a file holds, and marks on the way: nothing is parsed. There are no marks in what is packed."""
+    rows = 0
+    marks = []
+    for reader, block, byte, number in _bodies(lines, place):
+        if rows and not _is_packed(place):
+            marks.append(Mark(rows, byte, number))
+        rows += len(_starts(reader, block))
+    return rows, marks
+
+
+def read_rows(
+    lines: type[Lines], place: str, wanted: Wanted, skip: int, count: int, mark: Mark | None = None
+) -> Batches:
+    """``count`` events of a file behind the first ``skip``, from a mark on if one is known; other lines are not parsed."""
+    row, end = (0 if mark is None else mark.row), skip + count
+    for reader, block, byte, number in _bodies(lines, place, mark):
+        starts = _starts(reader, block)
+        first, last = max(skip - row, 0), min(end - row, len(starts))
+        if first < last:
+            begin = 0 if first == 0 else int(starts[first])
+            part = block[begin : int(starts[last]) if last < len(starts) else len(block)]
+            names = list(reader.names(wanted))
+            yield from _events(reader, place, part, byte + begin, number + block.count(b"\n", 0, begin), names, wanted)
+        row += len(starts)
+        if row >= end:
+            return
+
+
+def _bodies(lines: type[Lines], place: str, mark: Mark | None = None) -> Iterator[tuple[Lines, bytes, int, int]]:
+    """Lines behind the header, block by block: their reader, the block, the byte and the number of the line it begins with."""
+    reader = None
+    number = 1
+    for block, byte in _blocks(place, BLOCK_BYTES):
+        if reader is None and block.strip():
+            reader = lines(block)
+            if mark is not None:
+                break
+            if reader.begin < len(block):
+                yield reader, block[reader.begin :], byte + reader.begin, number + reader.begin_number - 1
+        elif reader is not None:
+            yield reader, block, byte, number
+        number += block.count(b"\n")
+    if mark is not None and reader is not None:
+        number = mark.number
+        for block, byte in _blocks(place, BLOCK_BYTES, mark.byte):
+            yield reader, block, byte, number
+            number += block.count(b"\n")
+
+
+def _is_packed(place: str) -> bool:
+    return place.endswith(".gz")
+
+
+def _blocks(place: str, size: int, begin: int = 0) -> Iterator[tuple[bytes, int]]:
     """Whole lines, about ``size`` bytes of them at a time, and where they begin; the last may lack its end."""
-    begin, rest = 0, b""
-    with pa.input_stream(place, compression="gzip" if place.endswith(".gz") else None) as stream:
+    rest = b""
+    with pa.input_stream(place, compression="gzip" if _is_packed(place) else None) as stream:
+        if begin:
+            stream.seek(begin)
         while True:
             try:
                 # Each time as much again as waits: a line that is longer than a block is not looked through over and over.
@@ -127,7 +193,7 @@ def _events(
 ) -> Iterator[pa.RecordBatch]:
     try:
         batch = reader.parse(block, names, wanted.schema)
-        if batch.num_rows == _line_count(reader, block, batch.num_rows):
+        if batch.num_rows == len(_starts(reader, block)):
             yield batch
             return
     except (pa.ArrowException, ValueError):
@@ -140,14 +206,25 @@ def _events(
         return
     lines = list(_lines(reader, block, byte, number))
     if lines:
-        yield _with_care(reader, place, lines, names, wanted)
+        yield with_care(reader, place, lines, names, wanted)
 
 
-def _line_count(reader: Lines, block: bytes, expected: int) -> int:
-    count = block.count(b"\n") + (not block.endswith(b"\n"))
-    if count == expected:
-        return count
-    return sum(not reader.is_empty(line) for line in block.split(b"\n"))
+def _starts(reader: Lines, block: bytes) -> NDArray[np.int64]:
+    """Where the lines begin that are not empty."""
+    codes = np.frombuffer(block, np.uint8)
+    starts = np.concatenate([np.zeros(1, np.int64), np.flatnonzero(codes == ord("\n")) + 1])
+    if starts[-1] == len(block):
+        starts = starts[:-1]
+    # Only what begins with white space can be empty.
+    doubtful = np.flatnonzero(codes[starts] <= ord(" ")).tolist()
+    if not doubtful:
+        return starts
+    return np.delete(starts, [line for line in doubtful if reader.is_empty(_line_at(block, int(starts[line])))])
+
+
+def _line_at(block: bytes, start: int) -> bytes:
+    end = block.find(b"\n", start)
+    return block[start:] if end < 0 else block[start:end]
 
 
 def _lines(reader: Lines, block: bytes, byte: int, number: int) -> Iterator[Line]:
@@ -158,7 +235,7 @@ def _lines(reader: Lines, block: bytes, byte: int, number: int) -> Iterator[Line
         number += 1
 
 
-def _with_care(reader: Lines, place: str, lines: Sequence[Line], names: list[str], wanted: Wanted) -> pa.RecordBatch:
+def with_care(reader: Lines, place: str, lines: Sequence[Placed], names: list[str], wanted: Wanted) -> pa.RecordBatch:
     """One row for each line, whatever it holds."""
     problems = [reader.problem(line.text) for line in lines]
     rows = [row for row, problem in enumerate(problems) if problem is None]
@@ -180,15 +257,15 @@ def _with_care(reader: Lines, place: str, lines: Sequence[Line], names: list[str
     return pa.RecordBatch.from_pydict(arrays)
 
 
-def _unread_line(line: Line, problem: str | None) -> dict[str, str] | None:
+def _unread_line(line: Placed, problem: str | None) -> dict[str, str] | None:
     if problem is None:
         return None
-    return {"reason": f"line {line.number}, byte {line.byte}: {problem}", "text": shown(line.text)}
+    return {"reason": f"{line.where}: {problem}", "text": shown(line.text)}
 
 
 def _refuse_first(
     place: str,
-    lines: Sequence[Line],
+    lines: Sequence[Placed],
     problems: Sequence[str | None],
     rows: Sequence[int],
     columns: dict[str, Column],
@@ -201,7 +278,7 @@ def _refuse_first(
             wrong.setdefault(rows[row], f"column {name!r} is {text!r}, not {_type(schema, name)}")
     if wrong:
         line = lines[min(wrong)]
-        raise DataError(f"{place}, line {line.number}, byte {line.byte}: {wrong[min(wrong)]} (strict)")
+        raise DataError(f"{place}, {line.where}: {wrong[min(wrong)]} (strict)")
 
 
 def _type(schema: pa.Schema, name: str) -> pa.DataType:

@@ -1,0 +1,197 @@
+"""What a stream leaves on disk between batches: the root's state, what it tells the leaves, and what users asked for.
+
+All of it lies under one folder, beside Spark's own checkpoint::
+
+    about.json            what the stream is: format, identity, input, settings
+    states/7.full         the root as it was after batch 7
+    states/8.part         what happened to it in batch 8; both make the root after batch 8
+    directives/8.json     what it tells the leaves for batch 9; written last, so its presence says that batch 8 is done
+    queries/<hash>.json   the text of the queries a directive names
+    commands/3.json       what users asked for, in order
+
+Each file appears at once or not at all, and none is ever changed into something else: a batch that is run again writes the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headwater.engine.state_bytes import from_bytes, to_bytes
+from headwater.errors import DataError, HeadwaterError
+from headwater.logs import files
+
+VERSION = 1
+#: States and directives of so many batches are kept behind the last, for whoever wants to look.
+KEPT = 20
+
+
+class CheckpointError(HeadwaterError):
+    """A checkpoint that cannot be used; the message says where it is and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The root after a batch: its last snapshot, and what was recorded since. ``since``: of which batch the snapshot is."""
+
+    since: int
+    snapshot: bytes
+    records: tuple[bytes, ...]
+
+
+class Checkpoint:
+    """The folder of one stream."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    # --- what it is ---
+
+    def about(self) -> dict[str, Any] | None:
+        """What the stream is; None if there is none yet."""
+        place = self.path / "about.json"
+        if not place.exists():
+            return None
+        try:
+            tree: dict[str, Any] = json.loads(place.read_bytes())
+            version = tree["headwater_stream"]
+        except (ValueError, KeyError, TypeError):
+            raise CheckpointError(f"{place}: this is not the checkpoint of a stream; give another folder") from None
+        if version != VERSION:
+            raise CheckpointError(
+                f"{place}: the checkpoint has version {version}, this release reads version {VERSION}; go on with the release"
+                " that wrote it, or begin anew with another folder"
+            )
+        return tree
+
+    def prepare(self) -> None:
+        """Make room for a new stream."""
+        for folder in ("states", "directives", "queries", "commands"):
+            (self.path / folder).mkdir(parents=True, exist_ok=True)
+
+    def write_about(self, about: dict[str, Any]) -> None:
+        """Last of all that is there before the first batch: with this the stream exists."""
+        self._put(self.path / "about.json", _json({"headwater_stream": VERSION, **about}))
+
+    # --- after each batch ---
+
+    def directive(self, batch: int) -> dict[str, Any] | None:
+        """What the root told the leaves after a batch; None while it is not done."""
+        try:
+            tree: dict[str, Any] = json.loads(self._directive(batch).read_bytes())
+        except FileNotFoundError:
+            return None
+        return tree
+
+    def last_batch(self) -> int | None:
+        """The last batch that is done; None before anything is."""
+        found = [int(place.stem) for place in (self.path / "directives").glob("*.json")]
+        return max(found, default=None)
+
+    def write_directive(self, batch: int, directive: dict[str, Any]) -> None:
+        self._put(self._directive(batch), _json(directive))
+        self._forget(batch - KEPT)
+
+    def write_queries(self, text: str) -> str:
+        """Keep the text of queries; the name under which a directive may speak of it."""
+        name = hashlib.sha256(text.encode()).hexdigest()[:32]
+        place = self.path / "queries" / f"{name}.json"
+        if not place.exists():
+            self._put(place, text.encode())
+        return name
+
+    def queries(self, name: str) -> str:
+        return (self.path / "queries" / f"{name}.json").read_text()
+
+    def write_snapshot(self, batch: int, snapshot: bytes) -> None:
+        self._put(self._state(batch, "full"), snapshot)
+
+    def write_records(self, batch: int, since: int, records: Sequence[bytes]) -> None:
+        self._put(self._state(batch, "part"), to_bytes([since, list(records)]))
+
+    def saved(self, batch: int) -> Saved:
+        """The root after a batch that is done."""
+        try:
+            records: list[bytes] = []
+            at = batch
+            while not (full := self._state(at, "full")).exists():
+                _, some = from_bytes(self._state(at, "part").read_bytes())
+                records[:0] = some
+                at -= 1
+            return Saved(at, full.read_bytes(), tuple(records))
+        except FileNotFoundError as error:
+            raise CheckpointError(f"{error.filename}: this part of the checkpoint is missing") from None
+
+    def _forget(self, batch: int) -> None:
+        """Nobody needs what lies before a batch, back to the snapshot it rests on."""
+        if batch < 0 or batch % KEPT:
+            return
+        fulls = [at for place in (self.path / "states").glob("*.full") if (at := int(place.stem)) <= batch]
+        oldest = max(fulls, default=-1)
+        for folder, before in (("states", oldest), ("directives", batch)):
+            for place in (self.path / folder).iterdir():
+                if place.stem.lstrip("-").isdigit() and int(place.stem) < before:
+                    place.unlink(missing_ok=True)
+
+    # --- what users ask for ---
+
+    def command_count(self) -> int:
+        return len(list((self.path / "commands").glob("*.json")))
+
+    def command(self, number: int) -> dict[str, Any]:
+        """The command of this number, from 0."""
+        tree: dict[str, Any] = json.loads((self.path / "commands" / f"{number}.json").read_bytes())
+        return tree
+
+    def ask(self, command: dict[str, Any]) -> int:
+        """Add a command; its number."""
+        number = self.command_count()
+        while True:
+            try:
+                files.create(self.path / "commands" / f"{number}.json", _json(command))
+                return number
+            except FileExistsError:
+                number += 1
+
+    def refuse(self, number: int, reason: str) -> None:
+        """Say why a command could not be done."""
+        self._put(self.path / "commands" / f"{number}.refused", reason.encode())
+
+    def refused(self, number: int) -> str | None:
+        place = self.path / "commands" / f"{number}.refused"
+        return place.read_text() if place.exists() else None
+
+    # --- files ---
+
+    def _directive(self, batch: int) -> Path:
+        return self.path / "directives" / f"{batch}.json"
+
+    def _state(self, batch: int, suffix: str) -> Path:
+        return self.path / "states" / f"{batch}.{suffix}"
+
+    def _put(self, place: Path, data: bytes) -> None:
+        # Two attempts of one task may write the same file at the same time.
+        unfinished = place.with_name(f"{place.name}.{uuid.uuid4().hex}")
+        try:
+            files.replace(unfinished, data)
+            unfinished.replace(place)
+        except FileNotFoundError:
+            raise CheckpointError(f"{place.parent}: this part of the checkpoint is gone") from None
+        files.sync_directory(place.parent)
+
+
+def checkpoint_folder(path: object) -> Path:
+    """The folder that a user names."""
+    text = str(path)
+    if "://" in text and not text.startswith("file://"):
+        raise DataError(f"checkpoint is {text!r}: give a folder that the driver and all workers can see as files")
+    return Path(text.removeprefix("file://")).absolute()
+
+
+def _json(tree: dict[str, Any]) -> bytes:
+    return json.dumps(tree, separators=(",", ":")).encode()

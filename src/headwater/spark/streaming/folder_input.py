@@ -1,0 +1,227 @@
+"""A growing folder as the input of a stream.
+
+A file is whole when it appears (who writes it renames it into place) and is never changed. By default the files of one folder
+are one source: they follow each other in the order in which they were first seen, those seen at once by their names as bytes, and
+the offset of an event is its row number in all of them. A file with an old name that comes late simply follows; its events may
+be late. With ``sources="file"`` each file is a source, which is done once it is read.
+
+What goes wrong has an outcome of its own:
+
+- A file that cannot be read, or has other columns, is written down with the reason and without rows, and the stream goes on
+  (``strict``: an error). A repaired copy is a new file: give it another name.
+- A file that breaks off in its middle, has vanished, or holds another number of rows than when it was first seen is an error that
+  names it, as soon as its rows are needed. Once it is put back with as many rows the stream goes on from its checkpoint.
+- What the machine does not let us read for now (no permission, too many open files) is tried again before every batch.
+- A folder that is gone has nothing new; when it comes back, it is read on.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.errors import DataError
+from headwater.spark.columns import Types
+from headwater.spark.formats import FORMATS, Batches, Wanted, check_kinds, schema_of
+from headwater.spark.formats.ranges import counted, rows_of
+from headwater.spark.formats.text import Mark
+from headwater.spark.streaming.folder_columns import kept_schema
+from headwater.spark.streaming.folder_listing import KINDS, checked_sources, kind_of, new_names, source_namer
+from headwater.spark.streaming.inputs import Extent
+from headwater.spark.streaming.seen_files import SeenFile, SeenFiles
+
+#: One look at a folder takes in so many files at most, and so many bytes of text, which has to be counted; the next one goes on.
+LOOK_FILES = 1000
+LOOK_BYTES = 1 << 30
+
+
+class FolderInput:
+    """Files of Parquet, Arrow IPC, CSV or lines of JSON below ``path``; ``seen``: where the log of seen files is kept.
+
+    ``sources``: "folder", "file", or the import path of a function from a file's name below the folder to its source.
+    ``format``: of all files; by default as each file's name says. ``schema``: the columns; by default those of the files that are
+    there at first. ``types``: of columns of text where they would be mistaken.
+    """
+
+    kind = "folder"
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        seen: str | os.PathLike[str],
+        *,
+        sources: str | Callable[[str], str] = "folder",
+        format: str | None = None,
+        schema: pa.Schema | Types | None = None,
+        types: Types | None = None,
+        strict: bool = False,
+    ) -> None:
+        self._root = Path(path).absolute()
+        if format is not None and format not in KINDS:
+            raise DataError(f"format is {format!r}: give one of {', '.join(map(repr, KINDS))}")
+        if self._root.is_file():
+            raise DataError(f"{self._root}: this is a file; a stream reads a folder, and goes on as files come to it")
+        self._seen_directory = Path(seen).absolute()
+        self._sources = checked_sources(sources)
+        self._format = format
+        self._given = (schema, types)
+        self._strict = strict
+        self._seen = SeenFiles(self._seen_directory)
+        self._source_of = source_namer(self._sources)
+        #: What could not be looked at, and why; it is tried again.
+        self._waiting: list[tuple[str, str, str]] = []
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of events, fixed when they are first asked for: after a restart they are the same."""
+        schema, types = self._given
+        return kept_schema(self._seen_directory, self._root, self._format, schema, types, self._strict)
+
+    def to_data(self) -> dict[str, Any]:
+        return {
+            "path": str(self._root),
+            "seen": str(self._seen_directory),
+            "sources": self._sources,
+            "format": self._format,
+            "strict": self._strict,
+            "schema": self.schema.serialize().to_pybytes().hex(),
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> FolderInput:
+        options = {name: data[name] for name in ("path", "seen", "sources", "format", "strict")}
+        return cls(**options, schema=pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(data["schema"]))))
+
+    def problems(self) -> list[tuple[str, str, str]]:
+        """Source, path and reason of each file of which nothing is read: those of the log, and those that are tried again."""
+        self._seen.refresh()
+        return [(file.source, _shown(file.path), str(file.reason)) for file in self._seen.broken] + self._waiting
+
+    def extents(self) -> dict[str, Extent]:
+        self._seen.refresh()
+        before = self._seen.ends
+        # Broken and empty files alone must not look as if there were nothing more.
+        while self._discover() and self._seen.ends == before:
+            pass
+        is_done = self._sources == "file"
+        return {source: Extent(end, is_done=is_done) for source, end in self._seen.ends.items()}
+
+    def _discover(self) -> bool:
+        """Write down some of the new files; whether there were any."""
+        listed = new_names(self._root, self._seen)
+        self._waiting = [(".", name, reason) for name, reason in listed.problems]
+        found: list[SeenFile] = []
+        size = 0
+        for name in listed.names:
+            kind = kind_of(name, self._format)
+            file = None if kind is None else self._looked_at(name, kind)
+            if file is not None:
+                found.append(file)
+                size += 0 if FORMATS[file.kind].has_types else file.bytes
+            if len(found) >= LOOK_FILES or size >= LOOK_BYTES:
+                break
+        self._seen.add(found)
+        return bool(found)
+
+    def _looked_at(self, name: str, kind: str) -> SeenFile | None:
+        """What is to be written down of a new file; None if it is gone again, or cannot be opened for now."""
+        place = str(self._root / name)
+        try:
+            status = os.stat(place)
+        except OSError as error:
+            self._try_later(name, error)
+            return None
+        file = SeenFile(self._source_of(_shown(name)), name, kind, 0, status.st_size, status.st_mtime_ns)
+        if _shown(name) != name:
+            return self._refused(file, "its name is no UTF-8")
+        try:
+            self._check_columns(place, kind)
+            rows, marks = counted(kind, place)
+        except DataError as error:
+            cause = error.__cause__
+            # With a number it comes from the machine; Arrow says the same of files that are wrong, but has none.
+            if isinstance(cause, OSError) and cause.errno is not None:
+                self._try_later(name, cause)
+                return None
+            return self._refused(file, str(error).removeprefix(f"{place}: "))
+        return file._replace(rows=rows, marks=tuple(marks))
+
+    def _check_columns(self, place: str, kind: str) -> None:
+        if kind == "json":
+            return  # A name that a line lacks is null.
+        schema = schema_of(kind, place)
+        if schema is None:
+            return  # There is nothing at all in it.
+        for name in self.schema.names:
+            if schema.names.count(name) != 1:
+                raise DataError(f"{place}: there {_are(schema.names.count(name))} {name!r}, but one in other files")
+        if FORMATS[kind].has_types:
+            check_kinds(place, schema, self.schema, self.schema.names)
+
+    def _refused(self, file: SeenFile, reason: str) -> SeenFile:
+        if not re.search(r"\bbyte \d", reason):
+            reason = f"{reason} (the file ends at byte {file.bytes})"
+        if self._strict:
+            raise DataError(f"{self._root / _shown(file.path)}: {reason} (strict)")
+        return file._replace(reason=reason)
+
+    def _try_later(self, name: str, error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            shown = _shown(name)
+            self._waiting.append((self._source_of(shown), shown, f"it cannot be opened for now: {error.strerror}"))
+
+    def stretches(self, source: str, start: int, end: int) -> list[dict[str, Any]]:
+        if self._seen.ends.get(source, 0) < end:
+            self._seen.refresh()
+        return [
+            {
+                "kind": file.kind,
+                "place": str(self._root / file.path),
+                "skip": skip,
+                "count": count,
+                "rows": file.rows,
+                "bytes": file.bytes,
+                "mtime_ns": file.mtime_ns,
+                "mark": next((mark for mark in reversed(file.marks) if mark.row <= skip), None),
+            }
+            for file, skip, count in self._seen.between(source, start, end)
+        ]
+
+    @staticmethod
+    def read(stretch: Mapping[str, Any], wanted: Wanted) -> Batches:
+        kind, place = stretch["kind"], stretch["place"]
+        mark = None if stretch["mark"] is None else Mark(*stretch["mark"])
+        if not _is_untouched(place, stretch):
+            # Put back, or copied from elsewhere: good if it holds as many rows, but text may be divided elsewhere.
+            rows, mark = counted(kind, place).rows, None
+            if rows != stretch["rows"]:
+                raise DataError(
+                    f"{place}: it has {rows} rows, but had {stretch['rows']} when it was first seen; files must not change"
+                )
+        yield from rows_of(kind, place, wanted, stretch["skip"], stretch["count"], mark)
+
+
+def _is_untouched(place: str, stretch: Mapping[str, Any]) -> bool:
+    try:
+        status = os.stat(place)
+    except FileNotFoundError:
+        first, last = stretch["skip"], stretch["skip"] + stretch["count"]
+        raise DataError(
+            f"{place}: the file is gone, but its rows [{first}, {last}) of {stretch['rows']} are needed; put it back"
+        ) from None
+    return (status.st_size, status.st_mtime_ns) == (stretch["bytes"], stretch["mtime_ns"])
+
+
+def _shown(name: str) -> str:
+    """A name as text, whatever bytes it has."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+def _are(count: int) -> str:
+    return "is no column" if count == 0 else f"are {count} columns"

@@ -1,0 +1,136 @@
+"""What a user holds of a stream that runs."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+from headwater.errors import HeadwaterError, QueryError
+from headwater.query import Query
+from headwater.query_io import to_json
+from headwater.spark.streaming.checkpoint import Checkpoint
+from headwater.spark.streaming.runner import BatchRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+#: How often a command's outcome is looked for.
+LOOK_SECONDS = 0.02
+#: So long a command may take: the batch that runs has to end first.
+COMMAND_SECONDS = 300.0
+
+
+class StreamError(HeadwaterError):
+    """A stream that has stopped because of an error; the message says which."""
+
+
+class Stream:
+    """A stream that runs: queries can be added and removed, and it can be flushed and stopped."""
+
+    def __init__(self, query: StreamingQuery, checkpoint: Checkpoint, runner: BatchRunner) -> None:
+        #: Spark's own handle.
+        self.query = query
+        self._checkpoint = checkpoint
+        self._runner = runner
+
+    # --- how it is ---
+
+    @property
+    def is_active(self) -> bool:
+        return bool(self.query.isActive)
+
+    @property
+    def sink(self) -> Any:
+        """Where rows go; a memory sink has them as ``stream.sink.table()``."""
+        return self._runner.sink
+
+    @property
+    def aside(self) -> Any:
+        """Where events go that are in no result, if anywhere."""
+        return self._runner.aside
+
+    @property
+    def progress(self) -> dict[str, Any]:
+        """How far the stream is, after the last batch that is done."""
+        directive = self._last()
+        return dict(directive["status"]) if directive else {}
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it was flushed, and everything has come out."""
+        directive = self._last()
+        return bool(directive and directive["is_finished"])
+
+    def _last(self) -> dict[str, Any] | None:
+        batch = self._checkpoint.last_batch()
+        return None if batch is None else self._checkpoint.directive(batch)
+
+    # --- what it is asked for ---
+
+    def add_query(self, query: Query) -> None:
+        """Answer one more query, from an event time on that lies above all seen so far. Returns when the root has it."""
+        self._ask({"what": "add", "queries": to_json([query])})
+
+    def remove_query(self, name: str, drain: bool = False) -> None:
+        """End a query: at once, or when its open windows have closed. Returns when the root knows."""
+        self._ask({"what": "remove", "name": name, "drain": drain})
+
+    def flush(self, timeout: float | None = None) -> None:
+        """The sources end where they are now: everything complete comes out, and the stream is over. Returns then."""
+        self._ask({"what": "flush"})
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self.is_finished:
+            self._check_running("flush", deadline)
+            time.sleep(LOOK_SECONDS)
+        self.stop()
+
+    def _ask(self, command: dict[str, Any]) -> None:
+        self._check_running(command["what"], None)
+        number = self._checkpoint.ask(command)
+        deadline = time.monotonic() + COMMAND_SECONDS
+        while True:
+            directive = self._last()
+            if directive is not None and directive["commands"] > number:
+                break
+            self._check_running(command["what"], deadline)
+            time.sleep(LOOK_SECONDS)
+        refused = self._checkpoint.refused(number)
+        if refused is not None:
+            raise QueryError(refused)
+
+    def _check_running(self, what: str, deadline: float | None) -> None:
+        if not self.is_active:
+            self._raise_what_stopped_it()
+            raise StreamError(f"the stream does not run any more, so nobody can {what}; start it again first")
+        if deadline is not None and time.monotonic() > deadline:
+            raise StreamError(
+                f"{what} was asked for, but no batch has ended since; is a trigger very rare, or a batch very long?"
+            )
+
+    # --- its end ---
+
+    def await_end(self, timeout: float | None = None) -> bool:
+        """Wait until the stream has stopped, at most so many seconds; whether it has. What stopped it is raised."""
+        try:
+            ended = self.query.awaitTermination(timeout)  # type: ignore[arg-type]
+        except Exception as error:
+            raise self._sentence(error) from error
+        return True if ended is None else bool(ended)
+
+    def stop(self) -> None:
+        """Stop after the step it is at; started again with the same checkpoint it goes on from there."""
+        self.query.stop()
+        self._runner.close()
+
+    def _raise_what_stopped_it(self) -> None:
+        error = self.query.exception()
+        if error is not None:
+            raise self._sentence(error) from error
+
+    def _sentence(self, error: Exception) -> Exception:
+        """What went wrong as one sentence: what headwater said, if it was headwater that said it."""
+        if self._runner.error is not None:
+            return self._runner.error
+        found = re.findall(r"headwater\.[\w.]*Error: (.+)", str(error))
+        return StreamError(found[-1].strip() if found else str(error).strip().splitlines()[0])

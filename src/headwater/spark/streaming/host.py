@@ -1,0 +1,221 @@
+"""The root of a stream, on the driver: what each batch brings in, rows out, and what it leaves for the next.
+
+Batch N takes the root as batch N - 1 left it, and everything that decides is in N's offset. So a batch that is run again after
+whatever died gives the same rows, the same state and the same directive.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.errors import HeadwaterError
+from headwater.node import RootNode
+from headwater.protocols.actions import Action, EmitAside, EmitRows, Finished, Noted, Record, SetTimer
+from headwater.protocols.events import (
+    Event,
+    FlushAsked,
+    IdleAsked,
+    MessageReceived,
+    QueryAdded,
+    QueryRemoved,
+    TimerFired,
+)
+from headwater.protocols.messages import Hello, encode
+from headwater.query_io import from_json
+from headwater.spark.leaf import CONTROL
+from headwater.spark.root import in_order
+from headwater.spark.streaming.checkpoint import Checkpoint, CheckpointError
+from headwater.spark.streaming.directives import Directive
+from headwater.spark.streaming.offsets import Offset
+
+#: A snapshot is written once what was recorded since the last is as large, or after so many batches.
+SNAPSHOT_EVERY = 50
+SNAPSHOT_BYTES_MIN = 1 << 20
+
+
+@dataclass
+class Outcome:
+    """What a batch gave: tables of rows and of events set aside, and what happened."""
+
+    rows: list[pa.Table] = field(default_factory=list)
+    aside: list[pa.Table] = field(default_factory=list)
+    notes: list[Noted] = field(default_factory=list)
+    link_bytes: Counter[str] = field(default_factory=Counter)
+    is_finished: bool = False
+
+
+class RootHost:
+    """Runs a root of one stream, batch by batch. ``commands``: where users' commands are, if not in its own checkpoint."""
+
+    def __init__(self, checkpoint: Checkpoint, commands: Checkpoint | None = None) -> None:
+        self._checkpoint = checkpoint
+        self._commands = checkpoint if commands is None else commands
+        self._root: RootNode | None = None
+        self._batch = -2  # after which batch the root in memory is what the checkpoint says
+        self._since, self._recorded, self._snapshot_bytes = -1, 0, 0
+        self._records: list[bytes] = []
+
+    # --- one batch ---
+
+    def begin(self, root: RootNode, offset: Offset) -> None:
+        """The root as it is before the first batch."""
+        self._root = root
+        self.save_state(offset.batch)
+        self.write_directive(self.directive(offset, Outcome()))
+
+    def run(self, batch: int, frames: Iterable[pa.RecordBatch]) -> tuple[Offset, Outcome]:
+        """What a batch brings in. Nothing is written here."""
+        self._records = []
+        root = self._loaded(batch - 1)
+        self._batch = -2  # until this batch is saved, the root in memory is ahead of the checkpoint
+        # Chain after chain: run again, tasks may end in another order, and nothing may depend on that.
+        messages = sorted(((chain, bytes(frame)) for _, _, chain, frame in in_order(frames)), key=lambda each: each[0])
+        offset = _control(messages, batch)
+        outcome = Outcome()
+        before = self._directive(batch - 1)
+        if offset.flush:
+            self._do(root, FlushAsked(), offset, outcome)
+        for chain, frame in messages:
+            if chain != CONTROL:
+                outcome.link_bytes[chain] += len(frame)
+                self._do(root, MessageReceived(chain, frame), offset, outcome)
+        self._decide(root, before, offset, outcome)
+        return offset, outcome
+
+    def _decide(self, root: RootNode, before: Directive, offset: Offset, outcome: Outcome) -> None:
+        """Everything else, once the events of the batch are in: it may void what leaves would have sent."""
+        if root.settings.idle_ns is not None:
+            self._do(root, TimerFired("idle"), offset, outcome)
+        accepted = {s.name: s.offset for assign in root.assignments() for s in assign.sources}
+        for source in offset.done:
+            if accepted.get(source, -1) >= offset.ends.get(source, 0):
+                self._do(root, IdleAsked(source), offset, outcome)
+        for chain, sources in offset.joining.items():
+            assign = before.assigns.get(chain)
+            known = [] if assign is None else [(source.name, source.home) for source in assign.sources]
+            hello = Hello(chain, chain, 0 if assign is None else assign.epoch, 0, (*known, *sources.items()))
+            self._do(root, MessageReceived(chain, encode(hello)), offset, outcome)
+        for number in range(before.commands, offset.commands):
+            self._command(root, number, offset, outcome)
+        self._do(root, TimerFired("cut"), offset, outcome)
+
+    def _command(self, root: RootNode, number: int, offset: Offset, outcome: Outcome) -> None:
+        command = self._commands.command(number)
+        try:
+            if command["what"] == "add":
+                for query in from_json(command["queries"]):
+                    self._do(root, QueryAdded(query), offset, outcome)
+            elif command["what"] == "remove":
+                self._do(root, QueryRemoved(command["name"], command["drain"]), offset, outcome)
+        except HeadwaterError as error:
+            self._commands.refuse(number, str(error))
+
+    def _do(self, root: RootNode, event: Event, offset: Offset, outcome: Outcome) -> None:
+        actions: Sequence[Action] = root.handle(event, offset.now_ns)
+        for action in actions:
+            match action:
+                case Record(data):
+                    self._records.append(data)
+                case EmitRows(rows=rows):
+                    outcome.rows.append(rows)
+                case EmitAside(rows=rows):
+                    outcome.aside.append(rows)
+                case Noted():
+                    outcome.notes.append(action)
+                case Finished():
+                    outcome.is_finished = True
+                case SetTimer():
+                    pass  # the end of every batch is the time for all
+
+    # --- what it leaves ---
+
+    def directive(self, offset: Offset, outcome: Outcome, status: dict[str, Any] | None = None) -> Directive:
+        """What the leaves are told for the next batch."""
+        root = self._root
+        assert root is not None
+        assigns = {assign.chain: assign for assign in root.assignments()}
+        behind = any(s.offset < offset.ends.get(s.name, 0) for a in assigns.values() for s in a.sources)
+        cuts = root.announced
+        return Directive(
+            offset.batch,
+            self._checkpoint.write_queries(root.query_text),
+            list(root.columns),
+            assigns,
+            None if cuts is None else encode(cuts),
+            not root.is_finished and (behind or cuts is not None or offset.flush),
+            root.silent_at_ns,
+            root.is_finished,
+            offset.commands,
+            status or {},
+        )
+
+    def save_state(self, batch: int) -> None:
+        root = self._root
+        assert root is not None
+        size = sum(map(len, self._records))
+        is_long = self._recorded + size > max(SNAPSHOT_BYTES_MIN, self._snapshot_bytes)
+        if batch < 0 or is_long or batch - self._since >= SNAPSHOT_EVERY:
+            snapshot = root.snapshot()
+            self._checkpoint.write_snapshot(batch, snapshot)
+            self._since, self._recorded, self._snapshot_bytes = batch, 0, len(snapshot)
+        else:
+            self._checkpoint.write_records(batch, self._since, self._records)
+            self._recorded += size
+
+    def write_directive(self, directive: Directive) -> None:
+        """With this the batch is done; the state is there already."""
+        self._checkpoint.write_directive(directive.batch, directive.to_data())
+        self._batch = directive.batch
+
+    def status(self, offset: Offset, outcome: Outcome, seconds: Mapping[str, float]) -> dict[str, Any]:
+        """How the stream is doing, for people: nothing is decided by it."""
+        root = self._root
+        assert root is not None
+        assigns = root.assignments()
+        events = sum(source.offset for assign in assigns for source in assign.sources)
+        return {
+            "batch": offset.batch,
+            "now_ns": offset.now_ns,
+            "events": events,
+            "rows": sum(map(len, outcome.rows)),
+            "watermark": root.watermark,
+            "counters": root.counters(),
+            "sources": sum(len(assign.sources) for assign in assigns),
+            "state_bytes": self._snapshot_bytes + self._recorded,
+            "link_bytes": dict(outcome.link_bytes),
+            "seconds": dict(seconds),
+        }
+
+    # --- what it finds ---
+
+    def _loaded(self, batch: int) -> RootNode:
+        """The root after a batch: the one in memory if that is what it is, else made again from the checkpoint."""
+        if self._batch != batch or self._root is None:
+            saved = self._checkpoint.saved(batch)
+            self._root, _ = RootNode.recover(saved.snapshot, saved.records)
+            self._since, self._snapshot_bytes = saved.since, len(saved.snapshot)
+            self._recorded = sum(map(len, saved.records))
+        return self._root
+
+    def _directive(self, batch: int) -> Directive:
+        data = self._checkpoint.directive(batch)
+        if data is None:
+            raise CheckpointError(f"{self._checkpoint.path}: what the root said after batch {batch} is missing")
+        return Directive.from_data(data)
+
+
+def _control(messages: Iterable[tuple[str, bytes]], batch: int) -> Offset:
+    """What the batch says of itself."""
+    offset = next((Offset.from_data(json.loads(frame)) for chain, frame in messages if chain == CONTROL), None)
+    if offset is None or offset.batch != batch:
+        found = "none" if offset is None else offset.batch
+        raise CheckpointError(
+            f"Spark runs batch {batch}, but the offset is of batch {found}: the two checkpoints do not fit"
+        )
+    return offset

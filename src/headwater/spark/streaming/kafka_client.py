@@ -1,0 +1,123 @@
+"""What all that speaks with Kafka has in common: the library, the settings of clients, and what goes wrong, in one sentence."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from headwater.errors import DataError, HeadwaterError
+from headwater.spark.java import SetupError
+
+#: So many seconds a broker may take to answer.
+TIMEOUT_S = 60.0
+PARTITIONS_MAX = 100_000
+
+
+class BrokerError(HeadwaterError):
+    """A broker that does not answer or refuses, or a topic that is not there."""
+
+
+def library() -> Any:
+    """The client library, an extra."""
+    try:
+        import confluent_kafka
+    except ImportError:
+        raise SetupError("confluent-kafka is not installed: install with: pip install 'headwater[kafka]'") from None
+    return confluent_kafka
+
+
+def source_name(topic: str, partition: int) -> str:
+    """How a partition is called among sources: padded, so that names sort as numbers do.
+
+    >>> source_name("loads", 7)
+    'loads/00007'
+    """
+    if partition >= PARTITIONS_MAX:
+        raise DataError(f"topic {topic!r} has a partition {partition}: headwater reads {PARTITIONS_MAX} of a topic")
+    return f"{topic}/{partition:05d}"
+
+
+def checked_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Settings as a user gives them: of values, or of {"env": NAME} for what must not be written down anywhere."""
+    for name, value in (config or {}).items():
+        is_plain = isinstance(value, str | int | float | bool)
+        if not is_plain and not (isinstance(value, Mapping) and list(value) == ["env"]):
+            raise DataError(
+                f"config[{name!r}] is {value!r}: give text, a number, or {{'env': NAME}} for a variable of the environment"
+            )
+    return dict(config or {})
+
+
+class Settings:
+    """Where the brokers are and how to speak with them; travels as JSON."""
+
+    def __init__(self, servers: str, config: Mapping[str, Any] | None = None, timeout_s: float = TIMEOUT_S) -> None:
+        if not servers or not hasattr(servers, "encode"):
+            raise DataError(f"servers is {servers!r}: give brokers as 'host:port', several with commas between")
+        self.servers = servers
+        self.config = checked_config(config)
+        self.timeout_s = timeout_s
+
+    def to_data(self) -> dict[str, Any]:
+        return {"servers": self.servers, "config": self.config, "timeout_s": self.timeout_s}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Settings:
+        return cls(data["servers"], data["config"], data["timeout_s"])
+
+    def of_client(self, own: Mapping[str, Any], fixed: Mapping[str, Any], heard: Heard) -> dict[str, Any]:
+        """``own``: what a user may say otherwise; ``fixed``: what must be so, or results would be wrong."""
+        given = {name: _resolved(name, value) for name, value in self.config.items()}
+        wrong = [name for name in given if name in fixed and given[name] != fixed[name]]
+        if wrong:
+            raise DataError(f"config[{wrong[0]!r}] is set: headwater needs it to be {fixed[wrong[0]]!r}; leave it out")
+        common = {"bootstrap.servers": self.servers, "client.id": "headwater", "error_cb": heard.error, "log_level": 0}
+        return {**common, **own, **given, **fixed}
+
+
+def _resolved(name: str, value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    found = os.environ.get(value["env"])
+    if found is None:
+        raise DataError(f"config[{name!r}] is to come from the environment, where {value['env']!r} is not set")
+    return found
+
+
+class Heard:
+    """What a client last said about its connections, for messages: calls that time out do not know why."""
+
+    def __init__(self) -> None:
+        self.last = ""
+        #: A client that says something only when it is asked; not a consumer, whose messages would be lost.
+        self.client: Any = None
+
+    def error(self, error: Any) -> None:
+        # That all are down says less than what was said of each before.
+        if error.name() != "_ALL_BROKERS_DOWN":
+            self.last = error.str()
+
+    @property
+    def why(self) -> str:
+        if self.client is not None:
+            # A client that was shut out says so again here.
+            with suppress(library().KafkaException):
+                self.client.poll(0)
+        return f" ({self.last})" if self.last else ""
+
+
+def asked(settings: Settings, heard: Heard, what: str, call: Callable[[], Any]) -> Any:
+    """What a broker answers; an error in one sentence if it does not."""
+    kafka = library()
+    try:
+        return call()
+    except kafka.KafkaException as error:
+        raise BrokerError(f"Kafka at {settings.servers}: {what}: {said(error)}{heard.why}") from error
+
+
+def said(error: Exception) -> str:
+    """What the library says, without the numbers around it."""
+    inner = error.args[0] if error.args else error
+    return inner.str() if hasattr(inner, "str") else str(inner)

@@ -1,0 +1,63 @@
+"""What a user names as the source of a stream, as an input."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.errors import DataError
+from headwater.spark.columns import Types
+from headwater.spark.streaming.checkpoint import Checkpoint, CheckpointError
+from headwater.spark.streaming.inputs import Input, LogInput
+
+
+def open_input(
+    source: Any,
+    checkpoint: Checkpoint,
+    *,
+    format: str | None,
+    sources: str,
+    schema: pa.Schema | None,
+    types: Types | None,
+    strict: bool,
+    pace: str,
+) -> Input:
+    """A folder, a segment log, generators, or an input that is one already."""
+    if hasattr(source, "extents"):
+        given: Input = source
+        return given
+    if hasattr(source, "batches") or isinstance(source, list | tuple):
+        from headwater.spark.streaming.generator_input import GeneratorInput
+
+        return GeneratorInput([source] if hasattr(source, "batches") else source, pace=pace)
+    if not isinstance(source, str | os.PathLike):
+        raise DataError(f"source is {source!r}: give a folder, a segment log, generators, or KafkaInput(...)")
+    path = Path(source)
+    if not path.is_dir():
+        raise DataError(f"{path}: there is no such folder; a stream reads a folder, and goes on as files come to it")
+    if (path / "log.json").is_file() and format in (None, "log"):
+        return LogInput(path, schema)
+    from headwater.spark.streaming.folder_input import FolderInput
+
+    seen = checkpoint.path / "seen"
+    return FolderInput(path, seen, sources=sources, format=format, schema=schema, types=types, strict=strict)
+
+
+def check_same(about: Mapping[str, Any], given: Input, settings: Mapping[str, Any], place: Path) -> None:
+    """Refuse to go on with another source, or with times that mean something else."""
+    if about["kind"] != given.kind or _lasting(about["input"]) != _lasting(given.to_data()):
+        raise CheckpointError(f"{place}: this checkpoint is of a stream over another source; give another folder")
+    for name, value in settings.items():
+        if about["settings"][name] != value:
+            raise CheckpointError(
+                f"{place}: {name} is {value!r}, but was {about['settings'][name]!r} when the stream began; it cannot change"
+            )
+
+
+def _lasting(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What an input is, without when it began."""
+    return {name: value for name, value in data.items() if name not in ("began_ns", "began", "schema")}

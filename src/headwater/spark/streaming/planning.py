@@ -1,0 +1,85 @@
+"""What the next batch is: decided from the last offset, what the root said after it, and what the sources hold by now.
+
+Pure: who calls brings the time and the facts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from headwater.spark.streaming.directives import Directive
+from headwater.spark.streaming.inputs import Extent
+from headwater.spark.streaming.offsets import Offset
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the planner sees: how far sources go, how many commands there are, whether one of them ends the stream, the time."""
+
+    extents: Mapping[str, Extent]
+    commands: int
+    flush: bool
+    now_ns: int
+
+
+def next_offset(start: Offset, directive: Directive, found: Found, chains: int, events_max: int | None) -> Offset:
+    """The end of the next batch, or ``start`` if there is no reason for one.
+
+    ``chains``: how many leaves share the sources at most; ``events_max``: how many events a batch has at most.
+    """
+    if directive.is_finished:
+        return start
+    if start.flush:
+        # Nothing more is taken in: only what the root has not accepted is read again.
+        return _following(start, directive, found, {}) if directive.wants_batch else start
+    known = directive.chain_of()
+    ends = dict(start.ends) | _ends(start, {n: e for n, e in found.extents.items() if n in known}, events_max)
+    joined = joining(directive.sources(), {n: e for n, e in found.extents.items() if n not in known}, chains)
+    is_idle_due = directive.silent_at_ns is not None and found.now_ns >= directive.silent_at_ns
+    is_new = ends != dict(start.ends) or bool(joined) or found.commands > start.commands
+    done = {
+        name: True
+        for name, extent in found.extents.items()
+        if extent.is_done and name in known and ends.get(name, 0) >= extent.end
+    }
+    is_new = is_new or any(name not in start.done for name in done)
+    if not is_new and not is_idle_due and not directive.wants_batch:
+        return start
+    return _following(start, directive, found, {"ends": ends, "joining": joined, "done": done})
+
+
+def _following(start: Offset, directive: Directive, found: Found, news: Mapping[str, object]) -> Offset:
+    # The clock may have been set back; the root's time never goes.
+    now_ns = max(found.now_ns, start.now_ns)
+    fixed = {"batch": start.batch + 1, "now_ns": now_ns, "directive": directive.hash, "joining": {}}
+    asked = {"commands": found.commands, "flush": start.flush or found.flush}
+    return replace(start, **{**fixed, **asked, **news})  # type: ignore[arg-type]
+
+
+def _ends(start: Offset, extents: Mapping[str, Extent], events_max: int | None) -> dict[str, int]:
+    """How far each source is read: as far as it goes, or an equal share of what waits in each."""
+    waiting = {name: extent.end - start.ends.get(name, 0) for name, extent in extents.items()}
+    waiting = {name: count for name, count in waiting.items() if count > 0}
+    total = sum(waiting.values())
+    if events_max is not None and total > events_max:
+        # In proportion, so that all come to their ends together; whoever has anything moves.
+        waiting = {name: min(count, max(1, count * events_max // total)) for name, count in waiting.items()}
+    return {name: start.ends.get(name, 0) + count for name, count in waiting.items()}
+
+
+def joining(
+    known: Mapping[str, Sequence[str]], extents: Mapping[str, Extent], chains: int
+) -> dict[str, dict[str, str]]:
+    """New sources with their homes, each with the chain that has the fewest of those that are ``known``."""
+    counts = Counter({chain: len(sources) for chain, sources in known.items()})
+    joined: dict[str, dict[str, str]] = {}
+    for name in sorted(extents):
+        if len(counts) < chains:
+            chain = f"{len(counts):05d}"
+        else:
+            chain = min(counts, key=lambda each: (counts[each], each))
+        counts[chain] += 1
+        joined.setdefault(chain, {})[name] = extents[name].home
+    return joined

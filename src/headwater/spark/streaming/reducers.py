@@ -1,0 +1,130 @@
+"""Several roots that share the keys, each in a task of its own: for streams with very many keys.
+
+Each root has a checkpoint below the stream's, which its task finds wherever it runs. All hear of the same progress, so all take
+the same decisions; what the leaves are told is what the first of them says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from headwater.errors import HeadwaterError
+from headwater.node import RootNode
+from headwater.spark.root import ROWS_MAX
+from headwater.spark.streaming.checkpoint import Checkpoint
+from headwater.spark.streaming.directives import Directive
+from headwater.spark.streaming.host import Outcome, RootHost
+from headwater.spark.streaming.offsets import Offset
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: What comes out of a root's task: tables, as Arrow streams.
+TABLES = pa.schema([("kind", pa.string()), ("table", pa.binary())])
+
+
+def root_place(checkpoint: Checkpoint, number: int) -> Checkpoint:
+    return Checkpoint(checkpoint.path / "roots" / f"{number:03d}")
+
+
+def begin_roots(checkpoint: Checkpoint, root: RootNode, roots: int) -> None:
+    """All roots as they are before the first batch, and what they say."""
+    for number in range(roots):
+        place = root_place(checkpoint, number)
+        place.prepare()
+        RootHost(place).begin(root, Offset())
+    checkpoint.write_queries(root.query_text)
+    checkpoint.write_directive(-1, said(checkpoint, -1, roots).to_data())
+
+
+def reduced(frames: DataFrame, checkpoint: Checkpoint, batch: int, roots: int) -> Outcome:
+    """What all roots make of a batch; their states are written by their tasks."""
+    from headwater.spark.types import spark_types
+
+    path = str(checkpoint.path)
+
+    def reduce(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from headwater.spark.streaming.reducers import root_tables
+
+        yield from root_tables(path, batch, batches)
+
+    found = frames.repartitionById(roots, "bucket").mapInArrow(reduce, spark_types(TABLES)[1]).toArrow()
+    outcome = Outcome()
+    for kind, data in zip(found["kind"].to_pylist(), found["table"]):
+        tables = outcome.rows if kind == "rows" else outcome.aside
+        tables.append(pa.ipc.open_stream(data.as_buffer()).read_all())
+    return outcome
+
+
+def root_tables(path: str, batch: int, frames: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In the task of one root: its rows, and behind them its state. Run again it gives the same and writes the same."""
+    found = list(frames)
+    buckets = {number for each in found for number in each.column("bucket").unique().to_pylist()}
+    if len(buckets) != 1:
+        raise HeadwaterError(f"a task has frames for the roots {sorted(buckets)}; this is a mistake in headwater")
+    checkpoint = Checkpoint(path)
+    host = RootHost(root_place(checkpoint, buckets.pop()), checkpoint)
+    offset, outcome = host.run(batch, found)
+    for kind, tables in (("rows", outcome.rows), ("aside", outcome.aside)):
+        for table in tables:
+            yield from (_packed(kind, part) for part in _parts(table))
+    host.save_state(batch)
+    host.write_directive(host.directive(offset, outcome, host.status(offset, outcome, {})))
+
+
+def _parts(table: pa.Table) -> Iterator[pa.Table]:
+    return (table.slice(start, ROWS_MAX) for start in range(0, len(table), ROWS_MAX))
+
+
+def _packed(kind: str, table: pa.Table) -> pa.RecordBatch:
+    target = pa.BufferOutputStream()
+    with pa.ipc.new_stream(target, table.schema) as writer:
+        writer.write_table(table)
+    return pa.record_batch([pa.array([kind]), pa.array([target.getvalue().to_pybytes()], pa.binary())], schema=TABLES)
+
+
+def said(checkpoint: Checkpoint, batch: int, roots: int) -> Directive:
+    """What all roots say after a batch, as one."""
+    each = []
+    for number in range(roots):
+        data = root_place(checkpoint, number).directive(batch)
+        if data is None:
+            raise HeadwaterError(
+                f"root {number} has not said anything after batch {batch}; this is a mistake in headwater"
+            )
+        each.append(Directive.from_data(data))
+    first = each[0]
+    if any(other.assigns != first.assigns for other in each):
+        raise HeadwaterError(
+            f"the roots do not agree where to go on after batch {batch}; this is a mistake in headwater"
+        )
+    text = root_place(checkpoint, 0).queries(first.queries)
+    return replace(
+        first,
+        queries=checkpoint.write_queries(text),
+        wants_batch=any(other.wants_batch for other in each),
+        is_finished=all(other.is_finished for other in each),
+        status=_together([other.status for other in each]),
+    )
+
+
+def _together(statuses: Sequence[Any]) -> dict[str, Any]:
+    """Each root has counted its own share of keys."""
+    first = dict(statuses[0])
+    if not first:
+        return first
+    counters: dict[str, Counter[str]] = {}
+    for status in statuses:
+        for query, counts in status["counters"].items():
+            counters.setdefault(query, Counter()).update(counts)
+    links: Counter[str] = Counter()
+    for status in statuses:
+        links.update(status["link_bytes"])
+    summed = {name: sum(status[name] for status in statuses) for name in ("rows", "state_bytes")}
+    fates = {query: dict(counts) for query, counts in counters.items()}
+    return {**first, **summed, "counters": fates, "link_bytes": dict(links)}

@@ -1,0 +1,99 @@
+"""What Spark calls for each batch: frames in from the leaves, through the root, rows into the sinks, and then the state.
+
+In this order, so that whatever dies in between, the batch is run again as it was: rows first (sinks know a batch by its number),
+then the root's state, then the directive, with which the batch is done. Spark's own commit comes last.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from headwater.engine.side_output import SCHEMA as ASIDE
+from headwater.errors import HeadwaterError
+from headwater.spark.leaf import FAN_IN
+from headwater.spark.root import plain_rows, relayed
+from headwater.spark.streaming.checkpoint import Checkpoint
+from headwater.spark.streaming.directives import Directive
+from headwater.spark.streaming.host import Outcome, RootHost
+from headwater.spark.streaming.reducers import reduced, said
+from headwater.spark.streaming.sinks import Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class BatchRunner:
+    """One stream's function for ``foreachBatch``."""
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        sink: Sink,
+        aside: Sink | None = None,
+        on_done: Callable[[dict[str, Any]], None] | None = None,
+    ) -> None:
+        self.sink = sink
+        self.aside = aside
+        #: What stopped the stream, if it was something here.
+        self.error: HeadwaterError | None = None
+        self._checkpoint = checkpoint
+        self._on_done = on_done
+        self._host = RootHost(checkpoint)
+        about = checkpoint.about() or {}
+        self._roots, self._chains = about.get("roots", 1), about.get("chains", 1)
+
+    def __call__(self, frames: DataFrame, batch: int) -> None:
+        try:
+            self._run(frames, batch)
+        except HeadwaterError as error:
+            self.error = error
+            raise
+
+    def close(self) -> None:
+        for sink in (self.sink, self.aside):
+            if sink is not None:
+                sink.close()
+
+    def _run(self, frames: DataFrame, batch: int) -> None:
+        began = time.monotonic()
+        if self._checkpoint.directive(batch) is not None:
+            return  # done before Spark could say so
+        outcome, finish = self._computed(frames, batch)
+        computed = time.monotonic()
+        self.sink.write(batch, joined(outcome.rows))
+        if self.aside is not None:
+            self.aside.write(batch, pa.concat_tables([ASIDE.empty_table(), *outcome.aside]))
+        directive = finish()
+        seconds = {"batch": time.monotonic() - began, "compute": computed - began}
+        directive = replace(directive, status={**directive.status, "seconds": seconds})
+        self._host.write_directive(directive)
+        if self._on_done is not None:
+            self._on_done(dict(directive.status))
+
+    def _computed(self, frames: DataFrame, batch: int) -> tuple[Outcome, Callable[[], Directive]]:
+        """What came out of a batch, and what writes its state and says what the leaves are told."""
+        if self._chains > FAN_IN:
+            frames = relayed(frames, self._roots, self._chains)
+        if self._roots > 1:
+            found = reduced(frames, self._checkpoint, batch, self._roots)
+            return found, lambda: said(self._checkpoint, batch, self._roots)
+        offset, outcome = self._host.run(batch, frames.toArrow().to_batches())
+
+        def finish() -> Directive:
+            self._host.save_state(batch)
+            return self._host.directive(offset, outcome, self._host.status(offset, outcome, {}))
+
+        return outcome, finish
+
+
+def joined(tables: list[pa.Table]) -> pa.Table:
+    """Rows of one batch with names of queries as text; queries may have been added in the middle."""
+    if not tables:
+        return pa.table({})
+    plain = [table.cast(plain_rows(table.schema)) for table in tables]
+    return pa.concat_tables(plain, promote_options="default").combine_chunks()

@@ -1,0 +1,206 @@
+"""The log of seen files: which files there are, to which source each belongs, in which order, and how many rows it has.
+
+All that is fixed here, durably, before any offset refers to it; so whoever reads it again plans the same. Each discovery is
+a file of its own, which is there whole or not at all, and which only one can write. When enough of them have gathered they are
+put together, so that to read the log takes as long as it is long, and not as often as there were discoveries.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from headwater.errors import DataError
+from headwater.logs.files import create, opened, read_at, sync_directory
+from headwater.spark.formats.text import Mark
+
+VERSION = 1
+#: So many discoveries are put together at least, and when they have half of all files; so many stand alone at most.
+TOGETHER_MIN = 32
+APART_MAX = 1000
+_ONE, _ALL = ".json", ".all.json"
+
+
+class SeenFile(NamedTuple):
+    """A file below the folder. ``reason``: why nothing of it is read. ``marks``: where in its text to begin."""
+
+    source: str
+    path: str
+    kind: str
+    rows: int
+    bytes: int
+    mtime_ns: int
+    reason: str | None = None
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(slots=True)
+class _Source:
+    """The files of one source that have rows, and the offset at which each ends."""
+
+    files: list[SeenFile] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        return self.ends[-1] if self.ends else 0
+
+
+class SeenFiles:
+    """The log, as far as it has been read; `refresh` reads on."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._forget()
+
+    def _forget(self) -> None:
+        #: The number of the last discovery, how many there were since some were put together, and how many files these have.
+        self._last = self._apart = self._apart_files = 0
+        self._paths: set[str] = set()
+        self._sources: dict[str, _Source] = {}
+        self._broken: list[SeenFile] = []
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._paths
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    @property
+    def ends(self) -> dict[str, int]:
+        """Where each source ends that has any rows."""
+        return {name: source.end for name, source in self._sources.items()}
+
+    @property
+    def broken(self) -> Sequence[SeenFile]:
+        """The files of which nothing is read."""
+        return self._broken
+
+    def between(self, source: str, start: int, end: int) -> Iterator[tuple[SeenFile, int, int]]:
+        """The files that hold the rows [start, end) of a source, with the rows to skip in each, and how many to read."""
+        known = self._sources.get(source, _Source())
+        if end > known.end:
+            raise DataError(
+                f"{self._directory}: source {source!r} has {known.end} rows in the log of seen files, but {end} were read of "
+                "it before; the log was lost or is of another stream"
+            )
+        for number in range(bisect_right(known.ends, start), len(known.files)):
+            file = known.files[number]
+            first = known.ends[number] - file.rows
+            if first >= end:
+                return
+            skip = max(start - first, 0)
+            yield file, skip, min(end - first, file.rows) - skip
+
+    def refresh(self) -> None:
+        """Read what has been added since, by whomever."""
+        for _ in range(10):
+            try:
+                self._read_on()
+                return
+            except FileNotFoundError:
+                # Put together with others meanwhile.
+                self._forget()
+        raise DataError(f"{self._directory}: files of the log vanish while it is read")
+
+    def _read_on(self) -> None:
+        whole, single = self._listed()
+        newest = max(whole, default=0)
+        if newest > self._last:
+            self._forget()
+            self._take(newest, _ALL)
+        for number in sorted(number for number in single if number > self._last):
+            if number != self._last + 1:
+                raise DataError(f"{self._path(self._last + 1, _ONE)}: this part of the log of seen files is missing")
+            self._take(number, _ONE)
+
+    def _listed(self) -> tuple[list[int], list[int]]:
+        """The numbers of the discoveries that were put together, and of those that stand alone."""
+        try:
+            names = os.listdir(self._directory)
+        except FileNotFoundError:
+            return [], []
+        whole = [int(name.removesuffix(_ALL)) for name in names if name.endswith(_ALL)]
+        single = [int(stem) for name in names if (stem := name.removesuffix(_ONE)).isdigit()]
+        return whole, single
+
+    def _take(self, number: int, suffix: str) -> None:
+        files = _decoded(self._path(number, suffix))
+        self._last = number
+        if suffix == _ONE:
+            self._apart += 1
+            self._apart_files += len(files)
+        for file in files:
+            self._paths.add(file.path)
+            if file.reason is not None:
+                self._broken.append(file)
+            elif file.rows:
+                source = self._sources.setdefault(file.source, _Source())
+                source.ends.append(source.end + file.rows)
+                source.files.append(file)
+
+    def add(self, files: Sequence[SeenFile]) -> None:
+        """Write down new files in this order; durable when it returns. Others may have been quicker: what they say holds."""
+        while files := [file for file in files if file.path not in self]:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                create(self._path(self._last + 1, _ONE), _encoded(files))
+            self.refresh()
+        is_due = 2 * self._apart_files >= len(self) or self._apart >= APART_MAX
+        if self._apart >= TOGETHER_MIN and is_due:
+            self._put_together()
+
+    def _put_together(self) -> None:
+        """Write all that is known as one file, then remove what it replaces."""
+        with suppress(FileExistsError):
+            create(self._path(self._last, _ALL), _encoded(self._everything()))
+        self._apart = self._apart_files = 0
+        for suffix, numbers in zip((_ALL, _ONE), self._listed(), strict=True):
+            for number in numbers:
+                if number < self._last or (number == self._last and suffix == _ONE):
+                    self._path(number, suffix).unlink(missing_ok=True)
+        sync_directory(self._directory)
+
+    def _everything(self) -> Iterator[SeenFile]:
+        """All files; those of one source in their order."""
+        written = set()
+        for file in (*self._broken, *(file for source in self._sources.values() for file in source.files)):
+            written.add(file.path)
+            yield file
+        # Files without rows are in no source.
+        yield from (SeenFile("", path, "", 0, 0, 0) for path in sorted(self._paths - written, key=os.fsencode))
+
+    def _path(self, number: int, suffix: str) -> Path:
+        return self._directory / f"{number:010d}{suffix}"
+
+
+def _encoded(files: Iterable[SeenFile]) -> bytes:
+    """One line for each file behind a line that says the version and how many there are."""
+    lines = [json.dumps(file) for file in files]
+    return "\n".join([json.dumps({"version": VERSION, "files": len(lines)}), *lines, ""]).encode()
+
+
+def _decoded(path: Path) -> list[SeenFile]:
+    with opened(path) as descriptor:
+        head, *lines = read_at(descriptor, os.fstat(descriptor).st_size, 0).splitlines() or [b""]
+    try:
+        about: dict[str, Any] = json.loads(head)
+        version, count = about["version"], about["files"]
+        files = [_file(*json.loads(line)) for line in lines] if version == VERSION else []
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(f"{path}: this part of the log of seen files is damaged: {error}") from error
+    if version != VERSION:
+        raise DataError(f"{path}: the log of seen files has version {version}; this release reads version {VERSION}")
+    if count != len(files):
+        raise DataError(f"{path}: this part of the log of seen files has {len(files)} of its {count} lines")
+    return files
+
+
+def _file(source: str, path: str, kind: str, rows: int, size: int, mtime_ns: int, reason: Any, marks: Any) -> SeenFile:
+    return SeenFile(source, path, kind, rows, size, mtime_ns, reason, tuple(Mark(*mark) for mark in marks))

@@ -1,0 +1,168 @@
+"""headwater's stream as Spark calls it: a planner beside the driver decides each batch, and partition readers are its leaves.
+
+`latestOffset` runs in a process of its own, `read` in workers, the root in the driver. Nothing is shared but the checkpoint, what
+is in the offsets, and what the planner puts into partitions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from headwater.protocols.messages import Assign, Cuts, decode, encode
+from headwater.spark.leaf import FRAMES
+from headwater.spark.streaming.checkpoint import Checkpoint, CheckpointError
+from headwater.spark.streaming.directives import Directive
+from headwater.spark.streaming.inputs import Extent, Input, input_class
+from headwater.spark.streaming.leaf import LeafWork, control_row
+from headwater.spark.streaming.offsets import Offset
+from headwater.spark.streaming.planning import Found, next_offset
+from headwater.spark.types import spark_types
+from headwater.times import FOREVER
+
+NAME = "headwater_stream"
+
+
+class StreamSource(DataSource):
+    """Options: ``checkpoint``, the folder that `headwater.stream` has prepared; ``events``, how many in a batch at most."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        return spark_types(FRAMES)[1]
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        events = self.options.get("events")
+        return StreamReader(self.options["checkpoint"], None if events is None else int(events))
+
+
+@dataclass
+class Work(InputPartition):
+    """One task: the leaf of one chain, if it has one. The first task also says which batch it is."""
+
+    leaf: LeafWork | None
+    offset: Mapping[str, Any] | None
+    roots: int
+
+    def __post_init__(self) -> None:
+        super().__init__(None)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans batches, and reads a chain's share of one."""
+
+    def __init__(self, checkpoint: str, events_max: int | None) -> None:
+        self._path = checkpoint
+        self._events_max = events_max
+        #: With the trigger "available now": how far sources went when it began.
+        self._target: dict[str, Extent] | None = None
+        self._texts: dict[str, str] = {}
+        self.clock: Callable[[], int] = time.time_ns
+
+    # --- in the planner ---
+
+    @cached_property
+    def _checkpoint(self) -> Checkpoint:
+        return Checkpoint(self._path)
+
+    @cached_property
+    def _about(self) -> dict[str, Any]:
+        about = self._checkpoint.about()
+        if about is None:
+            raise CheckpointError(f"{self._path}: there is no stream here; begin one with headwater.stream")
+        return about
+
+    @cached_property
+    def _input(self) -> Input:
+        found: Input = input_class(self._about["kind"]).from_data(self._about["input"])
+        return found
+
+    def _directive(self, batch: int, hash_: str | None = None) -> Directive:
+        data = self._checkpoint.directive(batch)
+        if data is None:
+            raise CheckpointError(
+                f"{self._path}: what the root said after batch {batch} is missing; without it nobody knows where to go on"
+            )
+        directive = Directive.from_data(data)
+        if hash_ and directive.hash != hash_:
+            raise CheckpointError(f"{self._path}: what the root said after batch {batch} has changed since it was used")
+        return directive
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return Offset().to_data()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadAllAvailable() if self._events_max is None else ReadMaxRows(self._events_max)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = self._input.extents()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        last = Offset.from_data(start)
+        directive = self._directive(last.batch)
+        # In this order: whoever asks for the end has written what belongs before it.
+        commands = self._checkpoint.command_count()
+        flush = any(self._checkpoint.command(k)["what"] == "flush" for k in range(last.commands, commands))
+        extents = self._input.extents() if self._target is None else self._target
+        found = Found(extents, commands, flush, self.clock())
+        events_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        return next_offset(last, directive, found, self._about["chains"], events_max).to_data()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        if start == end:
+            return []
+        offset = Offset.from_data(end)
+        directive = self._directive(offset.batch - 1, offset.directive)
+        roots = self._about["roots"]
+        works = [Work(leaf, None, roots) for leaf in self._leaves(offset, directive)] or [Work(None, None, roots)]
+        works[0].offset = end
+        return list(works)
+
+    def _leaves(self, offset: Offset, directive: Directive) -> Iterator[LeafWork]:
+        """A leaf for each chain that has something to do."""
+        about = self._about
+        text = self._text(directive.queries)
+        fixed = (directive.columns, bytes.fromhex(about["schema"]), about["strict"], about["roots"], offset.flush)
+        cuts = None if directive.cuts is None else decode(directive.cuts)
+        for number, assign in enumerate(directive.assigns.values()):
+            is_asked = isinstance(cuts, Cuts) and assign.cut < cuts.number
+            if is_asked or _has_news(assign, offset):
+                stretches = dict(self._stretches(assign, offset))
+                asked = directive.cuts if is_asked else None
+                yield LeafWork(number, encode(assign), text, about["kind"], stretches, *fixed, asked)
+
+    def _stretches(self, assign: Assign, offset: Offset) -> Iterator[tuple[str, tuple[int, list[dict[str, Any]]]]]:
+        """What is read of each source: behind what was accepted, and once more what waits to be cut."""
+        for source in assign.sources:
+            begin, end = min(source.hold, source.offset), offset.ends.get(source.name, 0)
+            yield source.name, (begin, self._input.stretches(source.name, begin, end) if begin < end else [])
+
+    def _text(self, name: str) -> str:
+        if name not in self._texts:
+            self._texts = {name: self._checkpoint.queries(name)}
+        return self._texts[name]
+
+    # --- in a worker ---
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Work)
+        if partition.offset is not None:
+            yield control_row(partition.offset, partition.roots)
+        if partition.leaf is not None:
+            yield from partition.leaf.frames()
+
+
+def _has_news(assign: Assign, offset: Offset) -> bool:
+    """Whether a chain has events that were not accepted, or an end to tell of."""
+    behind = any(source.offset < offset.ends.get(source.name, 0) for source in assign.sources)
+    return behind or offset.flush and any(source.watermark != FOREVER for source in assign.sources)

@@ -1,0 +1,198 @@
+"""`headwater.stream`: window queries over sources that grow, answered while they do."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+import pyarrow as pa
+
+from headwater.arguments import check_disorder, check_queries
+from headwater.engine.query_set import read_query_set
+from headwater.errors import DataError, QueryError
+from headwater.node import NodeSettings, RootNode
+from headwater.protocols.events import MessageReceived
+from headwater.protocols.messages import Hello, encode
+from headwater.query import Query
+from headwater.query_io import from_json, to_json
+from headwater.spark.columns import Types
+from headwater.spark.root import cores_of
+from headwater.spark.streaming.checkpoint import Checkpoint, checkpoint_folder
+from headwater.spark.streaming.directives import Directive
+from headwater.spark.streaming.handle import Stream
+from headwater.spark.streaming.host import RootHost
+from headwater.spark.streaming.inputs import Input
+from headwater.spark.streaming.offsets import Offset
+from headwater.spark.streaming.opening import check_same, open_input
+from headwater.spark.streaming.planning import joining
+from headwater.spark.streaming.reducers import begin_roots
+from headwater.spark.streaming.runner import BatchRunner
+from headwater.spark.streaming.sinks import sink_of
+from headwater.times import duration, in_ticks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Sessions that know the data source.
+_KNOWING: WeakSet[Any] = WeakSet()
+#: The host writes snapshots when they pay; the root is not to take any by itself.
+NEVER_BY_ITSELF = 1 << 62
+
+
+def stream(
+    spark: SparkSession,
+    source: Any,
+    queries: Query | Iterable[Query] | None = None,
+    *,
+    checkpoint: str | Path,
+    sink: Any = "console",
+    aside: Any = None,
+    time: str = "time",
+    unit: str = "us",
+    disorder: object = 0,
+    idle: object = None,
+    strict: bool = False,
+    format: str | None = None,
+    sources: str = "folder",
+    schema: pa.Schema | None = None,
+    types: Types | None = None,
+    pace: str = "real",
+    trigger: str | None = None,
+    max_events_per_trigger: int | None = None,
+    tasks: int | None = None,
+    name: str | None = None,
+) -> Stream:
+    """Answer queries over sources that grow, and go on until the stream is stopped or flushed. Returns at once.
+
+    ``source`` is a folder to which files come, a segment log, generators, or ``KafkaInput(...)``. The files of one folder are one
+    source, in the order in which they come; with ``sources="file"`` each is one, which nobody waits for once it is read.
+    ``disorder`` says how far events of one source may be out of order; what is later than that is late. A source from which
+    nothing has come for ``idle`` is not waited for.
+
+    Rows go to ``sink``: a folder, "memory", "console", a function of (rows, batch), or a sink of `headwater.spark.streaming`.
+    Events that are in no result go to ``aside``, each with the reason. All that the stream knows is in ``checkpoint``; started
+    again with the same, it goes on exactly where it was. Then queries that are new begin, and those that are not given any more
+    end; without ``queries`` all go on.
+
+    ``trigger`` is "available now" (read what is there, and stop), a time between batches such as "1 second", or None: one batch
+    after the other. ``max_events_per_trigger`` bounds a batch, ``tasks`` is how many leaves share the sources.
+    """
+    place = checkpoint_folder(checkpoint)
+    known = Checkpoint(place / "headwater")
+    asked = None if queries is None else check_queries(queries)
+    about = known.about()
+    options: dict[str, Any] = {"format": format, "sources": sources, "schema": schema, "types": types}
+    opened = open_input(source, known, strict=strict, pace=pace, **options)
+    settings = {"time": time, "unit": unit, "disorder": check_disorder(disorder, unit), "strict": strict}
+    settings["idle_ns"] = None if idle is None else in_ticks(duration(idle), "ns")
+    _check_counts(max_events_per_trigger, tasks)
+    if about is None:
+        begin(known, opened, asked, settings, cores_of(spark) if tasks is None else tasks)
+    else:
+        check_same(about, opened, settings, place)
+        _change_queries(known, asked)
+    runner = BatchRunner(known, sink_of(sink), None if aside is None else sink_of(aside, "aside"))
+    return _start(spark, place, runner, trigger, max_events_per_trigger, name)
+
+
+def _check_counts(events: object, tasks: object) -> None:
+    for name, value in (("max_events_per_trigger", events), ("tasks", tasks)):
+        if value is not None and not (isinstance(value, int) and value >= 1):
+            raise DataError(f"{name} is {value!r}: give an integer of at least 1")
+
+
+def begin(
+    checkpoint: Checkpoint,
+    opened: Input,
+    queries: Sequence[Query] | None,
+    settings: dict[str, Any],
+    chains: int,
+    roots: int = 1,
+) -> None:
+    """A new stream: the root meets the sources that are there, so that the first batch can read them."""
+    if not queries:
+        raise QueryError("queries are missing: a new stream needs at least one")
+    schema = opened.schema
+    engine = {name: settings[name] for name in ("time", "unit", "disorder", "strict")}
+    nodes = NodeSettings(idle_ns=settings["idle_ns"], checkpoint_every=NEVER_BY_ITSELF)
+    # Roots that share the keys have no way down of their own: what would need it travels.
+    root = RootNode("root", queries, schema=schema, settings=nodes, round_trips=roots == 1, **engine)
+    to_json(queries)  # those that cannot travel are refused
+    for chain, named in joining({}, opened.extents(), chains).items():
+        root.handle(MessageReceived(chain, encode(Hello(chain, chain, sources=tuple(named.items())))), 0)
+    checkpoint.prepare()
+    if roots == 1:
+        RootHost(checkpoint).begin(root, Offset())
+    else:
+        begin_roots(checkpoint, root, roots)
+    checkpoint.write_about(
+        {
+            "id": uuid.uuid4().hex,
+            "kind": opened.kind,
+            "input": opened.to_data(),
+            "schema": schema.serialize().to_pybytes().hex(),
+            "settings": settings,
+            "strict": settings["strict"],
+            "chains": chains,
+            "roots": roots,
+        }
+    )
+
+
+def _change_queries(checkpoint: Checkpoint, asked: Sequence[Query] | None) -> None:
+    """What is asked now in the place of what was asked when the stream stopped."""
+    if asked is None:
+        return
+    last = checkpoint.last_batch()
+    assert last is not None
+    data = checkpoint.directive(last)
+    assert data is not None
+    running = {
+        e.query.name: e.query for e in read_query_set(checkpoint.queries(Directive.from_data(data).queries)).entries
+    }
+    for number in range(data["commands"], checkpoint.command_count()):
+        _apply(running, checkpoint.command(number))
+    for query in asked:
+        before = running.pop(query.name, None)
+        if before is None:
+            checkpoint.ask({"what": "add", "queries": to_json([query])})
+        elif to_json([before]) != to_json([query]):
+            raise QueryError(
+                f"query {query.name!r} is another than when the stream stopped: give the new one another name, or begin a new"
+                " stream with another checkpoint"
+            )
+    for name in running:
+        checkpoint.ask({"what": "remove", "name": name, "drain": False})
+
+
+def _apply(running: dict[str, Query], command: dict[str, Any]) -> None:
+    """A command that waits will be done first."""
+    if command["what"] == "add":
+        running.update({query.name: query for query in from_json(command["queries"])})
+    elif command["what"] == "remove":
+        running.pop(command["name"], None)
+
+
+def _start(
+    spark: SparkSession, place: Path, runner: BatchRunner, trigger: str | None, events: int | None, name: str | None
+) -> Stream:
+    from headwater.spark.streaming.source import NAME, StreamSource
+
+    # Once: Spark warns of a source that takes the place of another.
+    if spark not in _KNOWING:
+        spark.dataSource.register(StreamSource)
+        _KNOWING.add(spark)
+    reader = spark.readStream.format(NAME).option("checkpoint", str(place / "headwater"))
+    if events is not None:
+        reader = reader.option("events", events)
+    writer = reader.load().writeStream.foreachBatch(runner).option("checkpointLocation", str(place / "spark"))
+    if trigger == "available now":
+        writer = writer.trigger(availableNow=True)
+    elif trigger is not None:
+        writer = writer.trigger(processingTime=trigger)
+    if name is not None:
+        writer = writer.queryName(name)
+    return Stream(writer.start(), Checkpoint(place / "headwater"), runner)

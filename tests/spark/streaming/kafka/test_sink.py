@@ -1,0 +1,154 @@
+"""Rows in a topic exactly once: a batch that is run again, and writers that are killed at each step."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from headwater.errors import DataError
+from headwater.spark.streaming import kafka_sink
+from headwater.spark.streaming.kafka_client import BrokerError
+from headwater.spark.streaming.kafka_sink import KafkaSink
+from spark.streaming.kafka.writer import opened, rows_of
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+WRITER = Path(__file__).with_name("writer.py")
+
+
+@pytest.fixture
+def stream() -> str:
+    return uuid.uuid4().hex
+
+
+def expected(*batches: int) -> Counter:
+    return Counter(json.dumps(row) for batch in batches for row in rows_of(batch).to_pylist())
+
+
+def found(broker, topic: str) -> Counter:
+    return Counter(json.dumps(json.loads(message.value())) for message in broker.messages(topic))
+
+
+def test_each_row_is_a_message_in_the_partition_of_its_keys(broker, stream):
+    topic = broker.topic(partitions=3)
+    sink = opened(broker.servers, topic, stream)
+    sink.write(0, rows_of(0))
+    sink.write(1, rows_of(1))
+    messages = broker.messages(topic)
+    assert found(broker, topic) == expected(0, 1)
+    assert len({message.key() for message in messages}) == 40
+    partitions = {}
+    for message in messages:
+        house = json.loads(message.value())["house"]
+        assert json.loads(message.key())[3] == {"house": house}
+        partitions.setdefault(house, set()).add(message.partition())
+    assert all(len(some) == 1 for some in partitions.values())
+    assert len(set.union(*partitions.values())) > 1
+
+
+def test_a_batch_that_is_run_again_writes_nothing_twice(broker, stream):
+    topic = broker.topic(partitions=2)
+    sink = opened(broker.servers, topic, stream)
+    for batch in (0, 1, 1):
+        sink.write(batch, rows_of(batch))
+    sink.close()
+    again = opened(broker.servers, topic, stream)
+    for batch in (1, 2):
+        again.write(batch, rows_of(batch))
+    again.write(3, rows_of(3).slice(0, 0))
+    assert found(broker, topic) == expected(0, 1, 2)
+
+
+@pytest.mark.parametrize("point", ["produced", "noted", "committing", "committed"])
+def test_a_writer_that_is_killed_leaves_each_row_once(broker, stream, point):
+    topic = broker.topic(partitions=3)
+    # Twice: what the first leaves open must not stop the second, nor that the third.
+    for is_second in (False, True):
+        run = written_by_another(broker, topic, stream, point, 0, 1)
+        # Who finds the batch written does not come to where it would die.
+        lives = is_second and point == "committed"
+        assert run.returncode == (0 if lives else -signal.SIGKILL), run.stderr
+        assert found(broker, topic) == (expected(0, 1) if point == "committed" else expected(0))
+    last_run = written_by_another(broker, topic, stream, "nowhere", 0, 2)
+    assert last_run.returncode == 0, last_run.stderr
+    assert found(broker, topic) == expected(0, 1, 2)
+
+
+def written_by_another(broker, topic, stream, point, first, last) -> subprocess.CompletedProcess:
+    command = [sys.executable, str(WRITER), broker.servers, topic, stream, point, str(first), str(last)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+def test_a_note_that_kafka_has_forgotten_is_found_in_the_messages(broker, stream):
+    topic = broker.topic(partitions=2)
+    opened(broker.servers, topic, stream).write(6, rows_of(6))
+    opened(broker.servers, topic, uuid.uuid4().hex).write(9, rows_of(9))
+    for future in broker.admin.delete_consumer_groups([f"headwater-{stream}-{topic}"]).values():
+        future.result()
+    sink = opened(broker.servers, topic, stream)
+    sink.write(6, rows_of(6))
+    assert found(broker, topic) == expected(6, 9)
+    sink.write(7, rows_of(7))
+    assert found(broker, topic) == expected(6, 7, 9)
+
+
+def test_a_run_that_was_taken_over_writes_no_more(broker, stream):
+    topic = broker.topic()
+    old, new = (opened(broker.servers, topic, stream) for _ in range(2))
+    old.write(0, rows_of(0))
+    new.write(1, rows_of(1))
+    with pytest.raises(BrokerError, match=r"batch 1 is not written .* another run of the same stream has taken over"):
+        old.write(1, rows_of(1))
+    assert found(broker, topic) == expected(0, 1)
+
+
+def test_a_batch_that_the_broker_could_not_take_is_tried_again(broker, stream, monkeypatch):
+    from confluent_kafka import KafkaError, KafkaException
+
+    topic = broker.topic()
+    sink = opened(broker.servers, topic, stream)
+    note, calls = kafka_sink.KafkaSink._note, []
+
+    def fails_once(self, batch):
+        calls.append(batch)
+        if len(calls) == 1:
+            raise KafkaException(KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "not now", txn_requires_abort=True))
+        note(self, batch)
+
+    monkeypatch.setattr(kafka_sink.KafkaSink, "_note", fails_once)
+    sink.write(0, rows_of(0))
+    assert calls == [0, 0]
+    assert found(broker, topic) == expected(0)
+
+
+def test_without_transactions_a_batch_may_come_again_with_the_same_keys(broker, stream):
+    topic = broker.topic()
+    for _ in range(2):
+        opened(broker.servers, topic, stream, transactions=False).write(0, rows_of(0))
+    assert found(broker, topic) == expected(0, 0)
+    assert len({message.key() for message in broker.messages(topic)}) == 20
+
+
+def test_events_set_aside_are_messages_too(broker, stream):
+    topic = broker.topic()
+    aside = pa.table({"source": ["a", "a"], "offset": [1, 2], "reason": ["late", "malformed"]})
+    for _ in range(2):
+        opened(broker.servers, topic, stream).write(0, aside)
+    assert [json.loads(message.value()) for message in broker.messages(topic)] == aside.to_pylist()
+
+
+def test_what_is_wrong_is_said(broker, stream):
+    with pytest.raises(BrokerError, match="topic 'nowhere' does not exist; create it first"):
+        opened(broker.servers, "nowhere", stream).write(0, rows_of(0))
+    with pytest.raises(DataError, match="the sink was not opened"):
+        KafkaSink(broker.servers, "nowhere").write(0, rows_of(0))
+    with pytest.raises(DataError, match=r"config\['transactional.id'\] is set"):
+        opened(broker.servers, broker.topic(), stream, config={"transactional.id": "mine"}).write(0, rows_of(0))
