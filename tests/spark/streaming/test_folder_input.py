@@ -250,7 +250,7 @@ def test_a_look_at_many_files_opens_only_new_ones(folder, monkeypatch):
     read.clear()
     fresh = SeenFiles(folder.parent / "log")
     fresh.refresh()
-    assert len(fresh) == 2_299 and fresh.ends == log.ends == {"a": 2 * 2_299}
+    assert len(fresh.paths) == 2_299 and fresh.ends == log.ends == {"a": 2 * 2_299}
     assert len(read) <= 41
     assert [file.path for file, _, _ in fresh.between("a", 3_998, 4_004)] == ["0-1999.csv", "1-0.csv", "2-0.csv"]
 
@@ -277,6 +277,26 @@ def test_of_two_who_write_the_log_one_decides(folder):
     other._discover()  # without having read what the first has written
     assert ends(given) == ends(other) == {".": 6}
     assert times(given, ".", 0, 6) == times(other, ".", 0, 6) == [0, 1, 5, 6, 9, 10]
+
+
+def test_whoever_dies_while_the_log_is_put_together_loses_nothing(folder, monkeypatch):
+    monkeypatch.setattr(seen_files, "TOGETHER_MIN", 2)
+    log = SeenFiles(folder.parent / "log")
+    log.add([SeenFile("a", "1.csv", "csv", 2, 10, 0), SeenFile("a", "empty.csv", "csv", 0, 10, 0)])
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            log.add([SeenFile("a", "0.csv", "csv", 3, 10, 0), SeenFile("b", "bad.csv", "csv", 0, 10, 0, "no reason")])
+    (folder.parent / "log" / "0000000003.json.77.tmp").write_text("{")
+    for _ in range(3):
+        fresh = SeenFiles(folder.parent / "log")
+        fresh.refresh()
+        assert fresh.ends["a"] == 5 and [file.path for file, _, _ in fresh.between("a", 0, 5)] == ["1.csv", "0.csv"]
+        assert {"1.csv", "0.csv", "empty.csv", "bad.csv"} <= fresh.paths
+        assert [file.reason for file in fresh.broken] == ["no reason"]
+        fresh.add([SeenFile("c", f"{len(fresh.paths)}.csv", "csv", 1, 10, 0)])
+    log.refresh()  # from where it was left, though what follows has been put together
+    assert log.ends == {"a": 5, "c": 3}
 
 
 def cut_off(path: Path) -> None:

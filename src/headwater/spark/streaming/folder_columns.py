@@ -76,7 +76,7 @@ def _of_files(root: Path, format: str | None, types: Types | None, strict: bool)
     """The columns of the first file that can be read, in types wide enough for others of its format."""
     kind = format
     pieces: list[Piece] = []
-    for name in new_names(root, ()).names:
+    for name in new_names(root, set()).names:
         own = kind_of(name, format)
         if own is None or kind not in (None, own) or len(pieces) >= LOOKS_MAX:
             continue

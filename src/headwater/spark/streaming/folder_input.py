@@ -114,7 +114,7 @@ class FolderInput:
 
     def _discover(self) -> bool:
         """Write down some of the new files; whether there were any."""
-        listed = new_names(self._root, self._seen)
+        listed = new_names(self._root, self._seen.paths)
         self._waiting = [(".", name, reason) for name, reason in listed.problems]
         found: list[SeenFile] = []
         size = 0

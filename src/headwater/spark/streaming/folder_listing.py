@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,14 +22,14 @@ class Listed(NamedTuple):
     problems: list[tuple[str, str]]
 
 
-def new_names(root: Path, known: Container[str]) -> Listed:
+def new_names(root: Path, known: Set[str]) -> Listed:
     """The files that are not known yet. Hidden ones, and what begins with "_", are not there; nothing known is touched."""
     problems: list[tuple[str, str]] = []
     names = list(_walk(root, "", known, problems))
     return Listed(sorted(names, key=os.fsencode), problems)
 
 
-def _walk(root: Path, folder: str, known: Container[str], problems: list[tuple[str, str]]) -> Iterator[str]:
+def _walk(root: Path, folder: str, known: Set[str], problems: list[tuple[str, str]]) -> Iterator[str]:
     inner = []
     try:
         with os.scandir(root / folder) as entries:

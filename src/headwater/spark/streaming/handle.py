@@ -7,8 +7,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError, QueryError
+from headwater.explanation import explain
 from headwater.query import Query
 from headwater.query_io import to_json
+from headwater.spark.streaming.changes import running_queries
 from headwater.spark.streaming.checkpoint import Checkpoint
 from headwater.spark.streaming.runner import BatchRunner
 
@@ -65,6 +67,14 @@ class Stream:
     def _last(self) -> dict[str, Any] | None:
         batch = self._checkpoint.last_batch()
         return None if batch is None else self._checkpoint.directive(batch)
+
+    def explain(self) -> str:
+        """Where the root is and why, and for each query where it is computed and what travels for it."""
+        about = self._checkpoint.about()
+        assert about is not None
+        where = "on the driver" if about["roots"] == 1 else f"in {about['roots']} tasks that share the keys"
+        queries = list(running_queries(self._checkpoint).values())
+        return f"root {where}: {about['why']}\n{explain(queries, about['roots'] == 1)}"
 
     # --- what it is asked for ---
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,11 +66,10 @@ class SeenFiles:
         self._sources: dict[str, _Source] = {}
         self._broken: list[SeenFile] = []
 
-    def __contains__(self, path: object) -> bool:
-        return path in self._paths
-
-    def __len__(self) -> int:
-        return len(self._paths)
+    @property
+    def paths(self) -> Set[str]:
+        """All files of the log."""
+        return self._paths
 
     @property
     def ends(self) -> dict[str, int]:
@@ -147,12 +146,12 @@ class SeenFiles:
 
     def add(self, files: Sequence[SeenFile]) -> None:
         """Write down new files in this order; durable when it returns. Others may have been quicker: what they say holds."""
-        while files := [file for file in files if file.path not in self]:
+        while files := [file for file in files if file.path not in self._paths]:
             self._directory.mkdir(parents=True, exist_ok=True)
             with suppress(FileExistsError):
                 create(self._path(self._last + 1, _ONE), _encoded(files))
             self.refresh()
-        is_due = 2 * self._apart_files >= len(self) or self._apart >= APART_MAX
+        is_due = 2 * self._apart_files >= len(self._paths) or self._apart >= APART_MAX
         if self._apart >= TOGETHER_MIN and is_due:
             self._put_together()
 

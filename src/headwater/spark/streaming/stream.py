@@ -5,23 +5,23 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from time import time_ns
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import pyarrow as pa
 
 from headwater.arguments import check_disorder, check_queries
-from headwater.engine.query_set import read_query_set
 from headwater.errors import DataError, QueryError
 from headwater.node import NodeSettings, RootNode
 from headwater.protocols.events import MessageReceived
 from headwater.protocols.messages import Hello, encode
 from headwater.query import Query
-from headwater.query_io import from_json, to_json
+from headwater.query_io import to_json
 from headwater.spark.columns import Types
 from headwater.spark.root import cores_of
+from headwater.spark.streaming.changes import change_queries, running_queries
 from headwater.spark.streaming.checkpoint import Checkpoint, checkpoint_folder
-from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.handle import Stream
 from headwater.spark.streaming.host import RootHost
 from headwater.spark.streaming.inputs import Input
@@ -29,8 +29,9 @@ from headwater.spark.streaming.offsets import Offset
 from headwater.spark.streaming.opening import check_same, open_input
 from headwater.spark.streaming.planning import joining
 from headwater.spark.streaming.reducers import begin_roots
+from headwater.spark.streaming.root_choice import choose_roots
 from headwater.spark.streaming.runner import BatchRunner
-from headwater.spark.streaming.sinks import sink_of
+from headwater.spark.streaming.sinks import Sink, sink_of
 from headwater.times import duration, in_ticks
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def stream(
     trigger: str | None = None,
     max_events_per_trigger: int | None = None,
     tasks: int | None = None,
+    root: str = "auto",
     name: str | None = None,
 ) -> Stream:
     """Answer queries over sources that grow, and go on until the stream is stopped or flushed. Returns at once.
@@ -78,7 +80,8 @@ def stream(
     end; without ``queries`` all go on.
 
     ``trigger`` is "available now" (read what is there, and stop), a time between batches such as "1 second", or None: one batch
-    after the other. ``max_events_per_trigger`` bounds a batch, ``tasks`` is how many leaves share the sources.
+    after the other. ``max_events_per_trigger`` bounds a batch, ``tasks`` is how many leaves share the sources. The
+    ``root`` is on the "driver", or in "reducers": tasks that share the keys, when these are very many.
     """
     place = checkpoint_folder(checkpoint)
     known = Checkpoint(place / "headwater")
@@ -90,12 +93,26 @@ def stream(
     settings["idle_ns"] = None if idle is None else in_ticks(duration(idle), "ns")
     _check_counts(max_events_per_trigger, tasks)
     if about is None:
-        begin(known, opened, asked, settings, cores_of(spark) if tasks is None else tasks)
+        cores = cores_of(spark)
+        roots, why = choose_roots(opened, asked or (), cores, root)
+        begin(known, opened, asked, settings, cores if tasks is None else tasks, roots, why)
     else:
         check_same(about, opened, settings, place)
-        _change_queries(known, asked)
-    runner = BatchRunner(known, sink_of(sink), None if aside is None else sink_of(aside, "aside"))
+        if asked is not None:
+            change_queries(known, about, asked)
+    runner = BatchRunner(known, _opened(sink, known, "sink"), None if aside is None else _opened(aside, known, "aside"))
     return _start(spark, place, runner, trigger, max_events_per_trigger, name)
+
+
+def _opened(given: Any, checkpoint: Checkpoint, what: str) -> Sink:
+    """The sink that is meant; one that has to know whose rows it gets is told."""
+    sink = sink_of(given, what)
+    about = checkpoint.about()
+    assert about is not None
+    if hasattr(sink, "open"):
+        stream = about["id"] if what == "sink" else f"{about['id']}-{what}"
+        sink.open(stream, lambda query: running_queries(checkpoint)[query].keys, about["born_ms"])
+    return sink
 
 
 def _check_counts(events: object, tasks: object) -> None:
@@ -111,6 +128,7 @@ def begin(
     settings: dict[str, Any],
     chains: int,
     roots: int = 1,
+    why: str = "",
 ) -> None:
     """A new stream: the root meets the sources that are there, so that the first batch can read them."""
     if not queries:
@@ -138,42 +156,10 @@ def begin(
             "strict": settings["strict"],
             "chains": chains,
             "roots": roots,
+            "why": why,
+            "born_ms": time_ns() // 1_000_000,
         }
     )
-
-
-def _change_queries(checkpoint: Checkpoint, asked: Sequence[Query] | None) -> None:
-    """What is asked now in the place of what was asked when the stream stopped."""
-    if asked is None:
-        return
-    last = checkpoint.last_batch()
-    assert last is not None
-    data = checkpoint.directive(last)
-    assert data is not None
-    running = {
-        e.query.name: e.query for e in read_query_set(checkpoint.queries(Directive.from_data(data).queries)).entries
-    }
-    for number in range(data["commands"], checkpoint.command_count()):
-        _apply(running, checkpoint.command(number))
-    for query in asked:
-        before = running.pop(query.name, None)
-        if before is None:
-            checkpoint.ask({"what": "add", "queries": to_json([query])})
-        elif to_json([before]) != to_json([query]):
-            raise QueryError(
-                f"query {query.name!r} is another than when the stream stopped: give the new one another name, or begin a new"
-                " stream with another checkpoint"
-            )
-    for name in running:
-        checkpoint.ask({"what": "remove", "name": name, "drain": False})
-
-
-def _apply(running: dict[str, Query], command: dict[str, Any]) -> None:
-    """A command that waits will be done first."""
-    if command["what"] == "add":
-        running.update({query.name: query for query in from_json(command["queries"])})
-    elif command["what"] == "remove":
-        running.pop(command["name"], None)
 
 
 def _start(

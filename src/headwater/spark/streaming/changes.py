@@ -1,0 +1,53 @@
+"""Which queries a stream answers, and what becomes of them when it is started again with others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.engine.query_set import read_query_set
+from headwater.errors import QueryError
+from headwater.query import Query
+from headwater.query_io import from_json, to_json
+from headwater.schemas import check_schemas
+from headwater.spark.streaming.checkpoint import Checkpoint
+
+
+def running_queries(checkpoint: Checkpoint) -> dict[str, Query]:
+    """The queries of a stream by name, once everything that users have asked for is done."""
+    last = checkpoint.last_batch()
+    data = None if last is None else checkpoint.directive(last)
+    assert data is not None, "a stream that has begun has a directive"
+    running = {entry.query.name: entry.query for entry in read_query_set(checkpoint.queries(data["queries"])).entries}
+    for number in range(data["commands"], checkpoint.command_count()):
+        if checkpoint.refused(number) is None:
+            _apply(running, checkpoint.command(number))
+    return running
+
+
+def _apply(running: dict[str, Query], command: Mapping[str, Any]) -> None:
+    if command["what"] == "add":
+        running.update({query.name: query for query in from_json(command["queries"])})
+    elif command["what"] == "remove":
+        running.pop(command["name"], None)
+
+
+def change_queries(checkpoint: Checkpoint, about: Mapping[str, Any], asked: Sequence[Query]) -> None:
+    """What is asked now in the place of what was asked when the stream stopped: new queries begin, missing ones end."""
+    running = running_queries(checkpoint)
+    for query in asked:
+        before = running.get(query.name)
+        if before is not None and to_json([before]) != to_json([query]):
+            raise QueryError(
+                f"query {query.name!r} is another than when the stream stopped: give the new one another name, or begin a new"
+                " stream with another checkpoint"
+            )
+    fresh = [query for query in asked if query.name not in running]
+    schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(about["schema"])))
+    check_schemas(fresh, schema, about["settings"]["time"])
+    for query in fresh:
+        checkpoint.ask({"what": "add", "queries": to_json([query])})
+    for name in running.keys() - {query.name for query in asked}:
+        checkpoint.ask({"what": "remove", "name": name, "drain": False})
