@@ -81,6 +81,11 @@ class RootHalf(Progress):
         self._registry.check(schema)
 
     @property
+    def open_count(self) -> int:
+        """Slices and windows, by key, that are held."""
+        return sum(family.row_count for family in self._registry.families.values())
+
+    @property
     def queries(self) -> list[Query]:
         return [entry.query for entry in self._registry.entries.values()]
 

@@ -123,6 +123,16 @@ class RootState:
         return None if self._pending is None else self._pending.message
 
     @property
+    def open_count(self) -> int:
+        """Slices and windows, by key, that are held because some window is open."""
+        return self._half.open_count
+
+    @property
+    def idle_count(self) -> int:
+        """Sources that nobody waits for."""
+        return int((~self._members.active).sum())
+
+    @property
     def is_finished(self) -> bool:
         """Whether the stream has ended: nothing will come out any more."""
         return self._finished

@@ -467,3 +467,10 @@ def test_a_format_that_is_given_is_that_of_all_files(folder):
     assert ends(given) == {".": 1}
     assert FORMATS["csv"].row_count is None  # Batch reading does not count lines.
     assert os.listdir(folder) == ["a.txt"]
+
+
+def test_two_objects_in_one_line_are_not_made_up_for_by_an_empty_line(folder):
+    """Counted together they look right; one line is one event, and this one is none."""
+    (folder / "a.jsonl").write_text('{"time": 1} {"time": 2}\n\n')
+    (row,) = rows(batches("json", Piece("a", "a", (str(folder / "a.jsonl"),), 0), WANTED))
+    assert row["\0\0"]["reason"].startswith("line 1, byte 0: this is no JSON")

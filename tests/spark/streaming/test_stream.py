@@ -1,6 +1,7 @@
 """`headwater.stream` on a real Spark: growing sources in, the reference's rows out, whatever happens in between."""
 
 import time
+import urllib.request
 from pathlib import Path
 
 import pyarrow as pa
@@ -59,6 +60,16 @@ def wait_for(stream, count: int) -> None:
         time.sleep(0.02)
 
 
+def check_metrics(stream) -> None:
+    """What Prometheus is told adds up."""
+    while stream.status.events < 40:
+        time.sleep(0.02)
+    assert stream.status.adds_up
+    with urllib.request.urlopen(stream.metrics_url) as answer:
+        told = answer.read().decode()
+    assert 'headwater_events_total{fate="member",query="mean",stream="checkpoint"} 40.0' in told
+
+
 @pytest.fixture
 def log(tmp_path):
     return Log.create(tmp_path / "log", partition_count=2, time="time")
@@ -69,9 +80,10 @@ def test_a_log_that_grows_with_a_restart_in_between(spark, tmp_path, log):
     for number, name in enumerate(rows):
         append(log, number, rows[name][:20])
     settings = {"checkpoint": tmp_path / "checkpoint", "sink": tmp_path / "rows", "aside": tmp_path / "aside"}
-    first = hw.stream(spark, tmp_path / "log", QUERIES, **settings)
+    first = hw.stream(spark, tmp_path / "log", QUERIES, metrics_port=0, **settings)
     assert "root on the driver" in first.explain()
     wait_for(first, 40)
+    check_metrics(first)
     for number, name in enumerate(rows):
         append(log, number, rows[name][20:40])
     wait_for(first, 80)
@@ -100,9 +112,11 @@ def test_a_folder_that_grows_and_queries_that_come_and_go(spark, tmp_path):
     stream.add_query(later)
     with pytest.raises(hw.QueryError, match="later"):
         stream.add_query(later)
+    (folder / "a" / "15.parquet").write_bytes(b"no Parquet")
     put(folder, "a/2.parquet", rows["a"][20:])
     put(folder, "b/2.parquet", rows["b"][20:])
     wait_for(stream, 80)
+    assert [(source, Path(path).name) for source, path, _ in stream.problems] == [("a", "15.parquet")]
     stream.remove_query("mean", drain=True)
     stream.flush(timeout=120)
     stored = pa.Table.from_batches([s.batch for s in Log.open(tmp_path / "out").reader(0).read()])

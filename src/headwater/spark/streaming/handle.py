@@ -12,7 +12,9 @@ from headwater.query import Query
 from headwater.query_io import to_json
 from headwater.spark.streaming.changes import running_queries
 from headwater.spark.streaming.checkpoint import Checkpoint
+from headwater.spark.streaming.inputs import Input
 from headwater.spark.streaming.runner import BatchRunner
+from headwater.spark.streaming.status import StreamStatus
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -30,10 +32,11 @@ class StreamError(HeadwaterError):
 class Stream:
     """A stream that runs: queries can be added and removed, and it can be flushed and stopped."""
 
-    def __init__(self, query: StreamingQuery, checkpoint: Checkpoint, runner: BatchRunner) -> None:
+    def __init__(self, query: StreamingQuery, checkpoint: Checkpoint, opened: Input, runner: BatchRunner) -> None:
         #: Spark's own handle.
         self.query = query
         self._checkpoint = checkpoint
+        self._opened = opened
         self._runner = runner
 
     # --- how it is ---
@@ -57,6 +60,24 @@ class Stream:
         """How far the stream is, after the last batch that is done."""
         directive = self._last()
         return dict(directive["status"]) if directive else {}
+
+    @property
+    def status(self) -> StreamStatus | None:
+        """How the stream is doing at this moment; None where only its server knows."""
+        observer = self._runner.observer
+        return None if observer is None else observer.status()
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where Prometheus finds its metrics, if anywhere."""
+        observer = self._runner.observer
+        return observer.metrics.url if observer is not None and observer.metrics is not None else None
+
+    @property
+    def problems(self) -> list[tuple[str, str, str]]:
+        """Files that could not be read at all and were passed over: their source, their path, and why."""
+        found = getattr(self._opened, "problems", None)
+        return list(found()) if found is not None else []
 
     @property
     def is_finished(self) -> bool:

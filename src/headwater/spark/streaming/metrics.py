@@ -13,7 +13,7 @@
 | `headwater_latency_seconds` | histogram | `query` | when a row was seen minus its window's end |
 | `headwater_watermark_seconds` | gauge | | the watermark, in seconds since 1970 |
 | `headwater_watermark_lag_seconds` | gauge | | now minus the watermark |
-| `headwater_open_windows` | gauge | | windows that have events and are not closed |
+| `headwater_open_windows` | gauge | | slices and windows, by key, that are held because they are open |
 | `headwater_state_bytes` | gauge | | what the next batch begins with |
 | `headwater_link_bytes_total` | counter | `link` | bytes from leaves to the root since the process began |
 | `headwater_sources` | gauge | `state` | sources that are active, and idle |
@@ -50,7 +50,7 @@ GAUGES: tuple[tuple[str, str, Callable[[StreamStatus], float | None]], ...] = (
     ("events_per_second", "Events taken in per second, over the last ten", lambda s: s.events_per_second),
     ("watermark_seconds", "The watermark, since 1970", lambda s: _in_seconds(s.watermark_us)),
     ("watermark_lag_seconds", "Now minus the watermark", lambda s: s.watermark_lag_s),
-    ("open_windows", "Windows with events that are not closed", lambda s: s.open_windows),
+    ("open_windows", "Slices and windows by key that are held because they are open", lambda s: s.open_windows),
     ("state_bytes", "What the next batch begins with", lambda s: s.state_bytes),
     ("spark_input_rows", "Rows of Spark's last batch", lambda s: s.spark.input_rows if s.spark else None),
     (

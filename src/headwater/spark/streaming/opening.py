@@ -25,6 +25,8 @@ def open_input(
     types: Types | None,
     strict: bool,
     pace: str,
+    time: str,
+    unit: str,
 ) -> Input:
     """A folder, a segment log, generators, or an input that is one already."""
     if hasattr(source, "extents"):
@@ -33,7 +35,8 @@ def open_input(
     if hasattr(source, "batches") or isinstance(source, list | tuple):
         from headwater.spark.streaming.generator_input import GeneratorInput
 
-        return GeneratorInput([source] if hasattr(source, "batches") else source, pace=pace)
+        listed = [source] if hasattr(source, "batches") else list(source)
+        return GeneratorInput(listed, pace=pace, time=time, unit=unit, seen=checkpoint.path / "generated")
     if not isinstance(source, str | os.PathLike):
         raise DataError(f"source is {source!r}: give a folder, a segment log, generators, or KafkaInput(...)")
     path = Path(source)

@@ -125,6 +125,6 @@ def _together(statuses: Sequence[Any]) -> dict[str, Any]:
     links: Counter[str] = Counter()
     for status in statuses:
         links.update(status["link_bytes"])
-    summed = {name: sum(status[name] for status in statuses) for name in ("rows", "state_bytes")}
+    summed = {name: sum(status[name] for status in statuses) for name in ("rows", "state_bytes", "open_windows")}
     fates = {query: dict(counts) for query, counts in counters.items()}
     return {**first, **summed, "counters": fates, "link_bytes": dict(links)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -20,6 +20,7 @@ from headwater.spark.root import plain_rows, relayed
 from headwater.spark.streaming.checkpoint import Checkpoint
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.host import Outcome, RootHost
+from headwater.spark.streaming.observing import Observer
 from headwater.spark.streaming.reducers import reduced, said
 from headwater.spark.streaming.sinks import Sink
 
@@ -35,14 +36,14 @@ class BatchRunner:
         checkpoint: Checkpoint,
         sink: Sink,
         aside: Sink | None = None,
-        on_done: Callable[[dict[str, Any]], None] | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self.sink = sink
         self.aside = aside
         #: What stopped the stream, if it was something here.
         self.error: HeadwaterError | None = None
         self._checkpoint = checkpoint
-        self._on_done = on_done
+        self.observer = observer
         self._host = RootHost(checkpoint)
         about = checkpoint.about() or {}
         self._roots, self._chains = about.get("roots", 1), about.get("chains", 1)
@@ -58,6 +59,8 @@ class BatchRunner:
         for sink in (self.sink, self.aside):
             if sink is not None:
                 sink.close()
+        if self.observer is not None:
+            self.observer.close()
 
     def _run(self, frames: DataFrame, batch: int) -> None:
         began = time.monotonic()
@@ -65,15 +68,18 @@ class BatchRunner:
             return  # done before Spark could say so
         outcome, finish = self._computed(frames, batch)
         computed = time.monotonic()
-        self.sink.write(batch, joined(outcome.rows))
+        rows = joined(outcome.rows)
+        self.sink.write(batch, rows)
+        if self.observer is not None:
+            self.observer.rows_out(rows)
         if self.aside is not None:
             self.aside.write(batch, pa.concat_tables([ASIDE.empty_table(), *outcome.aside]))
         directive = finish()
         seconds = {"batch": time.monotonic() - began, "compute": computed - began}
         directive = replace(directive, status={**directive.status, "seconds": seconds})
         self._host.write_directive(directive)
-        if self._on_done is not None:
-            self._on_done(dict(directive.status))
+        if self.observer is not None:
+            self.observer.batch_done(directive.status)
 
     def _computed(self, frames: DataFrame, batch: int) -> tuple[Outcome, Callable[[], Directive]]:
         """What came out of a batch, and what writes its state and says what the leaves are told."""

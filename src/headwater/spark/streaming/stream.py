@@ -25,6 +25,7 @@ from headwater.spark.streaming.checkpoint import Checkpoint, checkpoint_folder
 from headwater.spark.streaming.handle import Stream
 from headwater.spark.streaming.host import RootHost
 from headwater.spark.streaming.inputs import Input
+from headwater.spark.streaming.observing import Observer
 from headwater.spark.streaming.offsets import Offset
 from headwater.spark.streaming.opening import check_same, open_input
 from headwater.spark.streaming.planning import joining
@@ -33,6 +34,7 @@ from headwater.spark.streaming.root_choice import choose_roots
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.sinks import Sink, sink_of
 from headwater.times import duration, in_ticks
+from headwater.windows import CountWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,6 +68,8 @@ def stream(
     tasks: int | None = None,
     root: str = "auto",
     name: str | None = None,
+    metrics_port: int | None = None,
+    progress: bool | None = None,
 ) -> Stream:
     """Answer queries over sources that grow, and go on until the stream is stopped or flushed. Returns at once.
 
@@ -82,13 +86,16 @@ def stream(
     ``trigger`` is "available now" (read what is there, and stop), a time between batches such as "1 second", or None: one batch
     after the other. ``max_events_per_trigger`` bounds a batch, ``tasks`` is how many leaves share the sources. The
     ``root`` is on the "driver", or in "reducers": tasks that share the keys, when these are very many.
+
+    How it is doing: ``stream.status``, a line in the terminal (``progress``), on ``metrics_port`` for Prometheus (0: any port
+    that is free), and in the log "headwater.stream".
     """
     place = checkpoint_folder(checkpoint)
     known = Checkpoint(place / "headwater")
     asked = None if queries is None else check_queries(queries)
     about = known.about()
     options: dict[str, Any] = {"format": format, "sources": sources, "schema": schema, "types": types}
-    opened = open_input(source, known, strict=strict, pace=pace, **options)
+    opened = open_input(source, known, strict=strict, pace=pace, time=time, unit=unit, **options)
     settings = {"time": time, "unit": unit, "disorder": check_disorder(disorder, unit), "strict": strict}
     settings["idle_ns"] = None if idle is None else in_ticks(duration(idle), "ns")
     _check_counts(max_events_per_trigger, tasks)
@@ -100,8 +107,15 @@ def stream(
         check_same(about, opened, settings, place)
         if asked is not None:
             change_queries(known, about, asked)
-    runner = BatchRunner(known, _opened(sink, known, "sink"), None if aside is None else _opened(aside, known, "aside"))
-    return _start(spark, place, runner, trigger, max_events_per_trigger, name)
+    sinks = _opened(sink, known, "sink"), None if aside is None else _opened(aside, known, "aside")
+    untimed = frozenset(n for n, q in running_queries(known).items() if isinstance(q.window, CountWindow))
+    observer = Observer(name or place.name, unit, untimed, metrics_port=metrics_port, progress=progress)
+    runner = BatchRunner(known, *sinks, observer)
+    try:
+        return _start(spark, place, opened, runner, trigger, max_events_per_trigger, name)
+    except BaseException:
+        runner.close()
+        raise
 
 
 def _opened(given: Any, checkpoint: Checkpoint, what: str) -> Sink:
@@ -163,7 +177,13 @@ def begin(
 
 
 def _start(
-    spark: SparkSession, place: Path, runner: BatchRunner, trigger: str | None, events: int | None, name: str | None
+    spark: SparkSession,
+    place: Path,
+    opened: Input,
+    runner: BatchRunner,
+    trigger: str | None,
+    events: int | None,
+    name: str | None,
 ) -> Stream:
     from headwater.spark.streaming.source import NAME, StreamSource
 
@@ -181,4 +201,7 @@ def _start(
         writer = writer.trigger(processingTime=trigger)
     if name is not None:
         writer = writer.queryName(name)
-    return Stream(writer.start(), Checkpoint(place / "headwater"), runner)
+    query = writer.start()
+    if runner.observer is not None:
+        runner.observer.begin(spark, query.id)
+    return Stream(query, Checkpoint(place / "headwater"), opened, runner)

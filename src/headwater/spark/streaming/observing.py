@@ -1,0 +1,81 @@
+"""Everything that watches a stream while it runs: its status, a line in a terminal, metrics, logs. Nothing depends on it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from headwater.errors import DataError
+from headwater.spark.streaming.batch_log import log_status
+from headwater.spark.streaming.live_status import LiveStatus
+from headwater.spark.streaming.status import StreamStatus
+from headwater.spark.streaming.status_board import StatusBoard
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headwater.spark.streaming.listener import StatusListener
+    from headwater.spark.streaming.metrics import MetricsServer
+
+
+class Observer:
+    """Watches one stream. ``metrics_port``: where Prometheus may ask, 0 for any port that is free, None for nowhere.
+
+    ``progress``: whether a line in the terminal shows how it is; by default if there is a terminal.
+    """
+
+    def __init__(
+        self, name: str, unit: str, untimed: frozenset[str], *, metrics_port: int | None, progress: bool | None
+    ) -> None:
+        self._board = StatusBoard(name, unit=unit, untimed=untimed)
+        self._listener: StatusListener | None = None
+        self._spark: SparkSession | None = None
+        self.metrics: MetricsServer | None = None if metrics_port is None else _serve(self._board, metrics_port)
+        is_live = bool(sys.stderr) and sys.stderr.isatty() if progress is None else progress
+        self._live = LiveStatus(self._board.status) if is_live else None
+
+    def status(self) -> StreamStatus:
+        return self._board.status()
+
+    def begin(self, spark: SparkSession, query_id: object) -> None:
+        """The stream has started: hear what Spark says of it."""
+        from headwater.spark.streaming.listener import StatusListener
+
+        self._listener = StatusListener(follows_all=False)
+        self._listener.follow(query_id, self._board)
+        self._spark = spark
+        spark.streams.addListener(self._listener)
+
+    def rows_out(self, rows: pa.Table) -> None:
+        """Rows have reached the sink."""
+        if len(rows):
+            self._board.rows_out(rows)
+
+    def batch_done(self, status: Mapping[str, Any]) -> None:
+        self._board.batch_done(status)
+        log_status(self._board.status())
+
+    def close(self) -> None:
+        self._board.ended()
+        if self._live is not None:
+            self._live.close()
+        if self.metrics is not None:
+            self.metrics.close()
+        if self._spark is not None and self._listener is not None:
+            # Spark may be gone before the stream's handle is.
+            with suppress(Exception):
+                self._spark.streams.removeListener(self._listener)
+
+
+def _serve(board: StatusBoard, port: int) -> MetricsServer:
+    try:
+        from headwater.spark.streaming.metrics import serve
+    except ImportError:
+        raise DataError(
+            "metrics_port is given, but prometheus-client is not installed: pip install prometheus-client"
+        ) from None
+    return serve(board.status, port)
