@@ -10,8 +10,12 @@ from hypothesis import strategies as st
 import headwater as hw
 from agreement import assert_agreement
 from headwater.cases.tree_host import TreeHost, apart, in_random_tree
+from headwater.protocols.actions import SendMessage
+from headwater.protocols.events import MessageReceived
+from headwater.protocols.messages import Hello, decode, encode
 from headwater.spark import files
-from headwater.spark.plan import plan_queries
+from headwater.spark.fresh import assignment, fresh_bytes, root_of
+from headwater.spark.plan import fresh_root, plan_queries
 from spark.answers import assert_same, expected, without_spark, write
 from strategies import SCHEMA, WINDOWS, Scenario, queries, rows, scenarios
 from test_tree import until_the_end
@@ -74,3 +78,13 @@ def test_so_they_do_when_files_are_split(data):
 )
 def test_a_tree_without_a_way_down_says_the_same(scenario: Scenario, arrangement):
     assert_agreement(until_the_end(scenario), TreeHost(arrangement, round_trips=False), ends_at_once=False)
+
+
+@settings(max_examples=30)
+@given(asked=st.lists(queries(), min_size=1, max_size=3), disorder=st.sampled_from([None, 5]))
+def test_what_leaves_are_told_is_what_the_root_would_answer(asked, disorder):
+    fresh = fresh_bytes(fresh_root(renamed(asked), SCHEMA, disorder=disorder))
+    sources = (("a", "north"), ("b", ""))
+    actions = root_of(fresh).handle(MessageReceived("7", encode(Hello("7", "7", sources=sources))), 0)
+    (answer,) = [decode(action.frame) for action in actions if isinstance(action, SendMessage)]
+    assert assignment(fresh, "7", sources) == answer

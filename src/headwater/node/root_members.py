@@ -13,7 +13,8 @@ from headwater.protocols.actions import (
 )
 from headwater.protocols.delta import CUT_SUFFIX
 from headwater.protocols.ledger import Position
-from headwater.protocols.messages import Assign, Hello, Positions, Refuse, encode
+from headwater.protocols.messages import Assign, Hello, Positions, Refuse, SourceState, encode
+from headwater.times import NEVER
 
 
 class RootMembers(RootState):
@@ -105,6 +106,11 @@ class RootMembers(RootState):
         states = tuple(self._members.states(chain))
         places = (position.epoch, position.at, cut, cut_time)
         return Assign(chain, known.node, *places, states, self._version, queries, known.latest)
+
+    def first_assignment(self) -> Assign:
+        """What a root that has met nobody would answer a leaf with one source; of others only the names differ."""
+        state = SourceState("", 0, self.watermark, 0, self.watermark)
+        return Assign("", "", 1, 0, self._last_announced(), self._cut_time, (state,), self._version, None, NEVER)
 
     def assignments(self) -> list[Assign]:
         """Where each chain goes on, without the queries: for a host whose leaves begin anew at every step."""

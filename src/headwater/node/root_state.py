@@ -108,6 +108,11 @@ class RootState:
         return tuple(self._members.decisions)
 
     @property
+    def version(self) -> int:
+        """How often the queries have changed, from 1."""
+        return self._version
+
+    @property
     def query_text(self) -> str:
         """The queries as leaves are told them."""
         return self._query_text()

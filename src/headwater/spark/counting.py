@@ -33,6 +33,7 @@ from headwater.engine.state_bytes import from_bytes, to_bytes
 from headwater.errors import HeadwaterError
 from headwater.query import Query
 from headwater.spark.formats import Passed
+from headwater.spark.fresh import fresh_bytes
 from headwater.spark.leaf import FRAMES, Feed, LeafTask
 from headwater.spark.partitions import depends_on_order
 from headwater.spark.plan import Plan, fresh_root
@@ -114,11 +115,11 @@ def _shortest(query: Query) -> int:
 
 
 def counting_of(plan: Plan, queries: Sequence[Query], time: str, unit: str, roots: int) -> tuple[Counting, bytes]:
-    """What tasks have to know to cut events for some queries, and the snapshot of the root of these."""
+    """What tasks have to know to cut events for some queries, and the fresh root of these."""
     over = [replace(over_positions(query), where=query.where) for query in queries]
     root = fresh_root(over, schema_with_positions(plan.schema), time=POSITION)
     columns = [name for name in dict.fromkeys([time, *root.columns]) if name in plan.schema.names]
-    snapshot = root.snapshot()
+    snapshot = fresh_bytes(root)
     own = replace(plan, columns=columns, root=snapshot, where=queries[0].where, pruning=None)
     return Counting(own.to_text(), time, unit, step_of(queries), roots), snapshot
 

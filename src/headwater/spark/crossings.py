@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from headwater.engine.placement import placement
 from headwater.query import Query
+from headwater.spark.fresh import fresh_bytes
 from headwater.spark.leaf import FAN_IN
 from headwater.spark.looking import Grouping, Look, arrow_bytes, event_time, groupings, is_text, row_bytes
 from headwater.spark.native_aggregates import Operators
@@ -139,7 +140,7 @@ def python_crossings(
     windows = sum(look.windows(one, member.window) for one in found for member in one.grid.members)
     roots = root_count(queries, session.cores)
     counted = Counted(leaves, relays, roots, at_leaves, at_relays, windows if are_fixed else None)
-    yield from _through_nodes(lines(root.snapshot(), roots, events, by_groups), counted)
+    yield from _through_nodes(lines(fresh_bytes(root), roots, events, by_groups), counted)
 
 
 def _sends_slices_only(query: Query) -> bool:

@@ -1,18 +1,18 @@
 """A leaf inside a Spark task: batches of events in, frames for the root out.
 
-Before anything is accepted a root answers every leaf in the same way. So each task asks a copy of the fresh root for its chain,
-and sends what it had asked in front of its deltas; the one root behind the shuffle hears it first and answers the same.
+Each task begins with what the fresh root would answer it (`fresh`), and sends what it would have asked in front of its deltas;
+the one root behind the shuffle hears it first and answers the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from headwater.errors import HeadwaterError, QueryError
-from headwater.node import LeafNode, NodeSettings, RootNode
+from headwater.node import LeafNode, NodeSettings
 from headwater.node.splitting import unbundled
 from headwater.packing import Bytes
 from headwater.protocols.actions import Action, Finished, Refused, SendMessage
@@ -26,8 +26,9 @@ from headwater.protocols.events import (
     TimerFired,
 )
 from headwater.protocols.ledger import Position
-from headwater.protocols.messages import Assign, Hello, Positions, decode, encode
+from headwater.protocols.messages import Hello, Positions, encode
 from headwater.spark.formats.piece import Passed
+from headwater.spark.fresh import assignment
 
 ROOT = "root"
 #: What travels from leaves to roots: frames in the order of their positions, the first of each chain a `Hello`. ``bucket`` says
@@ -73,15 +74,11 @@ class LeafTask:
         self._is_finished = False
         for source, home in sources:
             self._handle(SourceOpened(source, home))
-        hello = Hello(chain, chain, sources=tuple(sources))
-        answers = RootNode.restore(root).handle(MessageReceived(chain, encode(hello)), 0)
-        for frame in [action.frame for action in answers if isinstance(action, SendMessage)]:
-            message = decode(frame)
-            if isinstance(message, Assign):
-                self._epoch = message.epoch
-                # To the root behind the shuffle it says that it has the queries, so that nobody has to write them down again.
-                self._hello = encode(replace(hello, version=message.version))
-            self._handle(MessageReceived(ROOT, frame))
+        assign = assignment(root, chain, sources)
+        self._epoch = assign.epoch
+        # To the root behind the shuffle it says that it has the queries, so that nobody has to write them down again.
+        self._hello = encode(Hello(chain, chain, version=assign.version, sources=tuple(sources)))
+        self._check(self._leaf.hear(assign))
 
     def run(self, feeds: Iterable[Feed], flush: bool) -> Iterator[pa.RecordBatch]:
         """The frames of all that the sources hold; ``flush``: nothing will ever follow."""
@@ -111,7 +108,9 @@ class LeafTask:
             self._handle(MessageReceived(ROOT, encode(accepted)))
 
     def _handle(self, event: Event) -> list[Action]:
-        actions = self._leaf.handle(event, 0)
+        return self._check(self._leaf.handle(event, 0))
+
+    def _check(self, actions: list[Action]) -> list[Action]:
         for action in actions:
             if isinstance(action, Refused):
                 raise QueryError(action.reason)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from headwater.aggregations import Aggregation
 from headwater.query import Query
+from headwater.spark.fresh import fresh_bytes
 from headwater.spark.leaf import FRAMES, Feed, LeafTask
 from headwater.spark.native_choice import Asked
 from headwater.spark.native_types import functions_of, quoted, ticks
@@ -34,7 +35,7 @@ def through_python(
     from headwater.spark.types import spark_types
 
     root = fresh_root(queries, asked.schema, time=asked.time, unit=asked.unit, strict=asked.strict)
-    columns, snapshot = list(root.columns), root.snapshot()
+    columns, snapshot = list(root.columns), fresh_bytes(root)
     if ties is not None and any(map(depends_on_order, queries)):
         # Partitions are ranges then: their number and the number of a row in its own are a place of birth that keeps the order.
         # By ticks: times of one tick are one time.

@@ -24,13 +24,14 @@ from headwater.schemas import check_condition
 from headwater.spark.columns import Types, columns_of
 from headwater.spark.files import SourceOf, find_pieces, share_out, split
 from headwater.spark.formats import FORMATS, Passed, Piece, Wanted, batches
+from headwater.spark.fresh import fresh_bytes
 from headwater.spark.leaf import SETTINGS, Feed
 from headwater.spark.pruning import Pruning, pruning_of
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``tasks``: the pieces of each; ``schema``: of all columns; ``root``: a snapshot, None where events are asked for.
+    """``tasks``: the pieces of each; ``schema``: of all columns; ``root``: it, fresh, None where events are asked for.
 
     ``where``: which events are asked for; ``pruning``: which events nobody wants; ``strict``: malformed text is an error.
     """
@@ -139,7 +140,7 @@ def plan_queries(
         share_out(pieces, parallelism),
         list(root.columns),
         columns.schema,
-        root.snapshot(),
+        fresh_bytes(root),
         flush,
         bool(settings.get("strict", False)),
         pruning=pruning,

@@ -13,12 +13,13 @@ import pyarrow as pa
 
 from headwater.engine.side_output import SCHEMA as ASIDE
 from headwater.errors import HeadwaterError, QueryError
-from headwater.node import RelayNode, RootNode
+from headwater.node import RelayNode
 from headwater.packing import Bytes
 from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, SendMessage
 from headwater.protocols.events import IdleAsked, MessageReceived, TimerFired
 from headwater.protocols.messages import Hello, encode
 from headwater.query import Query
+from headwater.spark.fresh import root_of
 from headwater.spark.leaf import CONTROL, FAN_IN, FRAMES, ROOT, SETTINGS
 from headwater.spark.native_types import functions_of, quoted
 from headwater.times import FOREVER
@@ -58,7 +59,7 @@ def results(
     output: Output = "results",
     columns: pa.Schema | None = None,
 ) -> DataFrame:
-    """What comes out of the roots that ``root`` is a snapshot of, taken before any leaf came.
+    """What comes out of roots that begin as the fresh ``root``.
 
     ``leaves``: how many there are at most, None if nobody knows. ``columns``: those of result rows, where they are known.
     """
@@ -82,7 +83,7 @@ def results(
 
 def _schema(root: bytes, output: Output, columns: pa.Schema | None = None) -> pa.Schema:
     if output == "results":
-        return plain_rows(RootNode.restore(root).result_schema if columns is None else columns)
+        return plain_rows(root_of(root).result_schema if columns is None else columns)
     return ASIDE if output == "aside" else ACCOUNTS
 
 
@@ -143,8 +144,10 @@ def closed(
     root: bytes, frames: Iterable[pa.RecordBatch], flush: bool, output: Output = "results"
 ) -> Iterator[pa.Table]:
     """Tables of what is asked for, after the last frame."""
-    node = RootNode.restore(root)
-    node.handle(MessageReceived(GATE, encode(Hello(GATE, GATE, sources=((GATE, ""),)))), 0)
+    node = root_of(root)
+    # As if it had the queries: nobody needs to write them down for it.
+    gate = Hello(GATE, GATE, version=node.version, sources=((GATE, ""),))
+    node.handle(MessageReceived(GATE, encode(gate)), 0)
     has_sources = False
     wanted: type[EmitRows | EmitAside] = EmitRows if output == "results" else EmitAside
     for _, _, chain, frame in in_order(frames):
@@ -177,7 +180,8 @@ def merged(frames: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 sent[place] += 1
                 yield pa.record_batch(row, schema=FRAMES)
 
-    for relay, bucket, chain, frame in in_order(frames):
+    # Chain after chain: run again, tasks may end in another order, and what comes out is to be the same.
+    for relay, bucket, chain, frame in sorted(in_order(frames), key=lambda each: each[:3]):
         place = relay, bucket
         if chain == CONTROL:
             yield pa.record_batch([[relay], [bucket], [chain], [0], [frame]], schema=FRAMES)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.node import RootNode
 from headwater.packing import Bytes
+from headwater.spark.fresh import root_of
 from headwater.spark.leaf import SETTINGS, Feed, LeafTask
 from headwater.spark.looking import Grouping, Stretch, when
 from headwater.spark.native_types import quoted
@@ -92,7 +92,7 @@ def run_nodes(root: bytes, roots: int, events: pa.Table) -> Nodes:
     """The real nodes, over these events."""
     name = "0" * 10
     from_leaf = list(LeafTask(root, 0, [(name, "")], roots).run([Feed(name, "", events.to_batches())], flush=True))
-    schema = spark_types(plain_rows(RootNode.restore(root).result_schema))[0]
+    schema = spark_types(plain_rows(root_of(root).result_schema))[0]
     from_relays: list[pa.RecordBatch] = []
     from_roots: list[pa.RecordBatch] = []
     for bucket in range(roots):
