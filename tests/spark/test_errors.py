@@ -64,8 +64,6 @@ def test_dataframes(spark):
         aggregate(frame, MEAN, time="at")
     with pytest.raises(hw.DataError, match="order is 'x': there is no such column"):
         aggregate(frame, MEAN, time="at", order="x")
-    with pytest.raises(hw.DataError, match="streaming DataFrame"):
-        aggregate(spark.readStream.format("rate").load(), MEAN, time="timestamp")
 
 
 def test_a_file_that_breaks_in_the_middle_of_a_job(spark, tmp_path):

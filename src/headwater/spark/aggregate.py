@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -25,10 +25,12 @@ from headwater.spark.partitions import depends_on_order, through_python
 from headwater.spark.plan import fresh_root
 from headwater.spark.progress import watch
 from headwater.spark.root import Output, fitted_rows, plain_rows
+from headwater.spark.stream_aggregate import stream_aggregate
+from headwater.spark.stream_plan import StreamOptions
 from headwater.windows import Band, CountWindow, Sliding
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
 #: Types of Spark that look plain and have no order.
@@ -45,7 +47,14 @@ def aggregate(
     strict: bool = False,
     sums: str = "exact",
     plan: str = "auto",
-    output: Output = "results",
+    output: Output | Literal["all"] = "results",
+    disorder: object = None,
+    source: str | None = None,
+    idle: object = None,
+    flush_when: str | Column | None = None,
+    flush_after: object = None,
+    live: bool = False,
+    buckets: int | None = None,
 ) -> DataFrame:
     """Result rows of all queries over the rows of a DataFrame, as a DataFrame.
 
@@ -57,8 +66,23 @@ def aggregate(
 
     ``output="aside"`` gives the events that no result has instead, each with the reason, and ``output="accounts"`` how many
     events each query had and what became of them; both go through Python.
+
+    Of a streaming DataFrame a streaming one is made (docs/streaming-aggregate.md); the arguments from ``disorder`` on are for
+    these alone. ``disorder``: how far times may step back before an event is late. ``source``: the column that tells sources
+    apart, each of which has a watermark; ``idle``: one that was silent for so long is not waited for. ``flush_when``: a condition
+    for rows that are no events but say that the stream ends, ``flush_after``: it ends after such a silence. ``live``: show open
+    windows too, when they change. ``buckets``: how many roots share the keys, the same for the life of a checkpoint.
+    ``output="all"`` gives everything in one stream, each row with its kind; `split_output` takes it apart.
     """
     listed, ties = check_queries(queries), tie_breakers(df, time, order)
+    options = StreamOptions(disorder, source, idle, flush_when, flush_after, live, buckets)
+    if df.isStreaming:
+        _check_words(sums, plan)
+        settings: dict[str, Any] = {"time": time, "unit": unit, "strict": strict, "sums": sums, "output": output}
+        return stream_aggregate(df, listed, arrow_schema(df), ties, options, **settings)
+    options.refuse_batch()
+    if output == "all":
+        raise QueryError("output='all' is for streaming DataFrames: give 'results', 'aside' or 'accounts'")
     asked, columns = checked(df, listed, time, unit, sums, plan, strict)
     watch(df.sparkSession, None, None)
     if output != "results":
@@ -73,7 +97,7 @@ def checked(
     _check_words(sums, plan)
     if df.isStreaming:
         raise DataError("this is a streaming DataFrame: give a batch DataFrame")
-    asked = Asked(_arrow_schema(df), time, unit, sums, plan, strict)
+    asked = Asked(arrow_schema(df), time, unit, sums, plan, strict)
     return asked, fresh_root(queries, asked.schema, time=time, unit=unit, strict=strict).result_schema
 
 
@@ -179,7 +203,7 @@ def _can_be_ordered(type_: DataType) -> bool:
     return isinstance(type_, AtomicType | NullType) and type_.typeName() not in _UNORDERED
 
 
-def _arrow_schema(df: DataFrame) -> pa.Schema:
+def arrow_schema(df: DataFrame) -> pa.Schema:
     """The columns as they will come; those that Arrow has no type for can be in no query."""
     from pyspark.sql.pandas.types import to_arrow_type
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.types as pt
 
@@ -18,6 +18,7 @@ from headwater.spark.looking import Grouping, Look, event_time, groupings, is_te
 from headwater.spark.native_choice import EXACT, Asked, choice, has_positions
 from headwater.spark.partitions import depends_on_order
 from headwater.spark.root import cores_of
+from headwater.spark.stream_plan import StreamOptions
 from headwater.windows import CountWindow
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def explain(
     sums: str = "exact",
     plan: str = "auto",
     measure: bool = True,
+    **of_streams: Any,
 ) -> SparkExplanation:
     """What `aggregate` would do with the same arguments, and what would cross for it.
 
@@ -90,6 +92,12 @@ def explain(
     events. ``measure=False`` leaves figures out and runs no job.
     """
     listed, ties = check_queries(queries), tie_breakers(df, time, order)
+    options = StreamOptions(**of_streams)
+    if df.isStreaming:
+        from headwater.spark.stream_explaining import explain_stream
+
+        return explain_stream(df, listed, ties, options, time=time, unit=unit, strict=strict)
+    options.refuse_batch()
     asked, _ = checked(df, listed, time, unit, sums, plan, strict)
     divided = _divided(listed, asked, ties)
     planned = tuple(_planned(query, part, asked) for query, part in _with_parts(listed, divided))
@@ -133,14 +141,14 @@ def _with_parts(queries: Sequence[Query], parts: Sequence[_Part]) -> Iterator[tu
 
 def _planned(query: Query, part: _Part, asked: Asked) -> Planned:
     chosen = choice(query, asked)
-    guarantee = chosen.guarantee if chosen.is_native else _guarantee(query, asked)
+    guarantee = chosen.guarantee if chosen.is_native else guarantee_of(query, asked)
     warning = ""
     if depends_on_order(query):
         warning = "columns decide between events of one time; read of the same files goes by file and row"
     return Planned(query.name, part.plan, chosen.why, guarantee, warning)
 
 
-def _guarantee(query: Query, asked: Asked) -> str:
+def guarantee_of(query: Query, asked: Asked) -> str:
     said = dict.fromkeys(filter(None, (_less_than_exact(a, asked) for _, a in query.aggregates)))
     others = "; the others exact, to the last bit" if said and len(query.aggregates) > 1 else ""
     return "; ".join(said) + others if said else EXACT

@@ -6,10 +6,11 @@ then the root's state, then the directive, with which the batch is done. Spark's
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -43,19 +44,34 @@ class BatchRunner:
         #: What stopped the stream, if it was something here.
         self.error: HeadwaterError | None = None
         self._checkpoint = checkpoint
+        self._running = threading.RLock()
+        self._is_closed = False
         self.observer = observer
         self._host = RootHost(checkpoint)
         about = checkpoint.about() or {}
         self._roots, self._chains = about.get("roots", 1), about.get("chains", 1)
 
     def __call__(self, frames: DataFrame, batch: int) -> None:
-        try:
-            self._run(frames, batch)
-        except HeadwaterError as error:
-            self.error = error
-            raise
+        with self._running:
+            if self._is_closed:
+                raise HeadwaterError("the stream was stopped")
+            try:
+                self._run(frames, batch)
+            except HeadwaterError as error:
+                self.error = error
+                raise
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Through Spark Connect it travels; nobody watches it there, and nobody else holds it."""
+        return {**self.__dict__, "_running": None, "observer": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= {**state, "_running": threading.RLock()}
 
     def close(self) -> None:
+        """Wait for the batch that runs, for Spark does not: whoever starts the stream again must not meet it."""
+        with self._running:
+            self._is_closed = True
         for sink in (self.sink, self.aside):
             if sink is not None:
                 sink.close()

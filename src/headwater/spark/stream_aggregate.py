@@ -1,0 +1,141 @@
+"""`headwater.aggregate` of a streaming DataFrame: any window, as a streaming DataFrame.
+
+Each partition of a micro-batch packs its events, by the keys that queries have, and says how far its sources came. Behind a
+shuffle stands a root for each bucket of keys, whose state is one packed value in Spark's state store. Events have to travel:
+who is late is a matter of the watermark that the last batch left, and only the roots know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from headwater.errors import DataError, QueryError
+from headwater.node.batch_frames import frames
+from headwater.query import Query
+from headwater.spark.bucket_labels import bucket_labels
+from headwater.spark.native_types import functions_of, quoted
+from headwater.spark.partitions import gathered
+from headwater.spark.plan import fresh_root
+from headwater.spark.stream_plan import (
+    KIND,
+    StreamOptions,
+    StreamPlan,
+    check_columns,
+    check_output,
+    output_schema,
+    stream_settings,
+)
+from headwater.spark.stream_settings import prepare
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FRAMES = pa.schema([("bucket", pa.int32()), ("partition", pa.int32()), ("number", pa.int32()), ("frame", pa.binary())])
+
+
+def stream_aggregate(
+    df: DataFrame,
+    queries: Sequence[Query],
+    schema: pa.Schema,
+    ties: Sequence[str],
+    options: StreamOptions,
+    *,
+    time: str,
+    unit: str,
+    strict: bool,
+    sums: str,
+    output: str,
+) -> DataFrame:
+    """Result rows of all queries, as they come out; see `headwater.aggregate`."""
+    from headwater.spark.types import spark_types
+
+    check_output(output)
+    if sums != "exact":
+        raise QueryError(f"sums is {sums!r}: streams have exact sums; leave it out")
+    check_columns(df, options)
+    root = fresh_root(queries, schema, time=time, unit=unit, strict=strict)
+    settings = stream_settings(queries, ties, options, time=time, unit=unit, strict=strict)
+    wanted, struct = spark_types(output_schema(root.result_schema, output))
+    columns = tuple(dict.fromkeys(name for group in settings.groups for name in group.travelling))
+    has_source, has_last = options.source is not None, options.flush_when is not None
+    text = StreamPlan(settings, columns, wanted, output, has_source, has_last).to_text()
+    prepare(df.sparkSession, settings.buckets)
+
+    def leaf(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from headwater.spark.stream_aggregate import sent_frames
+
+        yield from sent_frames(text, batches)
+
+    def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from headwater.spark.stream_state import unpacked
+
+        yield from unpacked(batches)
+
+    sent = _selected(df, columns, options).mapInArrow(leaf, spark_types(FRAMES)[1])
+    return _with_state(sent, text).mapInArrow(unpack, struct)
+
+
+def _selected(df: DataFrame, columns: Sequence[str], options: StreamOptions) -> DataFrame:
+    """The columns that travel, by numbers: mapInArrow does not take every name."""
+    f = functions_of(df)
+    chosen = [df[quoted(name)].alias(f"c{number}") for number, name in enumerate(columns)]
+    if options.source is not None:
+        chosen.append(df[quoted(options.source)].cast("string").alias("source"))
+    if options.flush_when is not None:
+        when = f.expr(options.flush_when) if isinstance(options.flush_when, str) else options.flush_when
+        if df.select(when.alias("last")).schema["last"].dataType.typeName() != "boolean":
+            raise DataError(f"flush_when is {options.flush_when!r}: give a condition, such as \"kind = 'end'\"")
+        chosen.append(when.alias("last"))
+    return df.select(*chosen)
+
+
+def _with_state(sent: DataFrame, plan: str) -> DataFrame:
+    from headwater.spark.stream_state import PACKED, BucketProcessor
+
+    parsed = StreamPlan.from_text(plan)
+    mode = "Update" if parsed.settings.is_live else "Append"
+    clock = "ProcessingTime" if parsed.uses_clock else "None"
+    return sent.groupBy("bucket").transformWithState(BucketProcessor(plan), PACKED, mode, clock)
+
+
+def sent_frames(text: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What this partition says to each bucket."""
+    from pyspark import TaskContext
+
+    plan = StreamPlan.from_text(text)
+    settings = plan.settings
+    labels = bucket_labels(settings.buckets)
+    context = TaskContext.get()
+    partition = 0 if context is None else context.partitionId()
+    for number, batch in enumerate(gathered(batches)):
+        more: dict[str, Any] = {}
+        if plan.has_source:
+            more["sources"] = batch.column("source")
+        if plan.has_last:
+            more["last"] = batch.column("last")
+        events = pa.RecordBatch.from_arrays(batch.columns[: len(plan.columns)], names=list(plan.columns))
+        told = frames(events, settings.groups, settings.buckets, time=settings.time, unit=settings.unit, **more)
+        rows = [(labels[bucket], partition, number, frame.to_bytes()) for bucket, frame in told]
+        arrays = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), FRAMES, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=FRAMES)
+
+
+class Parts(NamedTuple):
+    """What a batch of ``output="all"`` holds."""
+
+    results: DataFrame
+    aside: DataFrame
+    accounts: DataFrame
+
+
+def split_output(rows: DataFrame) -> Parts:
+    """The rows of ``output="all"``, each kind in its own columns; within `foreachBatch`, or of a table that holds them."""
+    results = [quoted(name) for name in rows.columns if name not in (KIND, "aside", "account")]
+    return Parts(
+        rows.where(f"{KIND} = 'result'").select(*results),
+        rows.where(f"{KIND} = 'aside'").select("aside.*"),
+        rows.where(f"{KIND} = 'account'").select("account.*"),
+    )

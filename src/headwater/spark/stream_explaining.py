@@ -1,0 +1,53 @@
+"""`headwater.explain` of a streaming DataFrame: where each query is computed, and what travels for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headwater.node.batch_frames import Group
+from headwater.node.batch_settings import BatchSettings
+from headwater.query import Query
+from headwater.spark.aggregate import arrow_schema
+from headwater.spark.explaining import Planned, SparkExplanation, Travel, guarantee_of
+from headwater.spark.native_choice import Asked
+from headwater.spark.partitions import depends_on_order
+from headwater.spark.plan import fresh_root
+from headwater.spark.stream_plan import StreamOptions, check_columns, stream_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+WHY = "who is late depends on the watermark that the last batch left, which only the roots know: events travel to them"
+ORDER = "columns decide between events of one time within a batch; an event of a later batch is behind them"
+
+
+def explain_stream(
+    df: DataFrame,
+    queries: Sequence[Query],
+    ties: Sequence[str],
+    options: StreamOptions,
+    *,
+    time: str,
+    unit: str,
+    strict: bool,
+) -> SparkExplanation:
+    """No job runs: nothing is known of events that have not come."""
+    check_columns(df, options)
+    asked = Asked(arrow_schema(df), time, unit)
+    fresh_root(queries, asked.schema, time=time, unit=unit, strict=strict)
+    settings = stream_settings(queries, ties, options, time=time, unit=unit, strict=strict)
+    group_of = {query.name: group for group in settings.groups for query in group.queries}
+    planned = tuple(_planned(query, group_of[query.name], settings, asked) for query in queries)
+    return SparkExplanation(planned, tuple(map(_travel, settings.groups)))
+
+
+def _planned(query: Query, group: Group, settings: BatchSettings, asked: Asked) -> Planned:
+    plan = f"stream, keys on {settings.buckets} roots" if group.keys else "stream, one root"
+    warning = ORDER if depends_on_order(query) else ""
+    return Planned(query.name, plan, WHY, guarantee_of(query, asked), warning)
+
+
+def _travel(group: Group) -> Travel:
+    names = tuple(query.name for query in group.queries)
+    return Travel("stream", names, None, f"of each event: {', '.join(group.travelling)}")

@@ -1,0 +1,159 @@
+"""What is asked of a streaming DataFrame, checked, and in the form in which it travels to tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from headwater.arguments import check_disorder
+from headwater.engine.side_output import SCHEMA as ASIDE
+from headwater.errors import DataError, QueryError
+from headwater.node.batch_frames import Group, group_name
+from headwater.node.batch_settings import BatchSettings
+from headwater.query import Query
+from headwater.query_io import from_json, to_json
+from headwater.spark.partitions import depends_on_order
+from headwater.spark.root import ACCOUNTS, plain_rows
+from headwater.times import Nanos, duration
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+#: Roots that share the keys, unless said otherwise: fixed for the life of a checkpoint, so no function of the cluster.
+BUCKETS = 8
+#: What a stream can give; ``all``: each row with its kind.
+OUTPUTS = ("results", "aside", "accounts", "all")
+KIND = "kind"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """What only a stream can be asked for."""
+
+    disorder: object = None
+    source: str | None = None
+    idle: object = None
+    flush_when: str | Column | None = None
+    flush_after: object = None
+    live: bool = False
+    buckets: int | None = None
+
+    def refuse_batch(self) -> None:
+        """A batch DataFrame has all rows at once and none is late."""
+        for name in self.__slots__:
+            if getattr(self, name) not in (None, False):
+                raise DataError(f"{name} is for streaming DataFrames, and this is a batch DataFrame: leave it out")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """``columns``: those that travel, by number; ``rows``: what comes out."""
+
+    settings: BatchSettings
+    columns: tuple[str, ...]
+    rows: pa.Schema
+    output: str
+    has_source: bool
+    has_last: bool
+
+    @property
+    def uses_clock(self) -> bool:
+        return self.settings.idle_ms is not None or self.settings.flush_after_ms is not None
+
+    def to_text(self) -> str:
+        settings = self.settings
+        plain = {name: getattr(settings, name) for name in settings.__slots__ if name != "groups"}
+        groups = [[g.name, to_json(g.queries), list(g.columns), g.ties] for g in settings.groups]
+        rows = self.rows.serialize().to_pybytes().hex()
+        rest = {"columns": self.columns, "output": self.output, "source": self.has_source, "last": self.has_last}
+        return json.dumps({"settings": plain, "groups": groups, "rows": rows, **rest})
+
+    @classmethod
+    def from_text(cls, text: str) -> StreamPlan:
+        tree: dict[str, Any] = json.loads(text)
+        groups = tuple(
+            Group(name, tuple(from_json(queries)), tuple(columns), None if ties is None else tuple(ties))
+            for name, queries, columns, ties in tree["groups"]
+        )
+        rows = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(tree["rows"])))
+        settings = BatchSettings(groups, **tree["settings"])
+        return cls(settings, tuple(tree["columns"]), rows, tree["output"], tree["source"], tree["last"])
+
+
+def stream_settings(
+    queries: Sequence[Query], ties: Sequence[str], options: StreamOptions, *, time: str, unit: str, strict: bool
+) -> BatchSettings:
+    """The settings of the roots; whatever is wrong with them is said here."""
+    disorder = check_disorder(options.disorder, unit)
+    if disorder is None and options.flush_when is None and options.flush_after is None:
+        raise QueryError(
+            "disorder is missing, so no window of this stream would ever close: say how far times may step back, "
+            "such as disorder='10 s' ('0 s': never), or when the stream ends (flush_when, flush_after)"
+        )
+    if options.idle is not None and options.source is None:
+        raise QueryError("idle is for streams of several sources: name the column that tells them apart, source='...'")
+    buckets = BUCKETS if options.buckets is None else options.buckets
+    if type(buckets) is not int or not 1 <= buckets <= 1024:
+        raise QueryError(f"buckets is {options.buckets!r}: give a whole number from 1 to 1024")
+    groups = _groups(queries, ties, time)
+    return BatchSettings(
+        groups,
+        time,
+        unit,
+        disorder,
+        strict,
+        _millis("idle", options.idle),
+        _millis("flush_after", options.flush_after),
+        buckets if any(group.keys for group in groups) else 1,
+        bool(options.live),
+    )
+
+
+def _groups(queries: Sequence[Query], ties: Sequence[str], time: str) -> tuple[Group, ...]:
+    found: dict[str, list[Query]] = {}
+    for query in queries:
+        found.setdefault(group_name(query), []).append(query)
+    made = []
+    for name, own in found.items():
+        columns = dict.fromkeys([time, *(column for query in own for column in sorted(query.columns()))])
+        in_order = any(map(depends_on_order, own))
+        made.append(Group(name, tuple(own), tuple(columns), tuple(ties) if in_order else None))
+    return tuple(made)
+
+
+def _millis(name: str, value: object) -> int | None:
+    if value is None:
+        return None
+    span = duration(value)
+    if not isinstance(span, Nanos) or span < 1_000_000:
+        raise QueryError(f"{name} is {value!r}: give a duration of real time of at least 1 ms, such as '30 s'")
+    return int(span) // 1_000_000
+
+
+def check_output(output: str) -> None:
+    if output not in OUTPUTS:
+        raise QueryError(f"output is {output!r}: give one of {', '.join(map(repr, OUTPUTS))}")
+
+
+def check_columns(df: DataFrame, options: StreamOptions) -> None:
+    if options.source is not None and options.source not in df.columns:
+        raise DataError(f"source is {options.source!r}: there is no such column; there is {', '.join(df.columns)}")
+
+
+def output_schema(results: pa.Schema, output: str) -> pa.Schema:
+    """The columns of what comes out."""
+    results = plain_rows(results)
+    if output != "all":
+        return {"results": results, "aside": ASIDE, "accounts": ACCOUNTS}[output]
+    taken = {KIND, "aside", "account"} & set(results.names)
+    if taken:
+        raise QueryError(
+            f"output='all' has a column {min(taken)!r} of its own: give that key or aggregate another name"
+        )
+    optional = [field.with_nullable(True) for field in results]
+    more = [pa.field("aside", pa.struct(list(ASIDE))), pa.field("account", pa.struct(list(ACCOUNTS)))]
+    return pa.schema([pa.field(KIND, pa.string(), nullable=False), *optional, *more])

@@ -1,0 +1,135 @@
+"""Roots inside Spark's stateful operator: the root of a bucket is one packed value of the state store.
+
+Each call to the store crosses a socket, so there are two at most for a batch: the root is read, and the root is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from headwater.engine.side_output import SCHEMA as ASIDE
+from headwater.engine.state_bytes import table_from_bytes, table_to_bytes
+from headwater.node.batch_frames import Frame
+from headwater.node.batch_root import BatchRoot
+from headwater.node.batch_settings import Outcome
+from headwater.spark.root import ACCOUNTS, ROWS_MAX
+from headwater.spark.stream_plan import KIND, StreamPlan
+
+#: What comes out of the operator: tables of rows, packed.
+PACKED = "data binary"
+
+
+class BucketProcessor(StatefulProcessor):
+    """The root of each bucket, from its state to its state. The plan travels as text: code never travels."""
+
+    def __init__(self, plan: str) -> None:
+        self._text = plan
+        self._plan: StreamPlan | None = None
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        self._state = handle.getValueState("root", "data binary")
+
+    @property
+    def plan(self) -> StreamPlan:
+        if self._plan is None:
+            self._plan = StreamPlan.from_text(self._text)
+        return self._plan
+
+    # Spark calls these by the names of their arguments.
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        """A micro-batch: the frames of all partitions."""
+        # A shuffle brings them in any order, and a replay in another.
+        sent = sorted((row["partition"], row["number"], row["frame"]) for row in rows)
+        root = self._root()
+        outcome = root.take([Frame.from_bytes(bytes(frame)) for _, _, frame in sent], self._now(timerValues))
+        self._keep(root)
+        return packed_rows(self.plan, outcome)
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: Any,  # noqa: N803
+        expiredTimerInfo: Any,  # noqa: N803
+    ) -> Iterator[Row]:
+        """Nobody has spoken for a while."""
+        root = self._root()
+        outcome = root.tick(self._now(timerValues))
+        self._keep(root)
+        return packed_rows(self.plan, outcome)
+
+    def close(self) -> None:
+        """Nothing is held between batches."""
+
+    def _root(self) -> BatchRoot:
+        # One call instead of asking first whether there is a value.
+        kept = self._state.get()
+        return BatchRoot(self.plan.settings) if kept is None else BatchRoot.restore(kept[0], self.plan.settings)
+
+    def _keep(self, root: BatchRoot) -> None:
+        self._state.update((root.snapshot(),))
+        if not self.plan.uses_clock:
+            return
+        due = root.next_tick_ms()
+        for timer in list(self._handle.listTimers()):
+            self._handle.deleteTimer(timer)
+        if due is not None:
+            self._handle.registerTimer(due)
+
+    def _now(self, timer_values: Any) -> int:
+        # The time of the batch, which Spark writes down before it runs: a replay has the same.
+        return int(timer_values.getCurrentProcessingTimeInMs()) if self.plan.uses_clock else 0
+
+
+def packed_rows(plan: StreamPlan, outcome: Outcome) -> Iterator[Row]:
+    """What is asked for of an outcome."""
+    for table in tables(plan, outcome):
+        for start in range(0, len(table), ROWS_MAX):
+            yield Row(data=table_to_bytes(table.slice(start, ROWS_MAX)))
+
+
+def tables(plan: StreamPlan, outcome: Outcome) -> Iterator[pa.Table]:
+    """In the columns that come out."""
+    accounts = [pa.Table.from_pylist(outcome.accounts, schema=ACCOUNTS)] if outcome.accounts else []
+    kinds = {"results": outcome.rows, "aside": outcome.aside, "accounts": accounts}
+    if plan.output != "all":
+        yield from (_fitted(table, plan.rows) for table in kinds[plan.output])
+        return
+    for table in outcome.rows:
+        yield _fitted(table.append_column(KIND, _repeated("result", len(table))), plan.rows)
+    for kind, schema, found in (("aside", ASIDE, outcome.aside), ("account", ACCOUNTS, accounts)):
+        for table in found:
+            structs = pa.StructArray.from_arrays(
+                [table.column(name).combine_chunks() for name in schema.names], names=schema.names
+            )
+            yield _fitted(pa.table({KIND: _repeated(kind, len(table)), kind: structs}), plan.rows)
+
+
+def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The columns of the whole call, null where these rows have none."""
+    columns = []
+    for field in schema:
+        if field.name not in table.schema.names:
+            columns.append(pa.nulls(len(table), field.type))
+            continue
+        column = table.column(field.name)
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        columns.append(column.cast(field.type))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _repeated(text: str, count: int) -> pa.Array:
+    return pa.array([text] * count, pa.string())
+
+
+def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of packed tables."""
+    for batch in batches:
+        for data in batch.column("data"):
+            yield from table_from_bytes(data.as_buffer()).to_batches()

@@ -1,0 +1,152 @@
+"""`headwater.aggregate` on streaming DataFrames: the rows of the reference, batch by batch, also after a restart."""
+
+import time
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import headwater as hw
+from headwater.cases.hosts import result_rows
+from headwater.spark import aggregate, split_output
+from node.batches import MicroBatch, reference
+from spark.answers import assert_same, found
+from spark.streams import LAST, Folder, run
+from spark.test_tasks import renamed
+from strategies import SCHEMA, SQUARES, WINDOWS, queries, rows
+
+pytestmark = pytest.mark.spark
+
+WITH_LAST = SCHEMA.append(LAST)
+SMALL = pa.schema([("time", pa.int64()), ("k", pa.string()), ("v", pa.float64()), ("at", pa.string())])
+
+
+def all_rows(played):
+    return [row for _, emitted in played.emitted for row in emitted]
+
+
+def event(time, **values):
+    return dict.fromkeys(SMALL.names) | {"time": time, **values}
+
+
+@settings(max_examples=1, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_every_kind_of_window_in_one_stream_that_is_stopped_and_goes_on(spark, tmp_path_factory, data):
+    asked = renamed([data.draw(queries(kinds=(kind,), scopes=("global",))) for kind in WINDOWS])
+    bases = [20 * n + data.draw(st.integers(-8, 8)) for n in range(3)]
+    batches = [MicroBatch(data.draw(st.lists(rows(base), min_size=8, max_size=16))) for base in bases]
+    batches.append(MicroBatch([], is_last=True))
+    place = tmp_path_factory.mktemp("stream")
+    folder = Folder(place, WITH_LAST)
+    frame = folder.stream(spark).repartition(2)
+    results = aggregate(frame, asked, disorder=5, flush_when="last", buckets=3)
+    for portion in (batches[:2], batches[2:]):
+        folder.put(*([*batch.rows, *([{"last": True}] if batch.is_last else [])] for batch in portion))
+        run(results, place / "checkpoint", path=place / "out")
+    assert_same(all_rows(reference(batches, asked, 5)), found(spark.read.parquet(str(place / "out")), asked))
+
+
+def test_what_spark_refuses_on_streams(spark, tmp_path):
+    """Unkeyed sessions, counts per key and over all, medians, own aggregates, late members, the last window, late events."""
+    asked = renamed(
+        [
+            hw.query("q", hw.session(5), n=hw.count(), mid=hw.median("i")),
+            hw.query("q", hw.count_tumbling(3, per="key"), keys=["k"], i=hw.collect("i")),
+            hw.query("q", hw.count_sliding(4, 2, per="all"), last=hw.last("i")),
+            hw.query("q", hw.sliding(10, 4), keys=["k"], lateness=20, squares=hw.apply(SQUARES, "i"), x=hw.sum("x")),
+            hw.query("q", hw.tumbling(7), keys=["g"], n=hw.count_distinct("id"), wide=hw.stddev("x")),
+        ]
+    )
+    batches = [MicroBatch([_row(17 * n + i * 3 % 13 - 24 * (i == 7), i) for i in range(8)]) for n in range(3)]
+    batches.append(MicroBatch([_row(None, 1)], is_last=True))
+    folder = Folder(tmp_path, WITH_LAST)
+    folder.put(*(batch.rows for batch in batches[:-1]), [*batches[-1].rows, {"last": True}])
+    kept: dict = {}
+
+    def keep(frame, number):
+        kept[number] = frame.toArrow()
+
+    stream = aggregate(folder.stream(spark), asked, disorder=2, flush_when="last", output="all")
+    run(stream, tmp_path / "checkpoint", each=keep)
+    played = reference(batches, asked, 2)
+    everything = spark.createDataFrame(pa.concat_tables(kept.values()))
+    results, aside, accounts = split_output(everything)
+    assert_same(all_rows(played), result_rows(results.toArrow(), {query.name: query for query in asked}))
+    totals = accounts.groupBy("query").sum().toArrow().rename_columns(["query", *accounts.columns[1:]]).to_pylist()
+    assert {row.pop("query"): row for row in totals} == played.counters
+    assert played.counters["q0"]["dropped"] > 0 < played.counters["q3"]["late"]
+    late = aside.where("reason = 'too late'").count()
+    assert late == sum(counts["dropped"] for counts in played.counters.values())
+    assert aside.where("query is null").count() == 1  # the event without a time, whatever queries there are
+
+
+def _row(time, i):
+    values = {"k": "uv"[i % 2], "g": i % 3, "i": i, "x": i / 7, "id": i % 4}
+    return dict.fromkeys(SCHEMA.names) | {"time": time} | values
+
+
+def test_live_sessions_without_keys(spark, tmp_path):
+    folder = Folder(tmp_path, SMALL)
+    query = hw.query("s", hw.session(5), total=hw.sum("v"))
+    live = aggregate(folder.stream(spark), query, disorder=0, live=True)
+    folder.put([event(1, v=1.0)], [event(4, v=2.0)], [event(20, v=4.0)])
+    run(live, tmp_path / "checkpoint", mode="update", name="live")
+    shown = {(r.window_start, r.window_end, r.revision): (r.total, r.replaces) for r in spark.table("live").collect()}
+    assert shown == {
+        (1, 6, -1): (1.0, None),
+        (1, 9, -1): (3.0, [(1, 6, -1)]),
+        (1, 9, 0): (3.0, None),
+        (20, 25, -1): (4.0, None),
+    }
+
+
+def test_a_batch_that_fails_says_the_same_again(spark, tmp_path):
+    asked = [hw.query("q", hw.count_tumbling(2, per="key"), keys=["k"], order=hw.collect("x"))]
+    batches = [MicroBatch([_row(10 * n + i % 3, i) for i in range(7)]) for n in range(3)]
+    folder = Folder(tmp_path, SCHEMA)
+    folder.put(*(batch.rows for batch in batches))
+    stream = aggregate(folder.stream(spark).repartition(3), asked, disorder=1)
+    kept: list = []
+
+    def keep(frame, number):
+        kept.append((number, frame.toArrow().sort_by([("k", "ascending"), ("window_start", "ascending")])))
+        if number == 1 and len(kept) == 2:
+            raise RuntimeError("the sink breaks")
+
+    with pytest.raises(Exception, match="the sink breaks"):
+        run(stream, tmp_path / "checkpoint", each=keep)
+    run(stream, tmp_path / "checkpoint", each=keep)
+    assert [number for number, _ in kept] == [0, 1, 1, 2]
+    assert kept[1][1] == kept[2][1]
+    once = pa.concat_tables([table for _, table in [*kept[:1], *kept[2:]]])
+    assert_same(all_rows(reference(batches, asked, 1)), result_rows(once, {"q": asked[0]}))
+
+
+def test_sources_that_fall_silent_and_a_stream_that_ends_by_itself(spark, tmp_path):
+    folder = Folder(tmp_path, SMALL)
+    query = hw.query("n", hw.tumbling(10), n=hw.count())
+    options = {"source": "at", "idle": "200 ms", "flush_after": "2 s"}
+    stream = aggregate(folder.stream(spark), query, disorder=0, **options)
+    folder.put([event(1, at="a"), event(2, at="b")], [event(15, at="a")])
+    writer = stream.writeStream.format("memory").queryName("silent").trigger(processingTime="100 milliseconds")
+    running = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        deadline = time.monotonic() + 120
+        while spark.table("silent").count() < 2 and time.monotonic() < deadline and running.isActive:
+            time.sleep(0.2)
+    finally:
+        running.stop()
+    assert running.exception() is None
+    shown = sorted((row.window_start, row.n) for row in spark.table("silent").collect())
+    assert shown == [(0, 2), (10, 1)]
+
+
+def test_through_connect(connect, tmp_path):
+    folder = Folder(tmp_path, SMALL)
+    folder.put([event(1, k="u", v=1.0), event(12, k="u", v=2.0)], [event(25, k="u", v=3.0)])
+    query = hw.query("n", hw.tumbling(10), keys=["k"], total=hw.sum("v"))
+    stream = aggregate(folder.stream(connect), query, disorder=0)
+    run(stream, tmp_path / "checkpoint", path=tmp_path / "out")
+    shown = connect.read.parquet(str(tmp_path / "out")).collect()
+    assert sorted((row.window_start, row.total) for row in shown) == [(0, 1.0), (10, 2.0)]
