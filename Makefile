@@ -8,6 +8,9 @@ JOBS ?= 2
 # What `make simulate` runs.
 SEEDS ?= 0..500
 SECONDS ?=
+# What `make chaos` runs.
+ROUNDS ?= 50
+FIRST ?= 0
 # Where `make kafka` listens on loopback.
 PORT ?= 9092
 # The first Python that is new enough; override with `make PYTHON=/path/to/python3.12 ...`.
@@ -17,7 +20,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 TYPED := src/headwater
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-core test-slow test-spark check format lint types bench bench-quick bench-sharing bench-tree bench-spark simulate kafka kafka-stop test-kafka java clean
+.PHONY: help setup demo test test-core test-slow test-spark check format lint types bench bench-quick bench-sharing bench-tree bench-spark bench-stream simulate chaos kafka kafka-stop test-kafka java clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,8 +35,9 @@ test: test-core test-spark ## run all tests and the examples in the docs (some t
 test-core: $(STAMP) ## run the tests that need no Spark (a few minutes)
 	$(BIN)/python -m pytest -n $(JOBS)
 
-test-slow: $(STAMP) ## run the long tests
-	$(BIN)/python -m pytest -n $(JOBS) -m slow
+test-slow: $(STAMP) ## run the long tests, and those with Kafka, Spark Connect and processes that die (up to an hour)
+	$(BIN)/python -m pytest -n $(JOBS) -m "slow and not spark and not kafka"
+	$(BIN)/python -m pytest -m "(slow and spark) or kafka or chaos or connect" tests/spark
 
 test-spark: $(STAMP) ## run the tests that start a Spark (a few minutes; skipped where there is no Java 17)
 	$(BIN)/python -m pytest -m "spark and not slow" tests/spark
@@ -66,8 +70,14 @@ bench-tree: $(STAMP_BENCH) ## bytes on links and processor time of nodes, with p
 bench-spark: $(STAMP) ## windows on Spark against Spark's own (up to 15 minutes, needs Java 17)
 	@$(BIN)/headwater bench spark
 
+bench-stream: $(STAMP) ## streams on Spark against Spark's own (up to 15 minutes, needs Java 17)
+	@$(BIN)/headwater bench stream
+
 simulate: $(STAMP) ## run simulated trees with all faults: SEEDS=0..500, SECONDS= (as long as asked)
 	@$(BIN)/headwater simulate tree --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))
+
+chaos: $(STAMP) ## kill drivers and executors of streams on a cluster, round after round: ROUNDS=50, FIRST=0 (the first seed)
+	@PYTHONPATH=$(CURDIR)/src:$(CURDIR)/tests $(BIN)/python -m spark.streaming.chaos --rounds $(ROUNDS) --first $(FIRST)
 
 kafka: $(STAMP) ## start a Kafka broker on this machine (fetched once with Maven): PORT=9092
 	-@$(BIN)/python scripts/kafka connector

@@ -60,6 +60,7 @@ class Host(StrEnum):
     engine = "engine"
     tree = "tree"
     spark = "spark"
+    spark_stream = "spark-stream"
 
 
 @app.command()
@@ -175,6 +176,25 @@ def bench_spark(quick: Quick = False, json: Json = False) -> None:
     report = Report("spark", quick=quick, as_json=json)
     try:
         spark.run(report, Progress())
+    except SetupError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from error
+    report.close()
+
+
+@bench.command("stream")
+def bench_stream(quick: Quick = False, json: Json = False) -> None:
+    """Measure streams on Spark against its own: up to 15 minutes, up to 3 with --quick. Needs Java."""
+    _need("psutil")
+    from headwater.bench.report import Report
+    from headwater.bench.timing import Progress
+    from headwater.spark.java import SetupError
+
+    report = Report("stream", quick=quick, as_json=json)
+    try:
+        from headwater.bench import stream
+
+        stream.run(report, Progress())
     except SetupError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error

@@ -48,10 +48,10 @@ def check_files(paths: Iterable[Path | str], host: str, print: Callable[[str], o
 
 def _runner(host: str) -> AbstractContextManager[FileRunner]:
     """Case by case; on Spark all cases of a file at once, for a job costs more than a case."""
-    if host == "spark":
+    if host in ("spark", "spark-stream"):
         from headwater.cases.spark_host import open_spark
 
-        return open_spark()
+        return open_spark(is_stream=host == "spark-stream")
     return nullcontext(lambda cases: (run_case(case, HOSTS[host]) for case in cases))
 
 

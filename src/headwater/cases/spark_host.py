@@ -51,18 +51,21 @@ Question = tuple[Aggregation, list[list[Any]]]
 
 
 @contextmanager
-def open_spark() -> Iterator[Callable[[Sequence[Case]], list[Outcome]]]:
-    """Runs the cases of a file, on the Spark that is there or on one of its own."""
+def open_spark(is_stream: bool = False) -> Iterator[Callable[[Sequence[Case]], list[Outcome]]]:
+    """Runs the cases of a file, as a job or as a stream, on the Spark that is there or on one of its own."""
     from headwater.spark.java import check_libraries
     from headwater.spark.session import local_session
 
     check_libraries()
     from pyspark.sql import SparkSession
 
+    from headwater.cases import stream_host
+
+    run = stream_host.run_cases if is_stream else run_cases
     there = SparkSession.getActiveSession()
     spark = there or local_session("headwater check", **QUICK_START)
     try:
-        yield lambda cases: run_cases(spark, cases)
+        yield lambda cases: run(spark, cases)
     finally:
         if there is None:
             spark.stop()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 
 from headwater.engine.registered import Registered
 from headwater.errors import FormatError, HeadwaterError
+from headwater.query import Query
 from headwater.query_io import from_json, to_json
 
 VERSION = 1
@@ -57,7 +59,7 @@ def read_query_set(text: str) -> QuerySet:
             raise FormatError(f"queries of version {tree['version']}; this release reads version {VERSION}")
         entries = [
             Registered(query, number, begin, stop)
-            for query, (number, begin, stop) in zip(from_json(tree["queries"]), tree["entries"], strict=True)
+            for query, (number, begin, stop) in zip(_queries(tree["queries"]), tree["entries"], strict=True)
         ]
         schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(tree["types"])))
         types = {field.name: field.type for field in schema}
@@ -67,3 +69,9 @@ def read_query_set(text: str) -> QuerySet:
         raise
     except (ValueError, TypeError, KeyError, pa.ArrowException) as error:
         raise FormatError(f"these are no queries: {error}") from error
+
+
+@lru_cache(maxsize=8)
+def _queries(text: str) -> Sequence[Query]:
+    """Kept: leaves in Spark begin anew with every batch of a stream, nearly always with the same queries."""
+    return tuple(from_json(text))

@@ -131,7 +131,7 @@ class LeafNode(LeafSending):
             Standing(s.name, s.home, s.offset, s.watermark, s.hold, s.hold_watermark, s.floors) for s in assign.sources
         ]
         self._half = LeafHalf(queries, self.chain, standings, assign.latest, assign.cut_time)
-        self._splitting = Splitting.of(queries, self.roots)
+        self._splitting = Splitting.of(queries, self.roots, self.sharing)
         self._outbox, self._cut_outbox = Outbox(assign.position), Outbox(assign.cut)
         self._sent = assign.position
         self._finished = False

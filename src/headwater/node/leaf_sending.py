@@ -14,7 +14,7 @@ from headwater.engine.parts import EventsPart, LatePart, MarkersPart, Part, Rows
 from headwater.engine.query_set import read_query_set
 from headwater.engine.state_bytes import from_bytes, to_bytes
 from headwater.node.settings import NodeSettings
-from headwater.node.splitting import Splitting, bundle, part_shares
+from headwater.node.splitting import Sharing, Splitting, bundle, part_shares
 from headwater.protocols.actions import (
     Action,
     Finished,
@@ -34,7 +34,8 @@ from headwater.protocols.outbox import Outbox
 class LeafSending:
     """What a leaf knows, its deltas under way, and its snapshot. Events are not in it: they are read again.
 
-    With several ``roots``, which share keys, its frames are bundles of one for each.
+    With several ``roots``, which share keys, its frames are bundles of one for each; ``sharing`` is what they agreed on, where
+    queries may change.
     """
 
     def __init__(
@@ -45,12 +46,14 @@ class LeafSending:
         chain: str | None = None,
         settings: NodeSettings | None = None,
         roots: int = 1,
+        sharing: Sharing | None = None,
     ) -> None:
         self.name = name
         self.parent = parent
         self.chain = name if chain is None else chain
         self.settings = NodeSettings() if settings is None else settings
         self.roots = roots
+        self.sharing = sharing
         self._homes: dict[str, str] = {}
         self._schema = b""
         self._ends: dict[str, int] = {}

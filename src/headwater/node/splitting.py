@@ -12,9 +12,44 @@ from headwater.engine.parts import ALL_RAW, Part
 from headwater.engine.placement import placement
 from headwater.engine.query_set import QuerySet
 from headwater.packing import Bytes
+from headwater.query import Query
 from headwater.windows import CountWindow
 
 _LENGTH = struct.Struct("<Q")
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """What roots agree on about their keys, once and for good: what one of them has begun, no other can go on with.
+
+    ``raw_keys``: by which keys events are taken apart that travel as they are, none if they meet on one root. ``together``: keys
+    of which one root has all, for windows without events depend on all of them.
+    """
+
+    raw_keys: tuple[str, ...] = ()
+    together: tuple[tuple[str, ...], ...] = ()
+
+    @classmethod
+    def of(cls, queries: Sequence[Query], round_trips: bool) -> Sharing:
+        """Events that several queries share can be taken apart only if all of these go by the same keys."""
+        together = {query.keys for query in queries if query.emit_empty}
+        sharing = [query for query in queries if placement(query, round_trips).way == "raw"]
+        keys = {query.keys for query in sharing}
+        can_share = len(keys) == 1 and not any(map(_counts_all, sharing)) and not keys & together
+        return cls(keys.pop() if can_share else (), tuple(sorted(together)))
+
+    def problem(self, query: Query, round_trips: bool) -> str | None:
+        """Why a query cannot join the others."""
+        is_raw = placement(query, round_trips).way == "raw"
+        if is_raw and self.raw_keys and (query.keys != self.raw_keys or _counts_all(query)):
+            return f"its events travel, and those of the others are shared among roots by {', '.join(self.raw_keys)}"
+        if query.emit_empty and query.keys and query.keys not in self.together:
+            return f"it has windows without events, and {', '.join(query.keys)} are shared among roots"
+        return None
+
+
+def _counts_all(query: Query) -> bool:
+    return isinstance(query.window, CountWindow) and query.window.per == "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +60,13 @@ class Splitting:
     key_names: KeyNames = field(default_factory=dict)
 
     @classmethod
-    def of(cls, queries: QuerySet, roots: int) -> Splitting:
-        return cls(roots, key_names(queries)) if roots > 1 else cls()
+    def of(cls, queries: QuerySet, roots: int, sharing: Sharing | None = None) -> Splitting:
+        """With ``sharing`` as it was agreed before; else as it fits these queries."""
+        if roots == 1:
+            return cls()
+        if sharing is None:
+            sharing = Sharing.of([entry.query for entry in queries.entries], queries.round_trips)
+        return cls(roots, key_names(queries, sharing))
 
 
 def part_shares(part: Part, splitting: Splitting) -> Mapping[int, bytes]:
@@ -37,18 +77,10 @@ def part_shares(part: Part, splitting: Splitting) -> Mapping[int, bytes]:
     return {root: part_to_bytes(share) for root, share in shares.items()}
 
 
-def key_names(queries: QuerySet) -> dict[int, tuple[str, ...]]:
-    """The key columns by which each family, by its number, can be taken apart.
-
-    How far windows without events go is a matter of all keys together. Events that several queries share can be taken apart
-    only if all of these go by the same keys.
-    """
-    together = {entry.query.keys for entry in queries.entries if entry.query.emit_empty}
-    names = {e.number: () if e.query.keys in together else e.query.keys for e in queries.entries}
-    sharing = [e.query for e in queries.entries if placement(e.query, queries.round_trips).way == "raw"]
-    keys = {query.keys for query in sharing}
-    counts_all = any(isinstance(query.window, CountWindow) and query.window.per == "all" for query in sharing)
-    return {**names, ALL_RAW: keys.pop() if len(keys) == 1 and not counts_all and not keys & together else ()}
+def key_names(queries: QuerySet, sharing: Sharing) -> dict[int, tuple[str, ...]]:
+    """The key columns by which each family, by its number, can be taken apart."""
+    names = {e.number: () if e.query.keys in sharing.together else e.query.keys for e in queries.entries}
+    return {**names, ALL_RAW: sharing.raw_keys}
 
 
 def bundle(frames: Sequence[bytes]) -> bytes:

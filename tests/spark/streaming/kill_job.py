@@ -56,7 +56,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Death:
-    """Behind which step to die, in which batch of this life."""
+    """Behind which step to die, in which batch of this life; that a stream begins counts as its first."""
 
     step: str
     batch: int = 1
@@ -68,7 +68,6 @@ def main(job: Job, death: Death | None) -> None:
         if death is not None:
             arm(death, job)
         stream = start(spark, job)
-        print("running", flush=True)
         wait_for(stream, int(job.total * LATER_AT))
         if LATER.name not in running_queries(Checkpoint(job.place / "checkpoint" / "headwater")):
             stream.add_query(LATER)
@@ -77,7 +76,6 @@ def main(job: Job, death: Death | None) -> None:
             stream.flush(timeout=300)
         stream.stop()
         (job.place / "counters.json").write_text(json.dumps(stream.progress["counters"]))
-        print("finished", flush=True)
 
 
 def session(job: Job):

@@ -19,7 +19,7 @@ from headwater.spark.formats import Wanted
 from headwater.spark.streaming import inputs
 from headwater.spark.streaming.checkpoint import Checkpoint
 from headwater.spark.streaming.host import Outcome, RootHost
-from headwater.spark.streaming.inputs import Extent
+from headwater.spark.streaming.inputs import Extent, Watermark
 from headwater.spark.streaming.reducers import TABLES as TABLE_ROWS
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.source import StreamReader
@@ -29,6 +29,10 @@ inputs.KINDS["listed"] = "spark.streaming.local_loop:ListedInput"
 
 #: The tables of all sources that tests have, by name: what is "read" lies here.
 TABLES: dict[str, pa.RecordBatch] = {}
+#: The watermarks that sources tell themselves: each with the count of events before it.
+TOLD: dict[str, list[tuple[int, int]]] = {}
+#: Events of one batch that an input reads.
+READ_EVENTS = 7
 STEPS = ("read", "compute", "rows", "aside", "state", "directive", "commit")
 
 
@@ -65,7 +69,17 @@ class ListedInput:
     @staticmethod
     def read(stretch: Mapping[str, Any], wanted: Wanted) -> Any:
         table = TABLES[stretch["source"]].select(list(wanted.columns))
-        yield table.slice(stretch["start"], stretch["end"] - stretch["start"])
+        at, end = stretch["start"], stretch["end"]
+        told = {position: time for position, time in TOLD.get(stretch["source"], ()) if at <= position <= end}
+        while at < end:
+            # A watermark that stands where a stretch begins was told before; once more does no harm.
+            if at in told:
+                yield Watermark(told.pop(at))
+            stop = min([end, at + READ_EVENTS, *told])
+            yield table.slice(at, stop - at)
+            at = stop
+        if end in told:
+            yield Watermark(told[end])
 
 
 class FakeFrame:

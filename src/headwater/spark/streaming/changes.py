@@ -12,7 +12,7 @@ from headwater.errors import QueryError
 from headwater.query import Query
 from headwater.query_io import from_json, to_json
 from headwater.schemas import check_schemas
-from headwater.spark.streaming.checkpoint import Checkpoint
+from headwater.spark.streaming.checkpoint import Checkpoint, sharing_of
 
 
 def running_queries(checkpoint: Checkpoint) -> dict[str, Query]:
@@ -36,10 +36,11 @@ def _apply(running: dict[str, Query], command: Mapping[str, Any]) -> None:
 
 def change_queries(checkpoint: Checkpoint, about: Mapping[str, Any], asked: Sequence[Query]) -> None:
     """What is asked now in the place of what was asked when the stream stopped: new queries begin, missing ones end."""
-    running = running_queries(checkpoint)
+    running, unit = running_queries(checkpoint), about["settings"]["unit"]
     for query in asked:
         before = running.get(query.name)
-        if before is not None and to_json([before]) != to_json([query]):
+        # In ticks: that is how the root keeps durations.
+        if before is not None and to_json([before.resolved(unit)]) != to_json([query.resolved(unit)]):
             raise QueryError(
                 f"query {query.name!r} is another than when the stream stopped: give the new one another name, or begin a new"
                 " stream with another checkpoint"
@@ -48,6 +49,19 @@ def change_queries(checkpoint: Checkpoint, about: Mapping[str, Any], asked: Sequ
     schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(about["schema"])))
     check_schemas(fresh, schema, about["settings"]["time"])
     for query in fresh:
+        check_shared(query, about)
+    for query in fresh:
         checkpoint.ask({"what": "add", "queries": to_json([query])})
     for name in running.keys() - {query.name for query in asked}:
         checkpoint.ask({"what": "remove", "name": name, "drain": False})
+
+
+def check_shared(query: Query, about: Mapping[str, Any] | None) -> None:
+    """Refuse a query for which the roots of a stream would have to share their keys in another way."""
+    if about is None or about["roots"] == 1:
+        return
+    problem = sharing_of(about).problem(query, round_trips=False)
+    if problem is not None:
+        raise QueryError(
+            f"query {query.name!r}: {problem}; start a stream of its own for it, or one with root='driver'"
+        )

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from typing import Any
 from headwater.engine.state_bytes import from_bytes, to_bytes
 from headwater.errors import DataError, HeadwaterError
 from headwater.logs import files
+from headwater.node.splitting import Sharing
 
 VERSION = 1
 #: States and directives of so many batches are kept behind the last, for whoever wants to look.
@@ -183,6 +184,12 @@ class Checkpoint:
         except FileNotFoundError:
             raise CheckpointError(f"{place.parent}: this part of the checkpoint is gone") from None
         files.sync_directory(place.parent)
+
+
+def sharing_of(about: Mapping[str, Any]) -> Sharing:
+    """What the roots of a stream agree on about keys."""
+    told = about["sharing"]
+    return Sharing(tuple(told["raw_keys"]), tuple(map(tuple, told["together"])))
 
 
 def checkpoint_folder(path: object) -> Path:

@@ -124,6 +124,10 @@ class Stream:
             directive = self._last()
             if directive is not None and directive["commands"] > number:
                 break
+            if directive is not None and directive["is_finished"]:
+                if command["what"] == "flush":
+                    return  # it was flushed before, perhaps in an earlier life
+                raise StreamError(f"the stream was flushed and is over, so nobody can {command['what']} a query")
             self._check_running(command["what"], deadline)
             time.sleep(LOOK_SECONDS)
         refused = self._checkpoint.refused(number)
@@ -163,5 +167,11 @@ class Stream:
         """What went wrong as one sentence: what headwater said, if it was headwater that said it."""
         if self._runner.error is not None:
             return self._runner.error
-        found = re.findall(r"headwater\.[\w.]*Error: (.+)", str(error))
-        return StreamError(found[-1].strip() if found else str(error).strip().splitlines()[0])
+        text = str(error).strip()
+        found = re.findall(r"headwater\.[\w.]*Error: (.+)", text)
+        if not found and "Traceback (most recent call last)" in text:
+            # What else a process of Python said in the end, a sink's at the server of Spark Connect for one.
+            found = re.findall(
+                r"^(\w[\w.]*: .+)$", text.rpartition("Traceback (most recent call last)")[2], re.MULTILINE
+            )
+        return StreamError(found[-1].strip() if found else text.splitlines()[0])

@@ -30,6 +30,7 @@ from headwater.protocols.messages import Hello, encode
 from headwater.query_io import from_json
 from headwater.spark.leaf import CONTROL
 from headwater.spark.root import in_order
+from headwater.spark.streaming.changes import check_shared
 from headwater.spark.streaming.checkpoint import Checkpoint, CheckpointError
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.offsets import Offset
@@ -110,7 +111,8 @@ class RootHost:
         try:
             if command["what"] == "add":
                 for query in from_json(command["queries"]):
-                    self._do(root, QueryAdded(query), offset, outcome)
+                    check_shared(query, self._commands.about())
+                    self._do(root, QueryAdded(query, command.get("at")), offset, outcome)
             elif command["what"] == "remove":
                 self._do(root, QueryRemoved(command["name"], command["drain"]), offset, outcome)
         except HeadwaterError as error:

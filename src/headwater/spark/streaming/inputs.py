@@ -6,18 +6,23 @@ the planner has described. Between the two an input travels as JSON.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol
+from threading import get_ident
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from headwater.errors import DataError
-from headwater.logs import Log
+from headwater.logs import Log, PartitionReader
 from headwater.own import load_path
-from headwater.spark.formats import Batches, Wanted
+from headwater.spark.formats import Batches, Passed, Wanted
 from headwater.spark.formats.piece import present
+from headwater.spark.partitions import gathered
 
 #: Where each kind of input is; a module is imported when one of its kind is met.
 KINDS = {
@@ -26,6 +31,8 @@ KINDS = {
     "generated": "headwater.spark.streaming.generator_input:GeneratorInput",
     "kafka": "headwater.spark.streaming.kafka_input:KafkaInput",
 }
+#: Events of a log that a leaf gets at once, if they are there.
+READ_EVENTS = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +44,19 @@ class Extent:
     is_done: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """The source says so itself: behind the events before it none has a smaller time."""
+
+    time: int
+
+
+#: What reading a stretch gives.
+Told: TypeAlias = Iterator["pa.RecordBatch | Passed | Watermark"]
+
+
 class Input(Protocol):
-    """Sources of one kind. ``kind`` is one of `KINDS`; ``schema``: the columns of events."""
+    """Sources of one kind. ``kind`` is one of `KINDS`, or the import path of the class; ``schema``: the columns of events."""
 
     kind: str
 
@@ -61,13 +79,16 @@ class Input(Protocol):
         """How to read the events [start, end) of a source, which `extents` has told of once. In the planner."""
 
     @staticmethod
-    def read(stretch: Mapping[str, Any], wanted: Wanted) -> Batches:
-        """The events of a stretch in the order of their offsets. In a worker, and the same whenever it is read."""
+    def read(stretch: Mapping[str, Any], wanted: Wanted) -> Told:
+        """The events of a stretch in the order of their offsets, watermarks among them if the source tells any.
+
+        In a worker, and the same whenever it is read.
+        """
 
 
 def input_class(kind: str) -> Any:
     """The class of the inputs of a kind."""
-    return load_path(KINDS[kind])
+    return load_path(KINDS.get(kind, kind))
 
 
 class LogInput:
@@ -106,10 +127,28 @@ class LogInput:
 
     @staticmethod
     def read(stretch: Mapping[str, Any], wanted: Wanted) -> Batches:
-        reader = Log.open(stretch["path"]).reader(stretch["partition"])
+        reader = _reader(stretch["path"], stretch["partition"])
         at = stretch["start"]
-        for stored in reader.read(at, stretch["end"]):
-            yield stored.batch.select(present(wanted.columns, stored.batch.schema))
-            at = stored.offset + stored.batch.num_rows
+        found = (stored.batch for stored in reader.read(at, stretch["end"]))
+        pieces = (batch.select(present(wanted.columns, batch.schema)) for batch in found)
+        for _, alike in groupby(pieces, key=lambda batch: batch.schema):
+            # Who writes at once what has come appends little at a time, and the price of a leaf is by the batch.
+            for batch in gathered(alike, READ_EVENTS):
+                yield batch
+                at += len(batch)
         if at != stretch["end"]:
             raise DataError(f"{reader.directory}: the log ends at offset {at}, but had {stretch['end']} rows before")
+
+
+def _reader(path: str, partition: int) -> PartitionReader:
+    """A reader that knows the files of earlier batches, if there is one: a long log has many, and each has to be looked at.
+
+    By what the log is and not by its name alone, for it may have been replaced; and one for each thread.
+    """
+    status = os.stat(Path(path, "log.json"))
+    return _kept_reader(path, partition, status.st_ino, status.st_mtime_ns, get_ident())
+
+
+@lru_cache(maxsize=64)
+def _kept_reader(path: str, partition: int, *_: int) -> PartitionReader:
+    return Log.open(path).reader(partition)

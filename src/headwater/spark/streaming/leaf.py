@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from headwater.errors import QueryError
 from headwater.node import LeafNode, NodeSettings
-from headwater.node.splitting import unbundled
+from headwater.node.splitting import Sharing, unbundled
 from headwater.protocols.actions import Action, PauseReading, Refused, ResumeReading, SendMessage
 from headwater.protocols.events import BatchArrived, EventsPassed, TimerFired
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Assign, Cuts, Flush, Positions, decode
 from headwater.spark.formats import Passed, Wanted
 from headwater.spark.leaf import CONTROL, FAN_IN, ROOT, frame_rows
-from headwater.spark.streaming.inputs import input_class
+from headwater.spark.streaming.inputs import Watermark, input_class
 
 #: Nothing waits for a clock. What waits for cuts is read again in every batch, so more of it may.
 SETTINGS = NodeSettings(pending_bytes_max=1 << 23, held_max=1 << 24)
@@ -37,6 +37,7 @@ class LeafWork:
     schema: bytes
     strict: bool
     roots: int
+    sharing: Sharing
     flush: bool
     cuts: bytes | None
 
@@ -56,7 +57,9 @@ class _Task:
         assert isinstance(assign, Assign)
         self._work = work
         self._assign = assign
-        self._leaf = LeafNode(assign.node, ROOT, chain=assign.chain, settings=SETTINGS, roots=work.roots)
+        self._leaf = LeafNode(
+            assign.node, ROOT, chain=assign.chain, settings=SETTINGS, roots=work.roots, sharing=work.sharing
+        )
         self._position = assign.position
         self._cut = assign.cut
         self._sent = 0
@@ -67,18 +70,7 @@ class _Task:
         yield from self._after(self._leaf.hear(replace(self._assign, queries=work.queries)))
         wanted = Wanted(work.columns, pa.ipc.read_schema(pa.py_buffer(work.schema)), work.strict)
         for source, (start, stretches) in work.stretches.items():
-            at = start
-            for stretch in stretches:
-                for batch in input_class(work.kind).read(stretch, wanted):
-                    if isinstance(batch, Passed):
-                        event: Any = EventsPassed(source, at, batch.count, batch.low, batch.high)
-                        at += batch.count
-                    else:
-                        event = BatchArrived(source, at, batch)
-                        at += len(batch)
-                    yield from self._after(self._leaf.handle(event, 0))
-                    if self._is_paused:
-                        break  # the root has to cut first; the next batch reads on from here
+            yield from self._read(source, start, stretches, wanted)
         if work.flush:
             yield from self._after(self._leaf.hear(Flush()))
         yield from self._after(self._leaf.handle(TimerFired("send"), 0))
@@ -86,6 +78,26 @@ class _Task:
             cuts = decode(work.cuts)
             assert isinstance(cuts, Cuts)
             yield from self._after(self._leaf.hear(cuts), is_cut=True)
+
+    def _read(
+        self, source: str, start: int, stretches: Sequence[Mapping[str, Any]], wanted: Wanted
+    ) -> Iterator[pa.RecordBatch]:
+        """What the leaf says to the events of one source from ``start`` on."""
+        at = start
+        for stretch in stretches:
+            for told in input_class(self._work.kind).read(stretch, wanted):
+                if isinstance(told, Passed):
+                    event: Any = EventsPassed(source, at, told.count, told.low, told.high)
+                    at += told.count
+                elif isinstance(told, Watermark):
+                    columns = pa.schema([wanted.schema.field(name) for name in wanted.columns])
+                    event = BatchArrived(source, at, pa.RecordBatch.from_pylist([], columns), told.time)
+                else:
+                    event = BatchArrived(source, at, told)
+                    at += len(told)
+                yield from self._after(self._leaf.handle(event, 0))
+                if self._is_paused:
+                    return  # the root has to cut first; the next batch reads on from here
 
     def _after(self, actions: Sequence[Action], is_cut: bool = False) -> Iterator[pa.RecordBatch]:
         """Frames on their way. What a task yields arrives, so it counts as accepted until the task is over."""

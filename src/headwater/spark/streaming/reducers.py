@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -67,14 +68,27 @@ def root_tables(path: str, batch: int, frames: Iterable[pa.RecordBatch]) -> Iter
     buckets = {number for each in found for number in each.column("bucket").unique().to_pylist()}
     if len(buckets) != 1:
         raise HeadwaterError(f"a task has frames for the roots {sorted(buckets)}; this is a mistake in headwater")
-    checkpoint = Checkpoint(path)
-    host = RootHost(root_place(checkpoint, buckets.pop()), checkpoint)
+    host = _host(path, buckets.pop())
     offset, outcome = host.run(batch, found)
     for kind, tables in (("rows", outcome.rows), ("aside", outcome.aside)):
         for table in tables:
             yield from (_packed(kind, part) for part in _parts(table))
     host.save_state(batch)
     host.write_directive(host.directive(offset, outcome, host.status(offset, outcome, {})))
+
+
+def _host(path: str, number: int) -> RootHost:
+    """One of an earlier batch, if this worker has run the root before: it knows by itself whether it is up to date."""
+    about = Checkpoint(path).about()
+    assert about is not None
+    # By what the stream is: another may have begun in the same folder.
+    return _kept_host(path, number, about["id"])
+
+
+@lru_cache(maxsize=2)
+def _kept_host(path: str, number: int, stream: str) -> RootHost:
+    checkpoint = Checkpoint(path)
+    return RootHost(root_place(checkpoint, number), checkpoint)
 
 
 def _parts(table: pa.Table) -> Iterator[pa.Table]:

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from headwater.protocols.messages import Assign, Cuts, decode, encode
 from headwater.spark.leaf import FRAMES
-from headwater.spark.streaming.checkpoint import Checkpoint, CheckpointError
+from headwater.spark.streaming.checkpoint import Checkpoint, CheckpointError, sharing_of
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.inputs import Extent, Input, input_class
 from headwater.spark.streaming.leaf import LeafWork, control_row
@@ -132,7 +132,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A leaf for each chain that has something to do."""
         about = self._about
         text = self._text(directive.queries)
-        fixed = (directive.columns, bytes.fromhex(about["schema"]), about["strict"], about["roots"], offset.flush)
+        fixed = (
+            directive.columns,
+            bytes.fromhex(about["schema"]),
+            about["strict"],
+            about["roots"],
+            sharing_of(about),
+            offset.flush,
+        )
         cuts = None if directive.cuts is None else decode(directive.cuts)
         for number, assign in enumerate(directive.assigns.values()):
             is_asked = isinstance(cuts, Cuts) and assign.cut < cuts.number

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import pyarrow as pa
 from headwater.arguments import check_disorder, check_queries
 from headwater.errors import DataError, QueryError
 from headwater.node import NodeSettings, RootNode
+from headwater.node.splitting import Sharing
 from headwater.protocols.events import MessageReceived
 from headwater.protocols.messages import Hello, encode
 from headwater.query import Query
@@ -30,9 +32,11 @@ from headwater.spark.streaming.offsets import Offset
 from headwater.spark.streaming.opening import check_same, open_input
 from headwater.spark.streaming.planning import joining
 from headwater.spark.streaming.reducers import begin_roots
+from headwater.spark.streaming.remote import check_remote
 from headwater.spark.streaming.root_choice import choose_roots
 from headwater.spark.streaming.runner import BatchRunner
-from headwater.spark.streaming.sinks import Sink, sink_of
+from headwater.spark.streaming.sinks import sink_of
+from headwater.spark.streaming.spark_settings import cheap_batches
 from headwater.times import duration, in_ticks
 from headwater.windows import CountWindow
 
@@ -99,6 +103,10 @@ def stream(
     settings = {"time": time, "unit": unit, "disorder": check_disorder(disorder, unit), "strict": strict}
     settings["idle_ns"] = None if idle is None else in_ticks(duration(idle), "ns")
     _check_counts(max_events_per_trigger, tasks)
+    sinks: dict[str, Any] = {"sink": sink_of(sink, "sink"), "aside": None if aside is None else sink_of(aside, "aside")}
+    is_remote = type(spark).__module__.startswith("pyspark.sql.connect")
+    if is_remote:
+        check_remote(sinks, metrics_port, progress)
     if about is None:
         cores = cores_of(spark)
         roots, why = choose_roots(opened, asked or (), cores, root)
@@ -107,10 +115,13 @@ def stream(
         check_same(about, opened, settings, place)
         if asked is not None:
             change_queries(known, about, asked)
-    sinks = _opened(sink, known, "sink"), None if aside is None else _opened(aside, known, "aside")
+    _open(known, sinks)
     untimed = frozenset(n for n, q in running_queries(known).items() if isinstance(q.window, CountWindow))
-    observer = Observer(name or place.name, unit, untimed, metrics_port=metrics_port, progress=progress)
-    runner = BatchRunner(known, *sinks, observer)
+    # Through Spark Connect batches run at the server, where nobody watches.
+    observer = None
+    if not is_remote:
+        observer = Observer(name or place.name, unit, untimed, metrics_port=metrics_port, progress=progress)
+    runner = BatchRunner(known, observer=observer, **sinks)
     try:
         return _start(spark, place, opened, runner, trigger, max_events_per_trigger, name)
     except BaseException:
@@ -118,15 +129,14 @@ def stream(
         raise
 
 
-def _opened(given: Any, checkpoint: Checkpoint, what: str) -> Sink:
-    """The sink that is meant; one that has to know whose rows it gets is told."""
-    sink = sink_of(given, what)
+def _open(checkpoint: Checkpoint, sinks: Mapping[str, Any]) -> None:
+    """Sinks that have to know whose rows they get are told."""
     about = checkpoint.about()
     assert about is not None
-    if hasattr(sink, "open"):
-        stream = about["id"] if what == "sink" else f"{about['id']}-{what}"
-        sink.open(stream, lambda query: running_queries(checkpoint)[query].keys, about["born_ms"])
-    return sink
+    for what, sink in sinks.items():
+        if hasattr(sink, "open"):
+            stream = about["id"] if what == "sink" else f"{about['id']}-{what}"
+            sink.open(stream, lambda query: running_queries(checkpoint)[query].keys, about["born_ms"])
 
 
 def _check_counts(events: object, tasks: object) -> None:
@@ -170,6 +180,7 @@ def begin(
             "strict": settings["strict"],
             "chains": chains,
             "roots": roots,
+            "sharing": asdict(Sharing.of(queries, round_trips=roots == 1)),
             "why": why,
             "born_ms": time_ns() // 1_000_000,
         }
@@ -201,7 +212,8 @@ def _start(
         writer = writer.trigger(processingTime=trigger)
     if name is not None:
         writer = writer.queryName(name)
-    query = writer.start()
+    with cheap_batches(spark):
+        query = writer.start()
     if runner.observer is not None:
         runner.observer.begin(spark, query.id)
     return Stream(query, Checkpoint(place / "headwater"), opened, runner)

@@ -1,0 +1,59 @@
+"""The least that a stream on Spark can be: a source of a few partitions with hardly a row, and a function that collects them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+NAME = "headwater_bench_idle"
+
+
+class IdleSource(DataSource):
+    """There is always a next batch, and nothing in it but one row for each of ``partitions``."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> str:
+        return "partition long"
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
+        return IdleReader(int(self.options["partitions"]))
+
+
+class IdleReader(DataSourceStreamReader):
+    """Offsets are the numbers of batches."""
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = partitions
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"batch": -1}
+
+    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: N802
+        return {"batch": start["batch"] + 1}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        return [InputPartition(number) for number in range(self._partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+        yield (partition.value,)
+
+
+def start_idle(spark: SparkSession, partitions: int, checkpoint: Path) -> StreamingQuery:
+    """One batch after the other, as fast as Spark goes."""
+    spark.dataSource.register(IdleSource)
+    frame = spark.readStream.format(NAME).option("partitions", partitions).load()
+    return frame.writeStream.foreachBatch(_collect).option("checkpointLocation", str(checkpoint)).start()
+
+
+def _collect(frame: DataFrame, batch: int) -> None:
+    frame.collect()

@@ -1,0 +1,70 @@
+"""Exactly once: kill -9 of the driver behind every step of a batch, of executors, and at any moment; nothing is lost or twice."""
+
+import random
+
+import pytest
+
+from spark.clusters import Processes, environment, start_cluster
+from spark.streaming.chaos import run_rounds
+from spark.streaming.kill_job import STEPS, Death
+from spark.streaming.kills import AfterBatches, AtRandom, ExecutorKill, Story
+
+pytestmark = pytest.mark.spark
+
+#: For what runs with every change.
+SHORT = {"events": 150, "batch_events": 60}
+
+
+@pytest.fixture
+def processes(tmp_path):
+    pytest.importorskip("pyspark")
+    pytest.importorskip("psutil")
+    started = Processes(tmp_path, environment())
+    yield started
+    started.stop()
+
+
+def test_the_driver_dies_behind_steps(processes, tmp_path):
+    settings = {"source": "log", "sink": "folder", "root": "driver", **SHORT}
+    Story(processes, tmp_path / "story", seed=3, **settings).run([Death("rows", batch=2), Death("state", batch=2)])
+
+
+def test_an_executor_dies_and_then_the_driver(processes, tmp_path):
+    master, workers = start_cluster(processes, tmp_path)
+    settings = {"master": master, "workers": workers, "source": "folder", "sink": "log", "root": "reducers"}
+    Story(processes, tmp_path / "story", seed=4, **settings, **SHORT).run([ExecutorKill(batches=1, driver=2)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("root", ["driver", "reducers"])
+@pytest.mark.parametrize(("source", "sink"), [("log", "log"), ("folder", "folder")])
+def test_the_driver_dies_behind_every_step(processes, tmp_path, root, source, sink):
+    story = Story(processes, tmp_path / "story", seed=5, source=source, sink=sink, root=root)
+    story.run([Death(step, batch=1 + number % 3) for number, step in enumerate(STEPS)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("root", ["driver", "reducers"])
+@pytest.mark.parametrize("seed", range(3))
+def test_on_a_cluster_everyone_dies_at_any_moment(processes, tmp_path, root, seed):
+    dice = random.Random(seed)
+    master, workers = start_cluster(processes, tmp_path)
+    settings = {"master": master, "workers": workers, "source": dice.choice(["log", "folder"]), "root": root}
+    kills = [
+        AtRandom(dice.uniform(5, 20)),
+        AfterBatches(dice.randint(1, 3), dice.uniform(0, 2)),
+        ExecutorKill(dice.randint(0, 3), driver=dice.randint(0, 3)),
+        Death(dice.choice(STEPS), dice.randint(1, 4)),
+        ExecutorKill(dice.randint(0, 4)),
+    ]
+    Story(processes, tmp_path / "story", seed, sink=dice.choice(["log", "folder"]), **settings).run(kills)
+
+
+@pytest.mark.slow
+@pytest.mark.chaos
+def test_some_rounds_of_chaos():
+    pytest.importorskip("pyspark")
+    pytest.importorskip("psutil")
+    lines: list[str] = []
+    assert run_rounds(range(1000, 1005), lines.append) == 0, "\n".join(lines)
+    assert lines[-1].endswith("5 as the reference says, 0 failed")
