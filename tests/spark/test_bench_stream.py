@@ -20,6 +20,7 @@ TINY = Sizes(
     events=80_000,
     native_events=64_000,
     hundred_events=80_000,
+    lengths_step=1,
     batches=4,
     warm_up_batches=1,
     batch_events=1_000,
@@ -67,7 +68,7 @@ def test_an_executor_is_killed_on_a_cluster(bench):
 
 def test_all_questions_are_asked():
     assert {question.__name__ for question in bench_stream.QUESTIONS} == set(FIGURES)
-    assert FULL.key_batches >= 50 and FULL.latency_rate == QUICK.latency_rate == 1_000_000
+    assert FULL.lengths_step == 1 and FULL.key_batches >= 50 and FULL.latency_rate == QUICK.latency_rate == 1_000_000
     assert FULL.latency_seconds - FULL.latency_warm_up >= 20
 
 

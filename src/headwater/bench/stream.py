@@ -65,24 +65,30 @@ def trigger_overhead(bench: StreamBench) -> None:
     """A batch of ten queries over a few events, against one that does nothing."""
     from headwater.bench.stream_idle import start_idle
 
-    sizes, ours, theirs = bench.sizes, [], []
+    sizes = bench.sizes
+    times: dict[str, list[float]] = {"ours": [], "cheap": [], "default": []}
     queries = [two(hw.tumbling(f"{number} s"), f"every{number}") for number in range(1, 11)]
     limit = {"max_events_per_trigger": sizes.batch_events, "root": "driver"}
-    # In turns, so that a slow minute hits both; the first turn only warms Spark up.
+    # In turns, so that a slow minute hits all; the first turn only warms Spark up.
     for turn in range(sizes.repeats + 1):
         count = sizes.batches // sizes.repeats if turn else 1
         with bench.streaming(bench.data.log, queries, **limit) as stream:
-            ours += batch_seconds(stream.query, count, sizes.warm_up_batches)[: count if turn else 0]
-        idle = start_idle(bench.spark, SOURCES, bench.place())
-        try:
-            theirs += batch_seconds(idle, count, sizes.warm_up_batches)[: count if turn else 0]
-        finally:
-            idle.stop()
-    seconds, least = statistics.median(ours), statistics.median(theirs)
-    note = f"{seconds * 1000:.0f} ms, an empty one {least * 1000:.0f} ms"
+            found = {"ours": batch_seconds(stream.query, count, sizes.warm_up_batches)}
+        for name in ("cheap", "default"):
+            idle = start_idle(bench.spark, SOURCES, bench.place(), name == "cheap")
+            try:
+                found[name] = batch_seconds(idle, count, sizes.warm_up_batches)
+            finally:
+                idle.stop()
+        for name, some in found.items() if turn else ():
+            times[name] += some
+    ours, cheap, default = (statistics.median(each) for each in times.values())
+    note = f"{ours * 1000:.0f} ms, an empty one {cheap * 1000:.0f} ms, with Spark's default settings {default * 1000:.0f} ms"
     bench.progress.say(f"  trigger_overhead: {note}")
-    bench.report.add("trigger_overhead", seconds / least, "ratio", at_most(1.4), note)
-    bench.report.add("batch_seconds", seconds, "s")
+    # Against the faster of the two: what headwater sets for its own streams anybody could set for an empty one.
+    bench.report.add("trigger_overhead", ours / min(cheap, default), "ratio", at_most(1.4), note)
+    bench.report.add("trigger_overhead_default", ours / default, "ratio", note="the empty one as Spark is by default")
+    bench.report.add("batch_seconds", ours, "s")
 
 
 def sliding(bench: StreamBench) -> None:
@@ -97,9 +103,12 @@ def sliding(bench: StreamBench) -> None:
 
 def hundred_queries(bench: StreamBench) -> None:
     """A hundred lengths of tumbling windows, on files."""
-    queries = [two(hw.tumbling(f"{length} s"), f"length{length}") for length in LENGTHS]
-    ours = Rate("hw.stream", best(bench, lambda: drain_rate(bench, bench.data.files, queries)))
-    theirs = native_hundred(bench)
+    lengths = LENGTHS[:: bench.sizes.lengths_step]
+    queries = [two(hw.tumbling(f"{length} s"), f"length{length}") for length in lengths]
+    ours = Rate(
+        f"hw.stream, {len(lengths)} queries,", best(bench, lambda: drain_rate(bench, bench.data.files, queries))
+    )
+    theirs = native_hundred(bench, lengths)
     bench.add_ratio("sustainable_100_vs_spark", 50, ours, theirs)
     bench.report.add("sustainable_100_rate", ours.events_per_second / 1e6, "M events/s")
 
@@ -142,7 +151,8 @@ def native_rate(bench: StreamBench, frames: Frames) -> Rate:
         rates[store] = native_drain(bench, bench.data, store, frames, events // 4)
         bench.progress.say(f"  {store}: {rates[store] / 1e6:.3g} M/s on {events // 4:,} events")
     store = max(rates, key=lambda each: rates[each])
-    return Rate(f"Spark with {store}", native_drain(bench, bench.data, store, frames, events))
+    # The best it was seen at, as for ours.
+    return Rate(f"Spark with {store}", max(rates[store], native_drain(bench, bench.data, store, frames, events)))
 
 
 def native_drain(bench: StreamBench, data: StreamData, store: str, frames: Frames, events: int) -> float:
@@ -157,19 +167,19 @@ def native_drain(bench: StreamBench, data: StreamData, store: str, frames: Frame
     return native.rate(bench, asked, batches * batch_events, batch_events)
 
 
-def native_hundred(bench: StreamBench) -> Rate:
+def native_hundred(bench: StreamBench, lengths: Sequence[int]) -> Rate:
     """The faster of one query and of a hundred, as tried on a few events; then on as many as make its fixed costs small."""
     events = bench.sizes.hundred_events
     forms: dict[str, Frames] = {
-        "a union": lambda read: [native.union(read, LENGTHS)],
-        "a hundred queries": lambda read: [native.windowed(read, f"{length} seconds") for length in LENGTHS],
+        "a union": lambda read: [native.union(read, lengths)],
+        "a query each": lambda read: [native.windowed(read, f"{length} seconds") for length in lengths],
     }
     rates = {}
     for name, form in forms.items():
         rates[name] = hundred_drain(bench, form, events // HUNDRED_TRIAL)
         bench.progress.say(f"  {name}: {rates[name] / 1e6:.3g} M/s on {events // HUNDRED_TRIAL:,} events")
     name = max(rates, key=lambda each: rates[each])
-    return Rate(f"Spark by {name}", hundred_drain(bench, forms[name], events))
+    return Rate(f"Spark by {name}", max(rates[name], hundred_drain(bench, forms[name], events)))
 
 
 def hundred_drain(bench: StreamBench, form: Frames, events: int) -> float:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from headwater.spark.streaming.spark_settings import cheap_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,11 +51,13 @@ class IdleReader(DataSourceStreamReader):
         yield (partition.value,)
 
 
-def start_idle(spark: SparkSession, partitions: int, checkpoint: Path) -> StreamingQuery:
-    """One batch after the other, as fast as Spark goes."""
+def start_idle(spark: SparkSession, partitions: int, checkpoint: Path, is_cheap: bool) -> StreamingQuery:
+    """One batch after the other, as fast as Spark goes; ``is_cheap``: with the settings that headwater's streams have."""
     spark.dataSource.register(IdleSource)
     frame = spark.readStream.format(NAME).option("partitions", partitions).load()
-    return frame.writeStream.foreachBatch(_collect).option("checkpointLocation", str(checkpoint)).start()
+    writer = frame.writeStream.foreachBatch(_collect).option("checkpointLocation", str(checkpoint))
+    with cheap_batches(spark) if is_cheap else nullcontext():
+        return writer.start()
 
 
 def _collect(frame: DataFrame, batch: int) -> None:

@@ -16,6 +16,8 @@ class Sizes:
     #: Of it, those that one Spark query drains, and a hundred do.
     native_events: int
     hundred_events: int
+    #: Every n-th of the hundred lengths: Spark takes minutes for all of them.
+    lengths_step: int
     #: Batches of which the median is taken.
     batches: int
     warm_up_batches: int
@@ -34,6 +36,7 @@ FULL = Sizes(
     events=80_000_000,
     native_events=16_000_000,
     hundred_events=4_000_000,
+    lengths_step=1,
     batches=60,
     warm_up_batches=15,
     batch_events=10_000,
@@ -50,6 +53,7 @@ QUICK = Sizes(
     events=16_000_000,
     native_events=4_000_000,
     hundred_events=400_000,
+    lengths_step=10,
     batches=15,
     warm_up_batches=8,
     batch_events=10_000,

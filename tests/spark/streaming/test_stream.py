@@ -92,6 +92,7 @@ def test_a_log_that_grows_with_a_restart_in_between(spark, tmp_path, log):
         append(log, number, rows[name][40:])
     again = hw.stream(spark, tmp_path / "log", QUERIES, max_events_per_trigger=15, **settings)
     wait_for(again, 120)
+    assert again.status.spark.seconds["triggerExecution"] > 0
     again.flush(timeout=120)
     found = pq.read_table(tmp_path / "rows")
     assert_same(expected(rows, QUERIES, 0), result_rows(found, NAMED))

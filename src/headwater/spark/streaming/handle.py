@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError, QueryError
@@ -64,8 +65,14 @@ class Stream:
     @property
     def status(self) -> StreamStatus | None:
         """How the stream is doing at this moment; None where only its server knows."""
+        from headwater.spark.streaming.listener import progress_of
+
         observer = self._runner.observer
-        return None if observer is None else observer.status()
+        if observer is None:
+            return None
+        status, progress = observer.status(), self.query.lastProgress
+        # Where nobody is told by Spark, it is asked.
+        return status if status.spark is not None or progress is None else replace(status, spark=progress_of(progress))
 
     @property
     def metrics_url(self) -> str | None:

@@ -42,7 +42,9 @@ class Observer:
         return self._board.status()
 
     def begin(self, spark: SparkSession, query_id: object) -> None:
-        """The stream has started: hear what Spark says of it."""
+        """The stream has started: hear what Spark says of it, if anybody looks; to be told costs Spark some 20 ms a batch."""
+        if self.metrics is None and self._live is None:
+            return
         from headwater.spark.streaming.listener import StatusListener
 
         self._listener = StatusListener(follows_all=False)
