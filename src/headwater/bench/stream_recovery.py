@@ -30,8 +30,8 @@ RATE = 10_000
 WINDOW = "100 ms"
 #: The load goes on as long as anybody needs it.
 LOAD_SECONDS = 600.0
-#: Before somebody is killed, so many rows in a row come no later than this after the end of their window: less than it takes to give
-#: a task to another executor, so all that are there do their share, a successor whose Python had to start first too.
+#: Before somebody is killed, so many rows in a row come no later than this after the end of their window: less than it takes to
+#: give a task to another executor, so all that are there do their share, a successor whose Python had to start first too.
 STEADY_ROWS = 20
 STEADY_SECONDS = 0.6
 
