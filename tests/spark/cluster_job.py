@@ -61,7 +61,8 @@ def paced(gate: str = "") -> list[Paced]:
     return [Paced(number, gate if number >= SOURCES // 2 else "") for number in range(SOURCES)]
 
 
-def main(master: str, folder: Path) -> None:
+def session(master: str, folder: Path, **more: str):
+    """A driver's Spark on a small cluster."""
     from pyspark.sql import SparkSession
 
     settings = {
@@ -72,14 +73,17 @@ def main(master: str, folder: Path) -> None:
         "spark.executor.memory": "512m",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        # Both executors there before the first task.
-        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         "spark.cores.max": "2",
     }
     builder = SparkSession.builder.master(master).appName("headwater test")
-    for name, value in settings.items():
+    for name, value in (settings | more).items():
         builder = builder.config(name, value)
-    with builder.getOrCreate() as spark:
+    return builder.getOrCreate()
+
+
+def main(master: str, folder: Path) -> None:
+    # Both executors there before the first task.
+    with session(master, folder, **{"spark.scheduler.minRegisteredResourcesRatio": "1.0"}) as spark:
         spark.sparkContext.setLogLevel("OFF")
 
         def save(name, frame) -> None:

@@ -2,12 +2,12 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
 
+from headwater.bench.stream_cluster import executors, is_open
 from spark.cluster_job import wait_for
 from spark.conftest import TESTS, free_port
 
@@ -95,24 +95,6 @@ def start_cluster(processes: Processes, folder: Path) -> tuple[str, list[subproc
             processes.start(name, launcher, "org.apache.spark.deploy.worker.Worker", *common, *own, *work, address)
         )
     return address, workers
-
-
-def is_open(port: int) -> bool:
-    with socket.socket() as client:
-        return client.connect_ex(("127.0.0.1", port)) == 0
-
-
-def executors(worker: subprocess.Popen[str]) -> list[int]:
-    """The JVMs in which the tasks of this worker run."""
-    import psutil
-
-    found = []
-    for child in psutil.Process(worker.pid).children(recursive=True):
-        # Some may end while they are looked at.
-        with suppress(psutil.Error):
-            if any("CoarseGrainedExecutorBackend" in part for part in child.cmdline()):
-                found.append(child.pid)
-    return found
 
 
 def kill_executor(worker: subprocess.Popen[str]) -> None:

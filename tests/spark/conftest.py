@@ -17,6 +17,18 @@ def free_port() -> int:
         return server.getsockname()[1]
 
 
+@pytest.fixture
+def processes(tmp_path):
+    """Processes of a test that starts a cluster or a driver of its own."""
+    pytest.importorskip("pyspark")
+    pytest.importorskip("psutil")
+    from spark.clusters import Processes, environment
+
+    started = Processes(tmp_path, environment())
+    yield started
+    started.stop()
+
+
 @pytest.fixture(scope="session")
 def connect_port() -> int:
     return free_port()

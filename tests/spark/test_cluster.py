@@ -12,18 +12,9 @@ import pytest
 from headwater.cases.hosts import result_rows
 from spark.answers import assert_same, expected
 from spark.cluster_job import QUERIES, paced
-from spark.clusters import Processes, environment, kill_executor, start_cluster
+from spark.clusters import kill_executor, start_cluster
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def processes(tmp_path):
-    pytest.importorskip("pyspark")
-    pytest.importorskip("psutil")
-    started = Processes(tmp_path, environment())
-    yield started
-    started.stop()
 
 
 def test_an_executor_dies_in_the_middle(processes, tmp_path):

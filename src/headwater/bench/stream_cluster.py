@@ -83,16 +83,7 @@ class Cluster:
 
     def executors(self) -> list[int]:
         """The processes in which tasks run, by the order of their workers."""
-        import psutil
-
-        found = []
-        for worker in self.workers:
-            for child in psutil.Process(worker.pid).children(recursive=True):
-                # Some may end while they are looked at.
-                with suppress(psutil.Error):
-                    if any("CoarseGrainedExecutorBackend" in part for part in child.cmdline()):
-                        found.append(child.pid)
-        return found
+        return [process for worker in self.workers for process in executors(worker)]
 
     def kill(self, executor: int) -> None:
         """Not gently."""
@@ -128,6 +119,19 @@ def started(folder: Path, workers: int) -> Iterator[Cluster]:
         yield cluster
     finally:
         cluster.stop()
+
+
+def executors(worker: subprocess.Popen[str]) -> list[int]:
+    """The JVMs in which the tasks of this worker run."""
+    import psutil
+
+    found = []
+    for child in psutil.Process(worker.pid).children(recursive=True):
+        # Some may end while they are looked at.
+        with suppress(psutil.Error):
+            if any("CoarseGrainedExecutorBackend" in part for part in child.cmdline()):
+                found.append(child.pid)
+    return found
 
 
 def free_port() -> int:

@@ -20,6 +20,7 @@ from headwater.spark.streaming.checkpoint import Checkpoint
 from headwater.spark.streaming.host import RootHost
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.sinks import FolderSink, LogSink
+from spark.cluster_job import session
 
 STEPS = ("read", "compute", "rows", "state", "directive", "commit")
 DISORDER = 6
@@ -63,7 +64,7 @@ class Death:
 
 
 def main(job: Job, death: Death | None) -> None:
-    with session(job) as spark:
+    with kept_alive(job) as spark:
         spark.sparkContext.setLogLevel("OFF")
         if death is not None:
             arm(death, job)
@@ -78,26 +79,10 @@ def main(job: Job, death: Death | None) -> None:
         (job.place / "counters.json").write_text(json.dumps(stream.progress["counters"]))
 
 
-def session(job: Job):
-    from pyspark.sql import SparkSession
-
-    settings = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.executor.memory": "512m",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": str(job.place / "warehouse"),
-        "spark.cores.max": "2",
-        # Executors die here all the time; that is no reason to give up.
-        "spark.task.maxFailures": "20",
-        "spark.deploy.maxExecutorRetries": "-1",
-    }
-    builder = SparkSession.builder.master(job.master).appName("headwater kills")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+def kept_alive(job: Job):
+    # Executors die here all the time; that is no reason to give up.
+    patient = {"spark.task.maxFailures": "20", "spark.deploy.maxExecutorRetries": "-1"}
+    return session(job.master, job.place, **patient)
 
 
 def start(spark, job: Job):

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from spark.clusters import Processes, environment, start_cluster
+from spark.clusters import start_cluster
 from spark.streaming.chaos import run_rounds
 from spark.streaming.kill_job import STEPS, Death
 from spark.streaming.kills import AfterBatches, AtRandom, ExecutorKill, Story
@@ -13,15 +13,6 @@ pytestmark = pytest.mark.spark
 
 #: For what runs with every change.
 SHORT = {"events": 150, "batch_events": 60}
-
-
-@pytest.fixture
-def processes(tmp_path):
-    pytest.importorskip("pyspark")
-    pytest.importorskip("psutil")
-    started = Processes(tmp_path, environment())
-    yield started
-    started.stop()
 
 
 def test_the_driver_dies_behind_steps(processes, tmp_path):

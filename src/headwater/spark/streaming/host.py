@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from headwater.errors import HeadwaterError
 from headwater.node import RootNode
-from headwater.protocols.actions import Action, EmitAside, EmitRows, Finished, Noted, Record, SetTimer
+from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, Record, SetTimer
 from headwater.protocols.events import (
     Event,
     FlushAsked,
@@ -48,7 +48,6 @@ class Outcome:
     aside: list[pa.Table] = field(default_factory=list)
     notes: list[Noted] = field(default_factory=list)
     link_bytes: Counter[str] = field(default_factory=Counter)
-    is_finished: bool = False
 
 
 class RootHost:
@@ -130,8 +129,6 @@ class RootHost:
                     outcome.aside.append(rows)
                 case Noted():
                     outcome.notes.append(action)
-                case Finished():
-                    outcome.is_finished = True
                 case SetTimer():
                     pass  # the end of every batch is the time for all
 
@@ -175,7 +172,7 @@ class RootHost:
         self._checkpoint.write_directive(directive.batch, directive.to_data())
         self._batch = directive.batch
 
-    def status(self, offset: Offset, outcome: Outcome, seconds: Mapping[str, float]) -> dict[str, Any]:
+    def status(self, offset: Offset, outcome: Outcome) -> dict[str, Any]:
         """How the stream is doing, for people: nothing is decided by it."""
         root = self._root
         assert root is not None
@@ -193,7 +190,6 @@ class RootHost:
             "open_windows": root.open_count,
             "state_bytes": self._snapshot_bytes + self._recorded,
             "link_bytes": dict(outcome.link_bytes),
-            "seconds": dict(seconds),
         }
 
     # --- what it finds ---

@@ -61,7 +61,6 @@ class _Task:
             assign.node, ROOT, chain=assign.chain, settings=SETTINGS, roots=work.roots, sharing=work.sharing
         )
         self._position = assign.position
-        self._cut = assign.cut
         self._sent = 0
         self._is_paused = False
 

@@ -74,7 +74,7 @@ def root_tables(path: str, batch: int, frames: Iterable[pa.RecordBatch]) -> Iter
         for table in tables:
             yield from (_packed(kind, part) for part in _parts(table))
     host.save_state(batch)
-    host.write_directive(host.directive(offset, outcome, host.status(offset, outcome, {})))
+    host.write_directive(host.directive(offset, outcome, host.status(offset, outcome)))
 
 
 def _host(path: str, number: int) -> RootHost:

@@ -108,7 +108,7 @@ class BatchRunner:
 
         def finish() -> Directive:
             self._host.save_state(batch)
-            return self._host.directive(offset, outcome, self._host.status(offset, outcome, {}))
+            return self._host.directive(offset, outcome, self._host.status(offset, outcome))
 
         return outcome, finish
 
