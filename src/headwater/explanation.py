@@ -30,7 +30,7 @@ class Explanation(tuple[Explained, ...]):
         return "\n".join(lines)
 
 
-def explain(queries: Query | Iterable[Query], round_trips: bool = True) -> Explanation:
+def explain(queries: Query | Iterable[Query], round_trips: bool = True, counts: bool = False) -> Explanation:
     """Say for each query whether leaves compute it next to its sources, or events travel to the root, and why.
 
     >>> import headwater as hw
@@ -46,7 +46,7 @@ def explain(queries: Query | Iterable[Query], round_trips: bool = True) -> Expla
     """
     lines = []
     for query in check_queries(queries):
-        place = placement(query, round_trips)
+        place = placement(query, round_trips, counts)
         computed = "distributed" if place.is_distributed else "central"
         lines.append(Explained(query.name, computed, place.travels, place.why))
     return Explanation(lines)

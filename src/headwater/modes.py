@@ -13,9 +13,12 @@ MODES: Final = ("cebuffer", "debucket", "desw", "scotty", "desis")
 LEAF, ROOT = "leaf", "root"
 #: The same where the root has no way back down, as within one batch job: nothing may wait for its word.
 LEAF_ONE_WAY, ROOT_ONE_WAY = "leaf_one_way", "root_one_way"
-LEAVES: Final = frozenset({LEAF, LEAF_ONE_WAY})
+#: The same where leaves cut events into pieces for count windows; in the others, events of count windows travel.
+LEAF_COUNTING, ROOT_COUNTING = "leaf_counting", "root_counting"
+LEAVES: Final = frozenset({LEAF, LEAF_ONE_WAY, LEAF_COUNTING})
+COUNTING: Final = frozenset({LEAF_COUNTING, ROOT_COUNTING})
 ONE_WAY: Final = frozenset({LEAF_ONE_WAY, ROOT_ONE_WAY})
-HALVES: Final = frozenset({LEAF, ROOT}) | ONE_WAY
+HALVES: Final = frozenset({LEAF, ROOT}) | ONE_WAY | COUNTING
 
 
 def check_mode(mode: str) -> str:

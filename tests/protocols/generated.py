@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headwater.protocols.delta import Advance, Delta, Range
 from headwater.protocols.ledger import Position
-from headwater.protocols.messages import Assign, Cuts, Flush, Hello, Message, Positions, Refuse, SourceState
+from headwater.protocols.messages import Assign, Cuts, Flush, Hello, Look, Message, Plan, Positions, Refuse, SourceState
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 COUNTS = st.integers(0, 2**63 - 1) | st.integers(0, 5)
@@ -55,8 +55,14 @@ ASSIGNS = st.builds(
     COUNTS,
     st.none() | NAMES,
     NUMBERS,
+    st.dictionaries(NUMBERS, NUMBERS, max_size=2),
+    BYTES,
 )
 CUTS = st.builds(Cuts, COUNTS, NUMBERS, st.dictionaries(NAMES, COUNTS, max_size=3), BYTES)
+FORECASTS = st.tuples(
+    NUMBERS, NUMBERS, st.floats(0, 9), st.none() | st.floats(0, 9), EPOCHS, st.none() | NUMBERS, st.booleans()
+)
+PLANS = st.builds(Plan, COUNTS, NUMBERS, NUMBERS, st.dictionaries(COUNTS, FORECASTS.map(list), max_size=2))
 
 MESSAGES: dict[str, st.SearchStrategy[Message]] = {
     "delta": deltas(),
@@ -64,6 +70,8 @@ MESSAGES: dict[str, st.SearchStrategy[Message]] = {
     "hello": HELLOS,
     "assign": ASSIGNS,
     "cuts": CUTS,
+    "plan": PLANS,
+    "look": st.builds(Look, NAMES, BYTES),
     "flush": st.just(Flush()),
     "refuse": st.builds(Refuse, NAMES, NAMES),
 }

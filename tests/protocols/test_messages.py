@@ -23,6 +23,8 @@ from headwater.protocols.messages import (
     DELTA,
     FLUSH,
     HELLO,
+    LOOK,
+    PLAN,
     POSITIONS,
     REFUSE,
     SHORT,
@@ -35,8 +37,8 @@ from headwater.protocols.messages import (
 )
 from protocols.generated import ANY_MESSAGE, MESSAGES, TREES
 
-KINDS = (DELTA, POSITIONS, HELLO, ASSIGN, CUTS, FLUSH, REFUSE)
-TEXTS = (HELLO, ASSIGN, CUTS, REFUSE)
+KINDS = (DELTA, POSITIONS, HELLO, ASSIGN, CUTS, FLUSH, REFUSE, PLAN, LOOK)
+TEXTS = (HELLO, ASSIGN, CUTS, REFUSE, PLAN)
 
 
 def message_or_error(data: bytes) -> Message | None:
@@ -78,7 +80,7 @@ def test_the_order_of_chains_does_not_show_in_the_bytes() -> None:
 
 
 def test_each_kind_has_its_number_for_ever() -> None:
-    assert KINDS == (1, 2, 3, 4, 5, 6, 7)
+    assert KINDS == (1, 2, 3, 4, 5, 6, 7, 8, 9)
 
 
 # --- garbage ---
@@ -114,7 +116,7 @@ def test_any_text_with_the_right_checksum(kind: int, tree: Any) -> None:
 
 
 #: How many fields the text of each kind has.
-FIELDS = {HELLO: 6, ASSIGN: 10, CUTS: 3, REFUSE: 2}
+FIELDS = {HELLO: 6, ASSIGN: 12, CUTS: 3, REFUSE: 2, PLAN: 4}
 
 
 @given(data=st.data(), kind=st.sampled_from((HELLO, ASSIGN, REFUSE)))

@@ -71,6 +71,12 @@ class Chunk:
             self._source_ids = np.full(len(self.times), self._source_ids, np.int32)
         return self._source_ids
 
+    def places(self, indices: Int64Array) -> Int64Array:
+        """The times, numbers of sources and offsets of some events, as three rows."""
+        sources = self._source_ids if isinstance(self._source_ids, int) else self._source_ids[indices]
+        offsets = self._offsets + indices if isinstance(self._offsets, int) else self._offsets[indices]
+        return np.stack((self.times[indices], np.broadcast_to(sources, indices.shape), offsets))
+
     def take(self, indices: Int64Array | slice) -> Chunk:
         columns = {name: values.take(indices) for name, values in self.columns.items()}
         sources = self._source_ids if isinstance(self._source_ids, int) else self._source_ids[indices]

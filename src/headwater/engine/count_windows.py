@@ -53,10 +53,11 @@ class CountWalk:
         lo, hi = np.empty_like(start), np.empty_like(start)
         ranges_by_key(block.key_position, view.key_starts, key, start, start + self.window.size, lo, hi)
         query = np.zeros(len(start), np.int32)
-        # Rows of a key are in order, so the last row of a window ends last.
+        # Rows of several leaves overlap: the last one need not end last.
+        last_time = np.maximum.reduceat(np.append(block.last, 0), np.stack((lo, hi), 1).ravel())[::2]
         return Closed(
             query, start, start + self.window.size, key.astype(np.int32), lo, hi, view.partials,
-            first_time=block.first[lo], last_time=block.last[hi - 1],
+            first_time=block.first[lo], last_time=last_time,
         )  # fmt: skip
 
     def _over_all(self, view: View, start: Int64Array) -> Closed:
@@ -65,7 +66,9 @@ class CountWalk:
         end = start + self.window.size
         order = np.argsort(block.position, kind="stable")
         position, last = block.position[order], np.maximum.accumulate(block.last[order])
-        first_time = block.first[order][np.searchsorted(position, start)]
+        # Rows of several leaves overlap: the first one need not begin first.
+        first = np.minimum.accumulate(block.first[order][::-1])[::-1]
+        first_time = first[np.searchsorted(position, start)]
         last_time = last[np.searchsorted(position, end) - 1]
         keys = view.keys_in_order
         window, key = np.repeat(np.arange(len(start)), len(keys)), np.tile(keys, len(start))

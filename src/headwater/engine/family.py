@@ -12,6 +12,8 @@ from headwater.arrays import Int64Array
 from headwater.engine.assembler import Closed
 from headwater.engine.buckets import BucketGroup, can_split, overlap
 from headwater.engine.chunk import Chunk
+from headwater.engine.count_leaf import CountLeafGroup
+from headwater.engine.count_root import CountRootGroup
 from headwater.engine.cut_halves import CutLeafGroup, CutRootGroup
 from headwater.engine.group import Dropped, QueryGroup
 from headwater.engine.intake import TimeScan, scan_times
@@ -21,10 +23,10 @@ from headwater.engine.placement import Way, needs_replay, placement
 from headwater.engine.raw_group import RawGroup
 from headwater.engine.registered import Registered, one_of_each
 from headwater.engine.replay import ReplayGroup
-from headwater.modes import HALVES, LEAVES, ONE_WAY
+from headwater.modes import COUNTING, HALVES, LEAVES, ONE_WAY
 from headwater.query import Query
 from headwater.times import NEVER
-from headwater.windows import Band, Session, Sliding
+from headwater.windows import Band, CountWindow, Session, Sliding
 
 #: All queries of a leaf that need events as they are: these travel once for all.
 RAW_FAMILY = ("raw",)
@@ -71,6 +73,9 @@ def family_of(entry: Registered, mode: str) -> tuple[Any, ...]:
     if mode in HALVES:
         # What travels in the same way is computed together.
         name = (*name, way_of(query, mode))
+        if isinstance(query.window, CountWindow):
+            # Positions over all events and those of each key are proven apart.
+            name = (*name, query.window.per)
     if mode in ("desw", "scotty"):
         name = (*name, query.window.measure, tuple(aggregation for _, aggregation in query.aggregates))
     return name
@@ -78,7 +83,7 @@ def family_of(entry: Registered, mode: str) -> tuple[Any, ...]:
 
 def way_of(query: Query, mode: str) -> Way:
     """How a query is computed by halves of an engine in this mode."""
-    return placement(query, round_trips=mode not in ONE_WAY).way
+    return placement(query, round_trips=mode not in ONE_WAY, counts=mode in COUNTING).way
 
 
 def group_keys(query: Query) -> tuple[str, ...]:
@@ -96,6 +101,8 @@ def _group_of(entry: Registered, mode: str) -> Group:
     keys, where = group_keys(query), query.where
     if mode in HALVES and way_of(query, mode) == "cuts":
         return (CutLeafGroup if mode in LEAVES else CutRootGroup)(keys, where, _begin(entry))
+    if mode in HALVES and way_of(query, mode) == "counts":
+        return (CountLeafGroup if mode in LEAVES else CountRootGroup)(keys, where, _begin(entry))
     if mode in LEAVES and way_of(query, mode) == "raw":
         return RawGroup()
     if mode == "cebuffer" or needs_replay(query):

@@ -175,15 +175,18 @@ class QueryGroup(GroupAccounts):
         self.buffer.add(stretch)
 
     def _lift(self, rows: Rows, chunk: Chunk, slice_count: int) -> None:
-        if len(rows) == 0:
-            return
+        if len(rows):
+            self._add(rows, self._lifted(chunk, rows.of_event, len(rows)), slice_count)
+
+    def _lifted(self, chunk: Chunk, of_event: Int32Array, row_count: int) -> dict[Op, PartialColumn]:
+        """The partials of rows: event i adds to row ``of_event[i]``."""
         for name, values in chunk.columns.items():
             values.spread = self._spreads.get(name)
-        partials = lift(self.ops, chunk, rows.of_event, len(rows))
+        partials = lift(self.ops, chunk, of_event, row_count)
         for op, column in partials.items():
             if op.kind == "sum" and op.column is not None and isinstance(column, SumColumn):
                 self._spreads[op.column] = column.low, column.high
-        self._add(rows, partials, slice_count)
+        return partials
 
     def _add(self, rows: Rows, partials: dict[Op, PartialColumn], slice_count: int) -> None:
         counts = partials[COUNT]

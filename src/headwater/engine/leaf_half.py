@@ -9,14 +9,19 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
+from headwater.arrays import Int64Array
+from headwater.engine.count_leaf import CountLeafGroup
+from headwater.engine.count_windows import count_table
 from headwater.engine.cut_halves import CutLeafGroup
 from headwater.engine.family import Family
 from headwater.engine.group import QueryGroup
 from headwater.engine.group_queries import Totals
 from headwater.engine.leaf_intake import LeafIntake
 from headwater.engine.leaf_parts import late_part, take_rows
+from headwater.engine.looks import Look
 from headwater.engine.part_bytes import cuts_from_bytes
 from headwater.engine.parts import ALL_RAW, AccountsPart, AsidePart, EventsPart, Part
+from headwater.engine.pieces import Zoning
 from headwater.times import NEVER
 
 
@@ -44,7 +49,7 @@ class LeafHalf(LeafIntake):
 
     @property
     def has_news(self) -> bool:
-        return bool(self._moved)
+        return bool(self._moved) or (bool(self._looks) and self.is_past_rereads())
 
     @property
     def pending(self) -> int:
@@ -62,17 +67,26 @@ class LeafHalf(LeafIntake):
 
     def held(self, least: int) -> int:
         """How many events wait for cuts although nothing of this leaf can come before them; 0 for fewer than ``least``."""
+        lowest = self.lowest_watermark
+        waiting = sum(group.closed_below(lowest) for group in self._counting().values())
         groups = [family.group for family in self._families.values() if isinstance(family.group, CutLeafGroup)]
-        if not groups:
-            return 0
+        if not groups or waiting >= least:
+            return waiting if waiting >= least else 0
         # Looking closer takes longer, and only what nothing can come before any more may hold reading up.
         if sum(group.held_count for group in groups) < least:
             return 0
-        lowest = min((source.watermark for source in self._watermarks.sources.values()), default=NEVER)
         return sum(group.held_below(lowest) for group in groups)
 
-    def take(self) -> tuple[Moved, list[Part]]:
-        """What has come since the last time: how far the sources are, and the parts of a delta."""
+    @property
+    def lowest_watermark(self) -> int:
+        """Nothing that comes has an earlier time."""
+        return min((source.watermark for source in self._watermarks.sources.values()), default=NEVER)
+
+    def take(self, is_last: bool = False) -> tuple[Moved, list[Part]]:
+        """What has come since the last time: how far the sources are, and the parts of a delta.
+
+        ``is_last``: nothing is kept for another time, for this leaf ends.
+        """
         parts: list[Part] = []
         for number, family in self._families.items():
             group = family.group
@@ -83,6 +97,7 @@ class LeafHalf(LeafIntake):
                 if len(group.stragglers):
                     parts.append(late_part(number, self._chain, group))
                 parts.extend(take_rows(number, group))
+        parts.extend(self._take_pieces(is_last))
         parts.extend(joined_events(self._events))
         for instead in self._instead.values():
             parts.extend(joined_events(instead))
@@ -140,6 +155,75 @@ class LeafHalf(LeafIntake):
                 parts.extend([part] if part is not None else [])
         self._cut_time = until
         return parts
+
+    # --- count windows ---
+
+    def _counting(self) -> dict[int, CountLeafGroup]:
+        return {n: f.group for n, f in self._families.items() if isinstance(f.group, CountLeafGroup)}
+
+    def _take_pieces(self, is_last: bool) -> list[Part]:
+        """For each family of count windows what is closed by now, cut into pieces, and what was found in those looked into."""
+        parts: list[Part] = []
+        is_past = self.is_past_rereads()
+        # An idle source is waited for no longer than the root does: whatever it brings is sliced anew.
+        until = max(self.lowest_watermark, self._told_until)
+        for number, group in self._counting().items():
+            self._families[number].prepare(self._registry.types)
+            if not is_past:
+                parts.append(group.nothing(number, self._chain, self._latest))
+                continue
+            parts.append(group.take_pieces(number, self._chain, until, self._latest, is_last))
+            looks = self._looks.pop(number, [])
+            found = group.answer(number, self._chain, looks)
+            self.has_lost |= found is None
+            parts.extend(found or [])
+        return parts
+
+    def covered(self) -> dict[int, int]:
+        """By family: up to which time events are in pieces."""
+        return {number: group.covered for number, group in self._counting().items()}
+
+    def begin_counting(self, covered: Mapping[int, int], looks: Mapping[int, Sequence[Look]], kept_max: int) -> None:
+        """Before events come: which are in pieces already, and which of these are to be looked into."""
+        for number, group in self._counting().items():
+            group.covered = covered.get(number, NEVER)
+            group.kept.events_max = kept_max
+            group.expect(looks.get(number, ()))
+        self.look(looks)
+
+    def look(self, looks: Mapping[int, Sequence[Look]]) -> bool:
+        """Somebody looks into pieces; the answer is in what is taken next. Whether there is anything new to answer."""
+        for number in self._counting():
+            fresh = [look for look in looks.get(number, ()) if look.number not in self._looked]
+            self._looked.update(look.number for look in fresh)
+            if fresh:
+                self._looks.setdefault(number, []).extend(fresh)
+        return bool(self._looks)
+
+    def follow(self, plans: Mapping[int, Zoning], until: int, settled: int) -> None:
+        """Where cuts are expected; the watermark of all; and before which time nobody looks into pieces any more."""
+        self._told_until = max(self._told_until, until)
+        for number, group in self._counting().items():
+            group.plan = plans.get(number)
+            group.kept.forget(settled)
+            self._moved.update(dict.fromkeys(self._standing) if self._is_released(group) else {})
+
+    def _is_released(self, group: CountLeafGroup) -> bool:
+        """Whether events may leave now that had to wait."""
+        until = min(max(self.lowest_watermark, self._told_until), group.zoning().horizon)
+        return until > group.covered and self.is_past_rereads()
+
+    def count_windows(self, number: int) -> Int64Array | None:
+        """Rows (size, step, origin) of the count windows over all events of a family; None if there are none."""
+        group = self._counting().get(number)
+        if group is None or group.counts_by_key:
+            return None
+        return count_table(group.count_walks)
+
+    def count_report(self) -> dict[str, float]:
+        """What count windows have cost here: raw events sent, and the most that were held."""
+        groups = self._counting().values()
+        return {"raw_events": sum(g.raw_count for g in groups), "held": max((g.held_most for g in groups), default=0)}
 
     def _emit(self) -> None:
         """Windows close at the root."""

@@ -12,6 +12,7 @@ from headwater.arrays import Int64Array
 from headwater.engine.arrivals import Arrivals, read_columns, times_of
 from headwater.engine.chunk import Chunk
 from headwater.engine.core import Core
+from headwater.engine.count_leaf import CountLeafGroup
 from headwater.engine.cut_halves import CutLeafGroup
 from headwater.engine.family import RAW_FAMILY, Family
 from headwater.engine.group import QueryGroup
@@ -19,13 +20,14 @@ from headwater.engine.group_queries import Totals
 from headwater.engine.intake import TimeScan, read_values, scan_times
 from headwater.engine.keys import NODE_KEY
 from headwater.engine.late import Stragglers
+from headwater.engine.looks import Look
 from headwater.engine.mixed import Shares, shares
 from headwater.engine.parts import ALL_RAW, EventsPart
 from headwater.engine.query_set import QuerySet
 from headwater.engine.raw_choice import RawChoice
 from headwater.engine.raw_group import RawGroup
 from headwater.engine.watermarks import Source
-from headwater.modes import LEAF, LEAF_ONE_WAY
+from headwater.modes import LEAF, LEAF_COUNTING, LEAF_ONE_WAY
 from headwater.times import FOREVER, NEVER
 
 
@@ -48,7 +50,7 @@ class LeafIntake(Core):
     def __init__(
         self, queries: QuerySet, chain_name: str, sources: Sequence[Standing], latest: int, cut_time: int
     ) -> None:
-        mode = LEAF if queries.round_trips else LEAF_ONE_WAY
+        mode = LEAF_COUNTING if queries.counts else LEAF if queries.round_trips else LEAF_ONE_WAY
         super().__init__(
             time=queries.time, unit=queries.unit, disorder=queries.disorder, strict=queries.strict, mode=mode
         )
@@ -66,6 +68,10 @@ class LeafIntake(Core):
         self._is_reread = False
         self._choices = {number: RawChoice() for number, f in self._families.items() if _is_sliced(f)}
         self._unread = 0  # events of raw queries that none of them wants
+        self._told_until = NEVER  # how far the watermark of all has come, as far as the root has said so
+        self._looks: dict[int, list[Look]] = {}
+        self._looked: set[int] = set()
+        self.has_lost = False  # whether somebody asked for events that are not in memory any more
         raw = self._registry.families.get(RAW_FAMILY)
         self._raw = raw.group if raw is not None and isinstance(raw.group, RawGroup) else None
         for source in sources:
@@ -233,7 +239,7 @@ class LeafIntake(Core):
         """Whether the events that come now were accepted before, and are only held for cuts."""
         self._is_reread = again
         for family in self._families.values():
-            if isinstance(family.group, CutLeafGroup):
+            if isinstance(family.group, CutLeafGroup | CountLeafGroup):
                 family.group.known_already = again
 
     def _set_aside(self, events: Arrivals, source: str) -> None:
@@ -277,13 +283,14 @@ class LeafIntake(Core):
 
     def _hold_again(self, events: Arrivals, scan: TimeScan, chunk: Chunk, before: Int64Array | int) -> None:
         for family in self._families.values():
-            if isinstance(family.group, CutLeafGroup):
+            if isinstance(family.group, CutLeafGroup | CountLeafGroup):
                 family.prepare(self._registry.types)
                 totals, stragglers, malformed = family.group.totals, family.group.stragglers, family.malformed
                 family.group.totals, family.group.stragglers = Totals(), Stragglers()
                 family.accept(chunk, events.arrays, scan, before, events.misfits)
                 family.group.totals, family.group.stragglers, family.malformed = totals, stragglers, malformed
-                family.group.forget_before(self._cut_time)
+                if isinstance(family.group, CutLeafGroup):
+                    family.group.forget_before(self._cut_time)
 
     def _collect(self, raw: RawGroup, events: Arrivals, chunk: Chunk, before: Int64Array | int, source: str) -> None:
         """Events that travel as themselves."""
@@ -305,7 +312,7 @@ class LeafIntake(Core):
 
 
 def _is_sliced(family: Family) -> bool:
-    return isinstance(family.group, QueryGroup) and not isinstance(family.group, CutLeafGroup)
+    return isinstance(family.group, QueryGroup) and not isinstance(family.group, CutLeafGroup | CountLeafGroup)
 
 
 def _chosen(part: EventsPart, rows: Int64Array) -> EventsPart:

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.arrays import Int64Array
-from headwater.engine.keys import is_integer_key, to_int64
+from headwater.engine.key_bytes import read_keys, write_keys
+from headwater.engine.keys import to_int64
 from headwater.engine.op import Op
 from headwater.engine.operators import partials_from_bytes, partials_to_bytes
 from headwater.engine.parts import (
@@ -20,15 +21,16 @@ from headwater.engine.parts import (
     LatePart,
     MarkersPart,
     Part,
+    PiecesPart,
     RowsPart,
-    key_count,
 )
+from headwater.engine.piece_bytes import read_pieces, write_pieces
 from headwater.engine.state_bytes import table_from_bytes, table_to_bytes
 from headwater.errors import FormatError
 from headwater.packing import Bytes, Reader, Writer
 
 VERSION = 1
-ROWS, EVENTS, LATE, MARKERS, ACCOUNTS, ASIDE = range(1, 7)
+ROWS, EVENTS, LATE, MARKERS, ACCOUNTS, ASIDE, PIECES = range(1, 8)
 
 
 def part_to_bytes(part: Part) -> bytes:
@@ -56,6 +58,9 @@ def part_to_bytes(part: Part) -> bytes:
             writer.number(MARKERS)
             _write_keyed(writer, part)
             _write_markers(writer, part)
+        case PiecesPart():
+            writer.number(PIECES)
+            write_pieces(writer, part)
         case AccountsPart():
             writer.number(ACCOUNTS)
             writer.ints(part.rows.ravel())
@@ -73,10 +78,10 @@ def part_from_bytes(data: Bytes, known: Iterable[Op] = ()) -> Part:
     if (version := reader.number()) != VERSION:
         raise FormatError(f"a part of version {version}; this release reads version {VERSION}")
     kind = reader.number()
-    if kind not in (ROWS, *_READERS):
+    if kind not in (*_WITH_OPERATORS, *_READERS):
         raise FormatError("a part of a kind that this release does not know")
     try:
-        part = _read_rows(reader, known) if kind == ROWS else _READERS[kind](reader)
+        part = _WITH_OPERATORS[kind](reader, known) if kind in _WITH_OPERATORS else _READERS[kind](reader)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise FormatError(f"a part is damaged: {error}") from error
     reader.finish()
@@ -90,7 +95,7 @@ def cuts_to_bytes(cuts: Mapping[int, KeyedTimes]) -> bytes:
     writer.number(len(cuts))
     for family, keyed in cuts.items():
         writer.number(family)
-        _write_keys(writer, keyed.key_columns, keyed.key)
+        write_keys(writer, keyed.key_columns, keyed.key)
         writer.ints(keyed.times)
     return writer.finish()
 
@@ -103,7 +108,7 @@ def cuts_from_bytes(data: bytes) -> dict[int, KeyedTimes]:
     cuts = {}
     for _ in range(reader.count()):
         family = reader.number()
-        columns, key = _read_keys(reader)
+        columns, key = read_keys(reader)
         times = reader.ints()
         cuts[family] = KeyedTimes(columns, _as_long(key, times), times)
     reader.finish()
@@ -116,7 +121,7 @@ def cuts_from_bytes(data: bytes) -> dict[int, KeyedTimes]:
 def _write_rows(writer: Writer, part: RowsPart) -> None:
     writer.number(part.family)
     writer.number(part.cut)
-    _write_keys(writer, part.key_columns, part.key)
+    write_keys(writer, part.key_columns, part.key)
     writer.ints(part.slices)
     writer.number(0 if part.gap is None else part.gap + 1)
     if part.gap is not None:
@@ -128,7 +133,7 @@ def _write_rows(writer: Writer, part: RowsPart) -> None:
 
 def _read_rows(reader: Reader, known: Iterable[Op]) -> RowsPart:
     family, cut = reader.number(), bool(reader.number())
-    key_columns, key = _read_keys(reader)
+    key_columns, key = read_keys(reader)
     slices = reader.ints()
     gap = reader.number() - 1
     first = last = None
@@ -148,57 +153,7 @@ def _read_rows(reader: Reader, known: Iterable[Op]) -> RowsPart:
 def _write_keyed(writer: Writer, part: LatePart | MarkersPart) -> None:
     writer.number(part.family)
     writer.blob(part.chain.encode())
-    _write_keys(writer, part.key_columns, part.key)
-
-
-def _write_keys(writer: Writer, columns: list[pa.Array], key: Int64Array) -> None:
-    writer.number(len(columns))
-    for column in columns:
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        _write_type(writer, column.type)
-        if is_integer_key(column.type) and column.null_count == 0:
-            writer.number(0)
-            writer.ints(to_int64(column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column))
-        else:
-            writer.number(1)
-            writer.objects(column.to_pylist())
-    writer.ints(key)
-
-
-def _read_keys(reader: Reader) -> tuple[list[pa.Array], Int64Array]:
-    columns = []
-    for _ in range(reader.count()):
-        type_ = _read_type(reader)
-        is_plain = reader.number() == 0
-        columns.append(pa.array(reader.ints()).cast(type_) if is_plain else pa.array(reader.objects(), type_))
-    key = reader.ints()
-    size = key_count(columns)
-    if len(key) and not 0 <= int(key.min()) <= int(key.max()) < size or any(len(c) != size for c in columns):
-        raise FormatError("a part names keys that it does not list")
-    return columns, key
-
-
-def _write_type(writer: Writer, type_: pa.DataType) -> None:
-    """By its name where that is enough, else as Arrow writes it."""
-    name = str(type_)
-    try:
-        plain = pa.type_for_alias(name) == type_
-    except ValueError:
-        plain = False
-    writer.blob(name.encode() if plain else b"")
-    if not plain:
-        writer.blob(pa.schema([("type", type_)]).serialize().to_pybytes())
-
-
-def _read_type(reader: Reader) -> pa.DataType:
-    name = reader.blob().decode()
-    if name:
-        try:
-            return pa.type_for_alias(name)
-        except ValueError as error:
-            raise FormatError(f"no type is called {name!r}") from error
-    return pa.ipc.read_schema(pa.py_buffer(reader.blob())).field(0).type
+    write_keys(writer, part.key_columns, part.key)
 
 
 # --- events ---
@@ -253,7 +208,7 @@ def _read_events_part(reader: Reader) -> EventsPart:
 
 def _read_late(reader: Reader) -> LatePart:
     family, chain = reader.number(), reader.blob().decode()
-    key_columns, key = _read_keys(reader)
+    key_columns, key = read_keys(reader)
     times, offsets, sources, watermarks, columns = _read_events(reader)
     return LatePart(family, chain, key_columns, _as_long(key, times), times, offsets, sources, watermarks, columns)
 
@@ -268,7 +223,7 @@ def _write_markers(writer: Writer, part: MarkersPart) -> None:
 
 def _read_markers(reader: Reader) -> MarkersPart:
     family, chain = reader.number(), reader.blob().decode()
-    key_columns, key = _read_keys(reader)
+    key_columns, key = read_keys(reader)
     times, offsets, sources = reader.ints(), reader.ints(), reader.ints()
     for numbers in (offsets, sources, key):
         _as_long(numbers, times)
@@ -294,6 +249,7 @@ def _as_long(numbers: Int64Array, other: Int64Array) -> Int64Array:
     return numbers
 
 
+_WITH_OPERATORS: Final[dict[int, Callable[[Reader, Iterable[Op]], Part]]] = {ROWS: _read_rows, PIECES: read_pieces}
 _READERS: Final[dict[int, Callable[[Reader], Part]]] = {
     EVENTS: _read_events_part,
     LATE: _read_late,

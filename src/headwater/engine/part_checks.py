@@ -7,15 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from headwater.arrays import Int64Array
+from headwater.engine.count_root import CountRootGroup
 from headwater.engine.cut_halves import CutRootGroup
 from headwater.engine.family import Family
 from headwater.engine.group import QueryGroup
 from headwater.engine.intake import read_values
 from headwater.engine.keys import NODE_KEY
-from headwater.engine.parts import AccountsPart, AsidePart, EventsPart, LatePart, MarkersPart, Part, RowsPart
+from headwater.engine.parts import (
+    AccountsPart,
+    AsidePart,
+    EventsPart,
+    LatePart,
+    MarkersPart,
+    Part,
+    PiecesPart,
+    RowsPart,
+)
 from headwater.engine.side_output import SCHEMA
 
 Types = Mapping[str, pa.DataType]
@@ -41,6 +52,28 @@ def part_problem(
             if not isinstance(family.group, QueryGroup):
                 return "partials came for a query that needs events"
             return _keyed_problem(part, family.group, types, count)
+        case PiecesPart():
+            family = families.get(part.family)
+            return None if family is None else _pieces_problem(part, family, types, count)
+
+
+def _pieces_problem(part: PiecesPart, family: Family, types: Types, count: SourceCount) -> str | None:
+    group = family.group
+    if not isinstance(group, CountRootGroup):
+        return "pieces came for a query that needs something else"
+    if [plain(column.type) for column in part.key_columns] != [_key_type(name, types) for name in group.key_names]:
+        return f"keys are {', '.join(group.key_names) or 'none'}, and others came"
+    if len(part.sizes) and not set(group.ops) <= set(part.partials):
+        return "partials of some operators are missing"
+    places = [part.first, part.last] if part.raw is None else [part.first, part.last, part.raw.places]
+    sources = np.concatenate([rows[1] for rows in places])
+    if len(sources) and not 0 <= int(sources.min()) <= int(sources.max()) < count(part.chain):
+        return f"chain {part.chain!r} has no such sources"
+    needed = {op.column for op in group.ops if op.column is not None}
+    found = {} if part.raw is None else {name: column.type for name, column in part.raw.columns.items()}
+    if part.raw is not None and found != {name: _kept_type(types[name]) for name in needed}:
+        return f"raw events need the columns {', '.join(sorted(needed)) or 'none'}, in the types they are kept in"
+    return None
 
 
 def _keyed_problem(

@@ -85,6 +85,49 @@ class MarkersPart:
     conditions: list[BoolArray]
 
 
+#: Of events: first or last keys of pieces, or all of them; rows are times, sources by number, offsets.
+KeyRows = Int64Array
+
+
+@dataclass(slots=True)
+class RawRuns:
+    """Events as themselves, in runs that are in order: ``sizes`` of runs, ``places`` and keys of events, and their values."""
+
+    sizes: Int64Array
+    places: KeyRows
+    key: Int64Array
+    columns: dict[str, pa.Array]
+
+
+@dataclass(slots=True)
+class PiecesPart:
+    """Pieces of a chain's events for count windows: stretches of its order with their partials, or runs of raw events.
+
+    Piece i holds ``sizes[i]`` events from key ``first[:, i]`` to ``last[:, i]``; row j of the partials belongs to ``piece[j]``.
+    Events before the time ``until`` are in pieces by now, and (``is_all``) all others that were taken in too; ``latest``: the
+    latest time of all of them. ``answers``: the number of the piece that these are instead of, -1 if they are news.
+    """
+
+    family: int
+    chain: str
+    until: int
+    latest: int
+    is_all: bool
+    answers: int
+    sizes: Int64Array
+    first: KeyRows
+    last: KeyRows
+    piece: Int64Array
+    key_columns: list[pa.Array]
+    key: Int64Array
+    partials: Mapping[Op, PartialColumn]
+    raw: RawRuns | None = None
+
+    @property
+    def event_count(self) -> int:
+        return int(self.sizes.sum()) + (0 if self.raw is None else int(self.raw.sizes.sum()))
+
+
 @dataclass(slots=True)
 class AccountsPart:
     """How many events were seen: rows (family, seen, filtered, early, malformed), and those without a usable time."""
@@ -110,7 +153,7 @@ class KeyedTimes:
     times: Int64Array
 
 
-Part = RowsPart | EventsPart | LatePart | MarkersPart | AccountsPart | AsidePart
+Part = RowsPart | EventsPart | LatePart | MarkersPart | PiecesPart | AccountsPart | AsidePart
 
 
 def key_count(columns: Sequence[pa.Array]) -> int:

@@ -1,7 +1,8 @@
 """Where a query is computed when its events are born on many nodes, and what travels for it: the decision charts of Disco.
 
-Three ways: leaves cut events into slices and send partials; leaves wait for the root to say where markers cut, and send partials
-then; or events travel to the root as themselves, where nothing else will do.
+Four ways: leaves cut events into slices and send partials; leaves wait for the root to say where markers cut, and send partials
+then; leaves cut events into pieces for count windows and look into those in which one ends; or events travel to the root as
+themselves, where nothing else will do.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from headwater.windows import Between, CountWindow, Custom, Punctuated, Session
 
 #: Functions that need every value, sorted.
 RUN_FUNCTIONS = frozenset({"quantile", "mode", "count_distinct"})
-Way = Literal["slices", "cuts", "raw"]
+Way = Literal["slices", "cuts", "counts", "raw"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +51,21 @@ def needs_replay(query: Query) -> bool:
     return isinstance(window, Punctuated | Between) and query.lateness > 0
 
 
-def placement(query: Query, round_trips: bool = True) -> Placement:
-    """``round_trips``: whether the root can answer leaves while events come.
+def placement(query: Query, round_trips: bool = True, counts: bool = False) -> Placement:
+    """``round_trips``: whether the root can answer leaves while events come; ``counts``: whether it does so for count windows.
 
     >>> import headwater as hw
     >>> placement(hw.query("load", hw.tumbling("1 s"), mean=hw.avg("load"))).way
     'slices'
     >>> placement(hw.query("thousand", hw.count_tumbling(1000), n=hw.count())).why
     'positions count the events of all nodes in one order'
+    >>> placement(hw.query("thousand", hw.count_tumbling(1000), n=hw.count()), counts=True).way
+    'counts'
     >>> placement(hw.query("work", hw.punctuated(hw.col("mark") == "go"), n=hw.count()), round_trips=False).way
     'raw'
     """
+    if counts and isinstance(query.window, CountWindow) and not needs_replay(query):
+        return Placement("counts", f"{_partials(query)}, events near cuts", "the root proves by keys where windows end")
     obstacle = _obstacle(query)
     if obstacle is not None:
         return Placement("raw", "events", obstacle)

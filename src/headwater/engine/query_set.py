@@ -30,6 +30,8 @@ class QuerySet:
     types: Mapping[str, pa.DataType]
     #: Whether the root can answer while events come; if not, nothing waits for its word.
     round_trips: bool = True
+    #: Whether leaves cut events into pieces for count windows.
+    counts: bool = False
 
 
 def query_set_text(queries: QuerySet) -> str:
@@ -47,6 +49,7 @@ def query_set_text(queries: QuerySet) -> str:
             "names": list(queries.names),
             "types": schema.hex(),
             "round_trips": queries.round_trips,
+            "counts": queries.counts,
         }
     )
 
@@ -64,7 +67,9 @@ def read_query_set(text: str) -> QuerySet:
         schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(tree["types"])))
         types = {field.name: field.type for field in schema}
         settings = tree["time"], tree["unit"], tree["disorder"], tree["strict"]
-        return QuerySet(*settings, entries, tree["names"], types, tree.get("round_trips", True))
+        return QuerySet(
+            *settings, entries, tree["names"], types, tree.get("round_trips", True), tree.get("counts", False)
+        )
     except HeadwaterError:
         raise
     except (ValueError, TypeError, KeyError, pa.ArrowException) as error:

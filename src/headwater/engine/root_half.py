@@ -10,12 +10,14 @@ import pyarrow as pa
 
 from headwater.arrays import Int64Array
 from headwater.engine.chunk import Chunk
+from headwater.engine.count_root import CountRootGroup, ProvenCut
 from headwater.engine.cut_halves import CutRootGroup
 from headwater.engine.family import Family, way_of
 from headwater.engine.group import QueryGroup
 from headwater.engine.intake import read_values, scan_times
 from headwater.engine.keys import NODE_KEY
 from headwater.engine.leaf_parts import values_of
+from headwater.engine.looks import Look
 from headwater.engine.op import Op
 from headwater.engine.output import Piece, empty_table
 from headwater.engine.part_bytes import cuts_to_bytes
@@ -27,14 +29,16 @@ from headwater.engine.parts import (
     LatePart,
     MarkersPart,
     Part,
+    PiecesPart,
     RowsPart,
     key_count,
 )
 from headwater.engine.progress import Progress
 from headwater.engine.query_set import QuerySet
 from headwater.engine.store import RowBlock
-from headwater.modes import ONE_WAY, ROOT, ROOT_ONE_WAY
+from headwater.modes import COUNTING, ONE_WAY, ROOT, ROOT_COUNTING, ROOT_ONE_WAY
 from headwater.query import Query
+from headwater.times import FOREVER
 
 #: The numbers of all sources of a chain, in the order of the chain.
 Resolve = Callable[[str], Int64Array]
@@ -46,8 +50,11 @@ class RootHalf(Progress):
     Sources are numbered by whoever accepts deltas; ``names`` and ``homes`` are its lists and grow.
     """
 
-    def __init__(self, queries: Iterable[Query] = (), *, round_trips: bool = True, **settings: Any) -> None:
-        super().__init__(queries, **{"mode": ROOT if round_trips else ROOT_ONE_WAY} | settings)
+    def __init__(
+        self, queries: Iterable[Query] = (), *, round_trips: bool = True, counts: bool = False, **settings: Any
+    ) -> None:
+        mode = ROOT_COUNTING if counts and round_trips else ROOT if round_trips else ROOT_ONE_WAY
+        super().__init__(queries, **{"mode": mode} | settings)
         self.names: list[str] = []
         self.homes: list[str] = []
 
@@ -59,12 +66,18 @@ class RootHalf(Progress):
         disorder = self._watermarks.disorder
         entries = list(queries.entries.values())
         settings = self._time, self._unit, disorder, self._strict
-        return QuerySet(*settings, entries, queries.query_names, queries.types, self.has_round_trips)
+        names, types = queries.query_names, queries.types
+        return QuerySet(*settings, entries, names, types, self.has_round_trips, self.has_counts)
 
     @property
     def has_round_trips(self) -> bool:
         """Whether leaves can be told where to cut."""
         return self._mode not in ONE_WAY
+
+    @property
+    def has_counts(self) -> bool:
+        """Whether leaves cut events into pieces for count windows."""
+        return self._mode in COUNTING
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -126,6 +139,11 @@ class RootHalf(Progress):
                     self._side.tables.append(part.rows)
                 case EventsPart():
                     self._accept_events(part, families, resolve)
+                case PiecesPart():
+                    known = families.get(part.family)
+                    if known is not None and isinstance(known.group, CountRootGroup):
+                        known.group.names = self.names
+                        known.group.absorb(part, resolve(part.chain), self._registry.types)
                 case RowsPart() | LatePart() | MarkersPart():
                     known = families.get(part.family)
                     if known is not None and isinstance(known.group, QueryGroup):
@@ -185,7 +203,9 @@ class RootHalf(Progress):
         until = self._watermarks.group
         pieces: list[Piece] = []
         for family in self._registry.families.values():
-            if family.watermark < until and not isinstance(family.group, CutRootGroup):
+            # Count windows also wait for answers, which come without a rise of the watermark.
+            is_due = family.watermark < until or isinstance(family.group, CountRootGroup)
+            if is_due and not isinstance(family.group, CutRootGroup):
                 family.prepare(self._registry.types)
                 pieces.extend(family.close(until, self._registry.layout, self._registry.types))
         self._put_out(pieces)
@@ -208,6 +228,47 @@ class RootHalf(Progress):
                 made = family.group.finish(until)
                 pieces.extend(family.pieces(made, self._registry.layout, self._registry.types))
         self._put_out(pieces)
+
+    # --- count windows ---
+
+    def counting(self) -> dict[int, CountRootGroup]:
+        """The families of count windows that leaves cut into pieces."""
+        families = self._registry.numbered_families()
+        return {n: f.group for n, f in families.items() if isinstance(f.group, CountRootGroup)}
+
+    @property
+    def counts_are_done(self) -> bool:
+        """Whether all count windows are out, at the end of the stream."""
+        return all(group.is_done for group in self.counting().values())
+
+    def take_proven(self) -> dict[int, list[ProvenCut]]:
+        """The cuts over all events that were proven since the last time."""
+        found = {}
+        for number, group in self.counting().items():
+            found[number], group.proven = group.proven, []
+        return {number: cuts for number, cuts in found.items() if cuts}
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether leaves may have to read events once more."""
+        return self.has_cuts or bool(self.counting())
+
+    def looks(self, chain: str) -> dict[int, list[Look]]:
+        """What the owner of a chain has to look into, by family."""
+        asked = {number: group.looks(chain) for number, group in self.counting().items()}
+        return {number: looks for number, looks in asked.items() if looks}
+
+    def looked_into(self) -> dict[int, str]:
+        """All pieces that leaves look into, and their chains; a piece by family and number."""
+        return {look: chain for group in self.counting().values() for look, chain in group.looked_into().items()}
+
+    def covered(self, chain: str) -> dict[int, int]:
+        """By family: up to which time a chain's events are in pieces."""
+        return {number: group.covered(chain) for number, group in self.counting().items()}
+
+    def settled_time(self) -> int:
+        """Before this time no leaf will be asked for anything; the end of time if nobody is ever asked."""
+        return min((group.settled_time for group in self.counting().values()), default=FOREVER)
 
     def take_rows(self) -> pa.Table | None:
         """The rows that came out since the last time."""

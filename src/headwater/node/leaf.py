@@ -23,6 +23,7 @@ from headwater.protocols.events import (
     BatchArrived,
     Event,
     EventsPassed,
+    Leaving,
     MessageReceived,
     MixedBatchArrived,
     SourceEnded,
@@ -31,7 +32,7 @@ from headwater.protocols.events import (
     TimerFired,
 )
 from headwater.protocols.frames import FrameError
-from headwater.protocols.messages import Assign, Cuts, Flush, Message, Positions, Refuse, decode
+from headwater.protocols.messages import Assign, Cuts, Flush, Look, Message, Plan, Positions, Refuse, decode
 from headwater.protocols.outbox import Outbox
 from headwater.times import FOREVER
 
@@ -63,6 +64,8 @@ class LeafNode(LeafSending):
                 return self._on_ended(event)
             case MessageReceived():
                 return self._on_frame(event.frame)
+            case Leaving():
+                return self._on_leaving()
             case TimerFired("hello"):
                 return self._on_hello_timer()
             case TimerFired("send"):
@@ -131,6 +134,7 @@ class LeafNode(LeafSending):
             Standing(s.name, s.home, s.offset, s.watermark, s.hold, s.hold_watermark, s.floors) for s in assign.sources
         ]
         self._half = LeafHalf(queries, self.chain, standings, assign.latest, assign.cut_time)
+        self._begin_counting(self._half, assign)
         self._splitting = Splitting.of(queries, self.roots, self.sharing)
         self._outbox, self._cut_outbox = Outbox(assign.position), Outbox(assign.cut)
         self._sent = assign.position
@@ -216,6 +220,13 @@ class LeafNode(LeafSending):
 
     # --- ending ---
 
+    def _on_leaving(self) -> list[Action]:
+        """This leaf ends though its sources do not: send everything, and what has no order yet as it is."""
+        if self._half is None or self._assigned is None:
+            return []
+        notes = self._gather(self._half, self._assigned, is_last=True)
+        return [*notes, *self._send()]
+
     def _on_flush(self) -> list[Action]:
         if self._flushing:
             return []
@@ -252,6 +263,10 @@ class LeafNode(LeafSending):
                 return self._on_positions(message)
             case Cuts():
                 return self._on_cuts(message)
+            case Plan():
+                return self._on_plan(message)
+            case Look():
+                return self._on_look(message)
             case Flush():
                 return self._on_flush()
             case Refuse(chain, reason) if chain == self.chain:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from typing import Any, Self
 
 import numpy as np
 
 from headwater.engine.leaf_half import LeafHalf
 from headwater.engine.leaf_intake import Standing
+from headwater.engine.looks import looks_from_bytes
 from headwater.engine.part_bytes import part_to_bytes
-from headwater.engine.parts import EventsPart, LatePart, MarkersPart, Part, RowsPart
+from headwater.engine.parts import EventsPart, LatePart, MarkersPart, Part, PiecesPart, RowsPart
 from headwater.engine.query_set import read_query_set
 from headwater.engine.state_bytes import from_bytes, to_bytes
+from headwater.engine.zoning import Zones
 from headwater.node.settings import NodeSettings
 from headwater.node.splitting import Sharing, Splitting, bundle, part_shares
 from headwater.protocols.actions import (
@@ -25,10 +27,12 @@ from headwater.protocols.actions import (
     SendMessage,
     SetTimer,
 )
+from headwater.protocols.count_windows import Forecast
 from headwater.protocols.delta import CUT_SUFFIX, Advance, Delta, Range, wrapped
 from headwater.protocols.ledger import Position
-from headwater.protocols.messages import Assign, Cuts, Hello, Positions, decode, encode
+from headwater.protocols.messages import Assign, Cuts, Hello, Look, Plan, Positions, decode, encode
 from headwater.protocols.outbox import Outbox
+from headwater.times import FOREVER
 
 
 class LeafSending:
@@ -70,6 +74,7 @@ class LeafSending:
         self._send_timer = False
         self._finished = False
         self._splitting = Splitting()  # among the roots that share keys
+        self._plan: Plan | None = None  # the last one heard, for count windows
         self._answered: dict[str, Position] = {}  # from where frames were sent again since the timer fired
 
     def _hello(self, epoch: int, version: int = 0) -> SendMessage:
@@ -97,13 +102,18 @@ class LeafSending:
         self._sent = self._outbox.end
         return [*notes, *(SendMessage(self.parent, frame) for frame in frames), *self._balance()]
 
-    def _gather(self, half: LeafHalf, assigned: Assign) -> list[Action]:
+    def _gather(self, half: LeafHalf, assigned: Assign, is_last: bool = False) -> list[Action]:
         """Put what has come together into the outbox."""
         if not half.has_news:
             return []
-        moved, parts = half.take()
+        moved, parts = half.take(is_last)
         if not moved.sources and not parts:
             return []
+        lost: list[Action] = []
+        if half.has_lost:
+            # Somebody looks into events that are not in memory any more: begin anew, and read them again.
+            half.has_lost = False
+            lost = [Noted("looked too far back", {}), self._hello(0)]
         position = self._outbox.end
         advance = Advance(
             np.array(moved.sources, np.int64),
@@ -122,7 +132,43 @@ class LeafSending:
         ]
         self._outbox.add(deltas[0] if len(deltas) == 1 else bundle(deltas))
         notes = {_note_of(part) for part in parts} - {None}
-        return [Noted(what, {}) for what in sorted(map(str, notes))]
+        return [*(Noted(what, {}) for what in sorted(map(str, notes))), *lost]
+
+    # --- count windows ---
+
+    def _on_plan(self, plan: Plan) -> list[Action]:
+        if self._plan is not None and plan.number <= self._plan.number:
+            return []
+        self._plan = plan
+        if self._half is None:
+            return []
+        self._follow(self._half, plan)
+        return [*self._soon(), *self._balance()]
+
+    def _follow(self, half: LeafHalf, plan: Plan) -> None:
+        zones = {}
+        for family, fields in plan.forecasts.items():
+            windows = half.count_windows(family)
+            if windows is not None:
+                told = Forecast.from_list(fields)
+                places = (told.position, told.time, told.per_event, told.spread, told.piece_max)
+                zones[family] = Zones(windows, *places, FOREVER if told.horizon is None else told.horizon, told.is_raw)
+        half.follow(zones, plan.until, plan.settled)
+
+    def _on_look(self, look: Look) -> list[Action]:
+        if self._half is None or look.chain != self.chain or not self._half.look(looks_from_bytes(look.looks)):
+            return []
+        return [Noted("looked into", {}), *(self._send() if self._half.has_news else [])]
+
+    def _begin_counting(self, half: LeafHalf, assign: Assign) -> None:
+        looks = looks_from_bytes(assign.looks) if assign.looks else {}
+        half.begin_counting(assign.covered, looks, self.settings.held_max)
+        if self._plan is not None:
+            self._follow(half, self._plan)
+
+    def count_report(self) -> dict[str, float]:
+        """What count windows have cost here."""
+        return {} if self._half is None else self._half.count_report()
 
     def _on_cuts(self, cuts: Cuts) -> list[Action]:
         half, assigned = self._half, self._assigned
@@ -236,6 +282,8 @@ class LeafSending:
                 "outbox": [self._outbox.at, self._outbox.frames, self._sent],
                 "cuts": [self._cut_outbox.at, self._cut_outbox.frames, self._half.cut_time],
                 "told": [[name, *place] for name, place in told.items()],
+                "covered": [list(pair) for pair in self._half.covered().items()],
+                "plan": None if self._plan is None else encode(self._plan),
                 "latest": latest,
             }
         return to_bytes(state)
@@ -265,6 +313,12 @@ class LeafSending:
             queries = read_query_set(leaf._queries)
             leaf._half = LeafHalf(queries, chain, standings, state["latest"], cut_time)
             leaf._splitting = Splitting.of(queries, leaf.roots)
+            if state.get("plan") is not None:
+                plan = decode(state["plan"])
+                assert isinstance(plan, Plan)
+                leaf._plan = plan
+            covered = dict(map(tuple, state.get("covered", ())))
+            leaf._begin_counting(leaf._half, replace(assigned, covered=covered, looks=b""))
         return leaf
 
 
@@ -274,6 +328,8 @@ def _note_of(part: Part) -> str | None:
             return "late travels"
         case MarkersPart():
             return "markers travel"
+        case PiecesPart():
+            return None if part.answers < 0 else "looked"
         case EventsPart(family):
             return "raw travels" if family < 0 else "raw instead"
     return None

@@ -18,7 +18,7 @@ from headwater.protocols.delta import CUT_SUFFIX, Delta, combine
 from headwater.protocols.events import Event, MessageReceived, Started, TimerFired
 from headwater.protocols.frames import FrameError
 from headwater.protocols.ledger import Position
-from headwater.protocols.messages import Assign, Cuts, Flush, Hello, Positions, Refuse, decode, encode
+from headwater.protocols.messages import Assign, Cuts, Flush, Hello, Look, Plan, Positions, Refuse, decode, encode
 from headwater.protocols.relaying import Held, Holding
 
 
@@ -117,9 +117,9 @@ class RelayNode:
             case Refuse(chain):
                 self._holding.forget({chain, chain + CUT_SUFFIX})
                 return [SendMessage(link, frame) for link in self._routes.of(chain)]
-            case Assign(chain):
+            case Assign(chain) | Look(chain):
                 return [SendMessage(link, frame) for link in self._routes.of(chain)]
-            case Cuts() | Flush():
+            case Cuts() | Plan() | Flush():
                 return [SendMessage(link, frame) for link in self._routes.children]
 
     # --- up ---

@@ -193,8 +193,10 @@ class RootNode(RootWindows):
         self._ledger.accept(delta)
         for chain, advance in delta.advances.items():
             members.advance(chain, advance, now_ns)
-            if self._half.has_cuts:
+            if self._half.reads_again:
                 members.mark_sometimes(chain)
+        if self._plans is not None:
+            self._plans.flows.up += len(delta.ranges)
         self._half.absorb(parts, lambda chain: members.chains[chain].sources)
         actions = self._advance()
         note = self._noted(
@@ -290,7 +292,7 @@ class RootNode(RootWindows):
         self._text = None
         actions: list[Action] = []
         for chain, known in sorted(self._members.chains.items()):
-            if self._half.has_cuts and not known.marks:
+            if self._half.reads_again and not known.marks:
                 self._members.mark(chain)
             self._new_epoch(chain)
             actions.extend(self._assign(chain))

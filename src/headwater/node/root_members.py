@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from headwater.engine.looks import looks_to_bytes
 from headwater.errors import QueryError
 from headwater.node.root_state import RootState
 from headwater.protocols.actions import (
@@ -13,7 +14,7 @@ from headwater.protocols.actions import (
 )
 from headwater.protocols.delta import CUT_SUFFIX
 from headwater.protocols.ledger import Position
-from headwater.protocols.messages import Assign, Hello, Positions, Refuse, SourceState, encode
+from headwater.protocols.messages import Assign, Hello, Plan, Positions, Refuse, SourceState, encode
 from headwater.times import NEVER
 
 
@@ -47,7 +48,7 @@ class RootMembers(RootState):
         if known is None:
             self._ledger.positions[chain] = Position(0, 0)
             self._ledger.positions[chain + CUT_SUFFIX] = Position(0, self._last_announced())
-            if self._half.has_cuts:
+            if self._half.reads_again:
                 self._members.mark(chain)
         self._new_epoch(chain)
         return [*self._note_decisions(decided), *self._assign_known(chain, hello.schema)]
@@ -95,7 +96,8 @@ class RootMembers(RootState):
         assign = self._assignment(chain, text)
         frame = encode(assign)
         note = Noted("assigned", {"chain": chain, "epoch": assign.epoch, "node": assign.node})
-        return [note, *(SendMessage(link, frame) for link in self._routes.of(chain))]
+        frames = [frame, *([] if self._plans is None else [encode(self._plan())])]
+        return [note, *(SendMessage(link, frame) for frame in frames for link in self._routes.of(chain))]
 
     def _assignment(self, chain: str, queries: str | None) -> Assign:
         known, position = self._members.chains[chain], self._ledger.positions[chain]
@@ -103,9 +105,30 @@ class RootMembers(RootState):
         pending = self._pending
         ahead = pending is not None and cut == pending.message.number
         cut_time = pending.message.until if pending is not None and ahead else self._cut_time
-        states = tuple(self._members.states(chain))
+        covered, looks = self._half.covered(chain), self._looks_of(chain)
+        # Windows that markers cut need all events; count windows those in no piece, and those that are looked into.
+        reads_again = self._half.has_cuts or bool(looks) or any(time <= known.latest for time in covered.values())
+        states = tuple(self._members.states(chain, reads_again))
         places = (position.epoch, position.at, cut, cut_time)
-        return Assign(chain, known.node, *places, states, self._version, queries, known.latest)
+        return Assign(chain, known.node, *places, states, self._version, queries, known.latest, covered, looks)
+
+    def _looks_of(self, chain: str) -> bytes:
+        """What the owner of a chain has to look into, with its own numbers of sources."""
+        asked = self._half.looks(chain)
+        if not asked:
+            return b""
+        numbers = self._members.chains[chain].sources
+        return looks_to_bytes({family: [look.renumbered(numbers) for look in looks] for family, looks in asked.items()})
+
+    def _plan(self) -> Plan:
+        """What all leaves are told of count windows."""
+        assert self._plans is not None
+        return Plan(
+            self._plans.number,
+            self._members.watermark(),
+            self._half.settled_time(),
+            self._plans.forecasts(self._horizons),
+        )
 
     def first_assignment(self) -> Assign:
         """What a root that has met nobody would answer a leaf with one source; of others only the names differ."""

@@ -19,6 +19,7 @@ from headwater.protocols.actions import (
     Noted,
     SendMessage,
 )
+from headwater.protocols.count_windows import Counting, CountPlans
 from headwater.protocols.ledger import Ledger, Position
 from headwater.protocols.membership import Decision, Membership
 from headwater.protocols.messages import Cuts, decode, encode
@@ -49,11 +50,14 @@ class RootState:
         schema: pa.Schema | None = None,
         settings: NodeSettings | None = None,
         round_trips: bool = True,
+        counting: Counting | None = None,
     ) -> None:
         self.name = name
         self.settings = NodeSettings() if settings is None else settings
         engine: dict[str, Any] = {"time": time, "unit": unit, "disorder": disorder, "strict": strict}
-        self._half = RootHalf(queries, round_trips=round_trips, **engine)
+        #: How leaves are told of count windows; None: their events travel.
+        self._plans = CountPlans(counting) if round_trips and counting and counting.is_distributed else None
+        self._half = RootHalf(queries, round_trips=round_trips, counts=self._plans is not None, **engine)
         self._time = time
         self._members = Membership()
         self._ledger = Ledger()
@@ -66,6 +70,9 @@ class RootState:
         self._cut_time = NEVER
         self._pending: PendingCut | None = None
         self._cut_timer = False
+        self._looked: set[int] = set()  # pieces that leaves were asked to look into
+        self._told_watermark = NEVER
+        self._horizons: dict[int, int] = {}  # up to where leaves may go without another plan
         self._flushing = False
         self._finished = False
         self._step = 0
@@ -153,7 +160,7 @@ class RootState:
 
     def explain(self) -> Explanation:
         """For each query: distributed or central, what travels for it, and why."""
-        return explain(self._half.queries, self._half.has_round_trips)
+        return explain(self._half.queries, self._half.has_round_trips, self._half.has_counts)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -198,6 +205,8 @@ class RootState:
                 "pending": None if pending is None else [encode(pending.message), list(pending.awaited)],
                 "flags": [self._flushing, self._finished],
                 "counts": [self._step, self._records],
+                "plans": None if self._plans is None else self._plans.state(),
+                "horizons": [list(pair) for pair in self._horizons.items()],
             }
         )
 
@@ -207,6 +216,8 @@ class RootState:
         state = from_bytes(data)
         root = cls(state["name"], settings=NodeSettings(*state["settings"]))
         root._half = RootHalf.restore(state["half"])
+        root._plans = None if state.get("plans") is None else CountPlans.restored(state["plans"])
+        root._horizons = dict(map(tuple, state.get("horizons", ())))
         root._time = root._half.query_set().time
         root._members = Membership.restored(state["members"])
         root._share_names()

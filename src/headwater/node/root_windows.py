@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from headwater.engine.count_root import CountRootGroup
 from headwater.node.root_members import RootMembers
 from headwater.node.root_state import PendingCut
 from headwater.protocols.actions import (
@@ -9,11 +12,13 @@ from headwater.protocols.actions import (
     EmitAside,
     EmitRows,
     Finished,
+    Noted,
+    SendMessage,
     SetTimer,
 )
 from headwater.protocols.delta import CUT_SUFFIX
 from headwater.protocols.ledger import Position
-from headwater.protocols.messages import Cuts, Flush, encode
+from headwater.protocols.messages import Cuts, Flush, Look, encode
 from headwater.times import FOREVER, NEVER
 
 
@@ -38,7 +43,7 @@ class RootWindows(RootMembers):
 
     def _put_out(self) -> list[Action]:
         """What has closed, cuts that are done, cuts that are due, the end."""
-        return [*self._cut_done(), *self._emit(), *self._cut_soon(), *self._finish()]
+        return [*self._cut_done(), *self._emit(), *self._cut_soon(), *self._plan_counts(), *self._finish()]
 
     def _emit(self) -> list[Action]:
         rows, side = self._half.take_rows(), self._half.side_output()
@@ -50,12 +55,75 @@ class RootWindows(RootMembers):
 
     def _finish(self) -> list[Action]:
         done = self._members.watermark() == FOREVER and (not self._half.has_cuts or self._cut_time == FOREVER)
+        done = done and self._half.counts_are_done
         # Without being asked it is the end only if no source is left that may return.
         done = done and (self._flushing or bool((self._members.watermarks == FOREVER).all()))
         if not done or self._finished:
             return []
         self._finished = True
         return [self._noted("flushed"), Finished()]
+
+    # --- count windows ---
+
+    def _plan_counts(self) -> list[Action]:
+        """Count windows came out, or cannot yet: tell leaves where the next will end, and what to look into."""
+        plans = self._plans
+        if plans is None:
+            return []
+        groups = self._half.counting()
+        proven = self._half.take_proven()
+        for family, cuts in proven.items():
+            leaves = sum(count > 0 for count in cuts[-1].counts.values())
+            size = max(walk.window.size for walk in groups[family].count_walks)
+            plans.told(family, size, leaves, [(cut.position, cut.time) for cut in cuts])
+        looks = self._look()
+        is_stuck = any(groups[n].frontier >= at for n, at in self._horizons.items() if n in groups) and not looks
+        if not proven and not is_stuck:
+            return [*looks, *self._tell_watermark(groups)]
+        plans.number += 1
+        self._horizons = plans.next_horizons({n: group.frontier for n, group in groups.items()})
+        self._settle_marks()
+        told = self._broadcast(encode(self._plan()))
+        plans.flows.down += len(told)
+        return [*looks, *told]
+
+    def _tell_watermark(self, groups: Mapping[int, CountRootGroup]) -> list[Action]:
+        """A leaf that waits for a source, for which nobody else waits any more, holds all windows up: tell it."""
+        members = self._members
+        watermark = members.watermark()
+        if bool(members.active.all()) or all(group.frontier >= watermark for group in groups.values()):
+            return []
+        assert self._plans is not None
+        if watermark <= self._told_watermark:
+            return []
+        self._told_watermark = watermark
+        self._plans.number += 1
+        return self._broadcast(encode(self._plan()))
+
+    def _look(self) -> list[Action]:
+        """Ask the owners of chains what lies in pieces in which a window may end, once each."""
+        pieces = self._half.looked_into()
+        fresh = pieces.keys() - self._looked
+        self._looked = set(pieces)
+        actions: list[Action] = []
+        for chain in sorted({pieces[piece] for piece in fresh}):
+            frame = encode(Look(chain, self._looks_of(chain)))
+            actions.extend(SendMessage(link, frame) for link in self._routes.of(chain))
+        if actions and self._plans is not None:
+            self._plans.flows.down += len(actions)
+        return [*([Noted("look", {"pieces": len(fresh)})] if fresh else []), *actions]
+
+    def _settle_marks(self) -> None:
+        """Moments from which nobody reads again any more are forgotten."""
+        self._members.settle(min(self._cut_time if self._half.has_cuts else FOREVER, self._half.settled_time()))
+
+    def count_report(self) -> dict[str, float]:
+        """What count windows have cost so far."""
+        if self._plans is None:
+            return {}
+        groups = self._half.counting().values()
+        more = {"corrections": sum(g.corrections for g in groups), "raw_events": sum(g.raw_count for g in groups)}
+        return self._plans.flows.report(more)
 
     # --- cuts ---
 
@@ -100,7 +168,7 @@ class RootWindows(RootMembers):
             positions[chain + CUT_SUFFIX] = Position(position.epoch, max(position.at, number))
         self._half.finish_cut(until)
         self._cut, self._cut_time, self._pending = number, until, None
-        self._members.settle(until)
+        self._settle_marks()
         return [self._noted("cut done", number=number, until=until)]
 
     def _on_tend_timer(self) -> list[Action]:
@@ -112,6 +180,9 @@ class RootWindows(RootMembers):
                 if self._ledger.positions[chain + CUT_SUFFIX].at < self._pending.message.number:
                     actions.extend(self._assign(chain))
             actions.extend(self._broadcast(encode(self._pending.message)))
+        if self._plans is not None and not self._finished:
+            self._looked.clear()
+            actions.extend([*self._look(), *self._broadcast(encode(self._plan()))])
         if self._flushing and not self._finished:
             actions.extend(self._broadcast(encode(Flush())))
         return actions

@@ -124,6 +124,11 @@ class ReturnAsked:
     source: str
 
 
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """A leaf ends here, as after each batch on Spark: whatever waits in it is sent now, and nothing is kept for later."""
+
+
 Event = (
     Started
     | MessageReceived
@@ -133,6 +138,7 @@ Event = (
     | MixedBatchArrived
     | EventsPassed
     | SourceEnded
+    | Leaving
     | QueryAdded
     | QueryRemoved
     | FlushAsked

@@ -28,8 +28,10 @@ class Decision:
     time: int
 
 
-#: After so many deltas of a chain a mark is set.
+#: After so many deltas of a chain a mark is set ...
 DELTAS_PER_MARK = 16
+#: ... unless it has so few sources that one after each delta costs nothing.
+SOURCES_MARKED_OFTEN = 8
 
 
 @dataclass(slots=True)
@@ -229,9 +231,13 @@ class Membership:
         known.marks.append(Mark(known.latest, self.offsets[known.sources], self.watermarks[known.sources]))
 
     def mark_sometimes(self, chain: str) -> None:
-        """The same after each delta: now and then is enough, for that only means to read a little more again."""
-        self.chains[chain].unmarked += 1
-        if self.chains[chain].unmarked >= DELTAS_PER_MARK:
+        """The same after each delta: now and then is enough, for that only means to read a little more again.
+
+        With few sources a mark is a few numbers, so there may be many.
+        """
+        known = self.chains[chain]
+        known.unmarked += 1
+        if known.unmarked >= DELTAS_PER_MARK or len(known.sources) <= SOURCES_MARKED_OFTEN:
             self.mark(chain)
 
     def settle(self, time: int) -> None:
@@ -248,10 +254,10 @@ class Membership:
         for number in [number for number in self._floors if number in first]:
             self._floors[number] = [floor for floor in self._floors[number] if floor[0] >= first[number]]
 
-    def states(self, chain: str) -> list[SourceState]:
-        """Where each source of a chain goes on, and from where it is read once more."""
+    def states(self, chain: str, reads_again: bool = True) -> list[SourceState]:
+        """Where each source of a chain goes on, and from where it is read once more, if it is."""
         known = self.chains[chain]
-        hold = known.marks[0] if known.marks else None
+        hold = known.marks[0] if known.marks and reads_again else None
         found = []
         for place, number in enumerate(known.sources.tolist()):
             offset, watermark = int(self.offsets[number]), int(self.watermarks[number])

@@ -1,7 +1,8 @@
 """What travels between nodes, and its byte form.
 
 Up: `Hello` (a leaf asks for its chain) and deltas. Down: `Assign` (where to go on, with which queries), `Positions` (what was
-accepted, or from where to send again), `Cuts`, `Flush`, `Refuse`. Deltas and positions are many and binary; the others are few.
+accepted, or from where to send again), `Cuts`, `Plan` and `Look` for count windows, `Flush`, `Refuse`. Deltas and positions are
+many and binary; the others are few.
 """
 
 from __future__ import annotations
@@ -76,6 +77,10 @@ class Assign:
     version: int
     queries: str | None = None
     latest: int = 0
+    #: By family of count windows: before which time its events are in pieces already.
+    covered: Mapping[int, int] = field(default_factory=dict)
+    #: The pieces that somebody looks into; the engine's affair.
+    looks: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,27 @@ class Cuts:
 
 
 @dataclass(frozen=True, slots=True)
+class Plan:
+    """Plan number ``number`` for count windows, for all leaves: by family, where windows are expected to end.
+
+    ``until``: the watermark of all; ``settled``: before this time nobody looks into pieces any more.
+    """
+
+    number: int
+    until: int
+    settled: int
+    forecasts: Mapping[int, Sequence[Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The owner of the chain is to say what lies in some of its pieces; ``looks`` is the engine's affair."""
+
+    chain: str
+    looks: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Flush:
     """Take in nothing more: what is there is everything."""
 
@@ -112,9 +138,9 @@ class Refuse:
     reason: str
 
 
-Message = Hello | Assign | Positions | Cuts | Flush | Refuse | Delta
+Message = Hello | Assign | Positions | Cuts | Plan | Look | Flush | Refuse | Delta
 #: The number under which each kind travels; numbers are never used again for another.
-DELTA, POSITIONS, HELLO, ASSIGN, CUTS, FLUSH, REFUSE = range(1, 8)
+DELTA, POSITIONS, HELLO, ASSIGN, CUTS, FLUSH, REFUSE, PLAN, LOOK = range(1, 10)
 
 
 def encode(message: Message) -> bytes:
@@ -136,13 +162,23 @@ def encode(message: Message) -> bytes:
                 for s in message.sources
             ]
             fields = [message.chain, message.node, message.epoch, message.position, message.cut, message.cut_time]
-            return frame(ASSIGN, _text_body([*fields, sources, message.version, message.queries, message.latest]))
+            counting = [[list(pair) for pair in message.covered.items()], message.looks.hex()]
+            fields = [*fields, sources, message.version, message.queries, message.latest, *counting]
+            return frame(ASSIGN, _text_body(fields))
         case Cuts():
             head = _text_body([message.number, message.until, dict(message.idle)])
             writer = Writer()
             writer.blob(head)
             writer.blob(message.cuts)
             return frame(CUTS, writer.finish())
+        case Plan():
+            forecasts = [[family, *forecast] for family, forecast in message.forecasts.items()]
+            return frame(PLAN, _text_body([message.number, message.until, message.settled, forecasts]))
+        case Look():
+            writer = Writer()
+            writer.blob(message.chain.encode())
+            writer.blob(message.looks)
+            return frame(LOOK, writer.finish())
         case Flush():
             return frame(FLUSH, b"")
         case Refuse():
@@ -193,11 +229,20 @@ def _read(kind: int, body: memoryview) -> Message:
         case 7:
             chain, reason = _text(body)
             return Refuse(_str(chain), _str(reason))
+        case 8:
+            return _read_plan(_text(body))
+        case 9:
+            reader = Reader(body)
+            chain, looks = reader.blob().decode(), reader.blob()
+            reader.finish()
+            return Look(chain, looks)
     raise FrameError(f"no message has the kind {kind}")
 
 
 def _read_assign(fields: Any) -> Assign:
-    chain, node, epoch, position, cut, cut_time, sources, version, queries, latest = fields
+    chain, node, epoch, position, cut, cut_time, sources, version, queries, latest, *counting = fields
+    # Those of releases that knew no pieces lie in checkpoints.
+    covered, looks = counting or ((), "")
     states = []
     for name, offset, watermark, hold, hold_watermark, floors, home in sources:
         known = tuple((_int(at), _int(time)) for at, time in floors)
@@ -205,7 +250,30 @@ def _read_assign(fields: Any) -> Assign:
         states.append(SourceState(_str(name), *numbers, known, _str(home)))
     text = None if queries is None else _str(queries)
     places = (_int(epoch), _int(position), _int(cut), _int(cut_time))
-    return Assign(_str(chain), _str(node), *places, tuple(states), _int(version), text, _int(latest))
+    pieces = {_int(family): _int(time) for family, time in covered}
+    return Assign(
+        _str(chain), _str(node), *places, tuple(states), _int(version), text, _int(latest), pieces, bytes.fromhex(looks)
+    )
+
+
+def _read_plan(fields: Any) -> Plan:
+    number, until, settled, forecasts = fields
+    known = {_int(family): _read_forecast(forecast) for family, *forecast in forecasts}
+    return Plan(_int(number), _int(until), _int(settled), known)
+
+
+def _read_forecast(fields: Any) -> list[Any]:
+    position, time, per_event, spread, piece_max, horizon, is_raw = fields
+    if _int(piece_max) < 1 or not isinstance(is_raw, bool):
+        raise FrameError("a forecast makes no sense")
+    rates = [_float(per_event), None if spread is None else _float(spread)]
+    return [_int(position), _int(time), *rates, piece_max, None if horizon is None else _int(horizon), is_raw]
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**62:
+        raise FrameError("a number from 0 on is expected")
+    return float(value)
 
 
 def _positions_body(message: Positions) -> bytes:

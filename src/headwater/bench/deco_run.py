@@ -1,0 +1,211 @@
+"""A tree of real nodes in one process whose leaves read a workload, and what a run of it shows.
+
+Leaves read as a host would let them: from the offset that they ask for, not while they are paused, and no leaf far ahead of the
+others. Several trees, one for each scheme, read the same batches in step, so that events are made once for all of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import headwater as hw
+from headwater.bench.deco_truth import TrueWindows, Truth
+from headwater.bench.deco_workload import SCHEMA, Blocks, CountWorkload
+from headwater.bench.tree_stream import central_frame
+from headwater.protocols.actions import Action, PauseReading, ReadFrom, ResumeReading
+from headwater.protocols.events import BatchArrived, Event, FlushAsked, SourceEnded, SourceOpened
+from headwater.simulator.instant import InstantTree
+
+ROOT = "root"
+#: By how many slices of time a leaf may be ahead of the slowest.
+LEAD = 2
+
+
+class CountTree(InstantTree):
+    """A root and leaves that read ``blocks``; ``columns``: those of the events."""
+
+    def __init__(
+        self, blocks: Blocks, query: hw.Query, columns: Sequence[str] = tuple(SCHEMA.names), **settings: Any
+    ) -> None:
+        self.blocks = blocks
+        self.workload = blocks.workload
+        self.columns = list(columns)
+        self.work: defaultdict[str, float] = defaultdict(float)
+        self._numbers = {name: number for number, name in enumerate(self.workload.names)}
+        #: What each leaf reads next, as far as it has said so.
+        self._next = np.zeros(self.workload.leaves, np.int64)
+        self._paused: set[str] = set()
+        self._is_told: set[str] = set()
+        super().__init__(dict.fromkeys(self.workload.names, ROOT), [query], **settings)
+        schema = pa.schema([SCHEMA.field(name) for name in self.columns])
+        for name in self.workload.names:
+            self.handle(name, SourceOpened(name, "", schema))
+        self.settle()
+
+    @property
+    def is_read(self) -> bool:
+        """Whether every leaf has read everything."""
+        return bool((self._next >= self.workload.offsets[-1]).all())
+
+    @property
+    def total_bytes(self) -> int:
+        """Of all links, both directions."""
+        return sum(self.bytes_up.values()) + sum(self.bytes_down.values())
+
+    def read_some(self, stop: int) -> None:
+        """Every leaf that may read reads up to a slice, none beyond slice ``stop``; then everything settles."""
+        places = self._slices()
+        low = int(places.min())
+        moved = 0
+        for leaf, number in enumerate(places.tolist()):
+            if number < min(stop, low + LEAD) and self.workload.name(leaf) not in self._paused:
+                self._read_slice(leaf, number)
+                moved += 1
+        self.settle()
+        if not moved and (self._slices() == places).all():
+            raise RuntimeError(f"no leaf may read on at slice {low} of {self.workload.slices}: {sorted(self._paused)}")
+
+    def read_until(self, stop: int) -> None:
+        """Read all events of the slices before ``stop``."""
+        while int(self._slices().min()) < stop:
+            self.read_some(stop)
+
+    def finish(self) -> None:
+        """The end of the stream."""
+        self.read_until(self.workload.slices)
+        self.tell_root(FlushAsked())
+        self.read_until(self.workload.slices)
+        if not self.is_finished:
+            raise RuntimeError("the root has not finished although every event was read")
+
+    def handle(self, name: str, event: Event) -> None:
+        """As the tree does, with the processor time that the node took."""
+        self.now_ns += 1
+        start = time.process_time()
+        actions = self.nodes[name].handle(event, self.now_ns)
+        self.work[name] += time.process_time() - start
+        for action in actions:
+            self._do(name, action)
+
+    def _do(self, name: str, action: Action) -> None:
+        match action:
+            case ReadFrom(source, offset):
+                self._next[self._numbers[source]] = offset
+                self._is_told.discard(source)
+            case PauseReading():
+                self._paused.add(name)
+            case ResumeReading():
+                self._paused.discard(name)
+            case _:
+                super()._do(name, action)
+
+    def _slices(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """In which slice each leaf's next event is; the number of slices for those that have read all."""
+        for leaf in np.flatnonzero(self._next >= self.workload.offsets[-1]).tolist():
+            self._tell_end(leaf)
+        return np.array(
+            [
+                np.searchsorted(self.workload.offsets[1:, leaf], offset, side="right")
+                for leaf, offset in enumerate(self._next.tolist())
+            ],
+            np.int64,
+        )
+
+    def _read_slice(self, leaf: int, number: int) -> None:
+        name, offset = self.workload.name(leaf), int(self._next[leaf])
+        batch = self.blocks.batch(leaf, number).select(self.columns)
+        batch = batch.slice(offset - int(self.workload.offsets[number, leaf]))
+        self._next[leaf] += len(batch)  # before it is handed over: the leaf may ask for another offset then
+        self.handle(name, BatchArrived(name, offset, batch, None))
+
+    def _tell_end(self, leaf: int) -> None:
+        name = self.workload.name(leaf)
+        if name not in self._is_told:
+            self._is_told.add(name)
+            self.handle(name, SourceEnded(name, int(self._next[leaf])))
+            self.settle()
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one scheme showed over a workload."""
+
+    workload: CountWorkload
+    rows: pa.Table
+    total_bytes: int
+    #: Processor seconds by node.
+    work: dict[str, float]
+    #: What the nodes themselves counted: windows, corrections, raw events, flows, ...
+    report: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def root_seconds(self) -> float:
+        return self.work[ROOT]
+
+    @property
+    def rate(self) -> float:
+        """Events per second if every node had a processor of its own: that of the busiest."""
+        return self.workload.events / max(self.work.values())
+
+    def per_100_windows(self, name: str) -> float:
+        """How often something was counted, for every hundred windows."""
+        return 100 * self.report.get(name, 0) / max(1, self.rows.num_rows)
+
+
+def run_together(
+    workload: CountWorkload,
+    query: hw.Query,
+    schemes: dict[str, dict[str, Any]],
+    columns: Sequence[str] = tuple(SCHEMA.names),
+    with_truth: bool = False,
+) -> tuple[dict[str, Run], TrueWindows | None]:
+    """Let a tree for each scheme, with its settings, read the workload; all in step."""
+    blocks = Blocks(workload, LEAD + 2)
+    truth = Truth(workload) if with_truth else None
+    trees = {scheme: CountTree(blocks, query, columns, **settings) for scheme, settings in schemes.items()}
+    for number in range(workload.slices):
+        if truth is not None:
+            truth.add([blocks.batch(leaf, number) for leaf in range(workload.leaves)])
+        for tree in trees.values():
+            tree.read_until(number + 1)
+    runs = {}
+    for scheme, tree in trees.items():
+        tree.finish()
+        runs[scheme] = Run(workload, tree.take_rows(), tree.total_bytes, dict(tree.work), counted(tree))
+    return runs, None if truth is None else truth.windows()
+
+
+def counted(tree: CountTree) -> dict[str, float]:
+    """What the root has counted, and with "leaf_" before it the most that any leaf has."""
+    report: dict[str, float] = {}
+    for name, node in tree.nodes.items():
+        asked = getattr(node, "count_report", None)
+        for what, value in ({} if asked is None else asked()).items():
+            key = what if name == ROOT else f"leaf_{what}"
+            if isinstance(value, int | float):
+                report[key] = max(report.get(key, 0), value)
+    return report
+
+
+def central_bytes(workload: CountWorkload, columns: Sequence[str], blocks: Blocks | None = None) -> int:
+    """The bytes if every leaf sends all its events on as they are, an Arrow frame for each slice of time.
+
+    Frames are as long as their events and a header: one of each length is made.
+    """
+    blocks = Blocks(workload) if blocks is None else blocks
+    sizes: dict[int, int] = {}
+    lengths = np.diff(workload.offsets, axis=0)
+    total = 0
+    for number, leaf in np.ndindex(*lengths.shape):
+        length = int(lengths[number, leaf])
+        if length not in sizes:
+            sizes[length] = len(central_frame(blocks.batch(leaf, number).select(list(columns))))
+        total += sizes[length]
+    return total

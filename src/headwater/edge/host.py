@@ -1,0 +1,192 @@
+"""Drives one node: timers, frames and events in, and whatever the node asks for is done. One thread, and it never waits here."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from headwater.edge.feed import Feed
+from headwater.edge.journal import CHECKPOINT, RECORD, Journal
+from headwater.edge.links import Links
+from headwater.edge.outcome import Emission
+from headwater.edge.rates import FAR_NS
+from headwater.protocols.actions import (
+    Action,
+    Checkpoint,
+    EmitAside,
+    EmitRows,
+    Finished,
+    Noted,
+    PauseReading,
+    ReadFrom,
+    Record,
+    Refused,
+    ResumeReading,
+    SendMessage,
+    SetTimer,
+    Superseded,
+)
+from headwater.protocols.events import Event, MessageReceived, SourceOpened, Started, TimerFired
+
+#: Frames that are handled before events are read again.
+FRAMES_MAX = 32
+
+
+class Node(Protocol):
+    """What is driven."""
+
+    def handle(self, event: Event, now_ns: int) -> list[Action]: ...
+
+
+class NodeHost:
+    """A node and its surroundings: links, timers, at a leaf a feed of events.
+
+    What it has to tell others about is left in `is_finished`, `stopped` and the rows.
+    """
+
+    def __init__(
+        self, name: str, node: Node, links: Links, feed: Feed | None = None, journal: Journal | None = None
+    ) -> None:
+        self.name = name
+        self.node = node
+        self.links = links
+        self.feed = feed
+        self.journal = journal
+        self.finished_ns: int | None = None
+        #: Why this node has ended before its time.
+        self.stopped: str | None = None
+        self.emissions: list[Emission] = []
+        self.aside: list[pa.Table] = []
+        self.notes: Counter[str] = Counter()
+        #: Processor time of this thread that was spent here.
+        self.work_ns = 0
+        self._timers: dict[str, int] = {}
+        self._is_started = False
+
+    @property
+    def is_finished(self) -> bool:
+        return self.finished_ns is not None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it could read, were it time: the root knows its sources."""
+        return self._is_started and (self.feed is None or self.feed.is_asked_for)
+
+    def repeat(self, kept: Sequence[Emission], actions: Sequence[Action]) -> None:
+        """Take up what came out of a root that is gone, and what the one that was made from its journal gives again."""
+        self.emissions = list(kept)
+        for action in actions:
+            self._do(action)
+
+    def start(self) -> None:
+        """Let the node begin, with its sources if it has any."""
+        self._is_started = True
+        self.handle(Started())
+        for reader in () if self.feed is None else self.feed.readers.values():
+            self.handle(SourceOpened(reader.name, self.name, reader.store.schema))
+
+    # --- what happens ---
+
+    def turn(self) -> bool:
+        """Let everything happen that is due, but not for long; returns whether there may be more."""
+        begin_ns = time.thread_time_ns()
+        now_ns = time.monotonic_ns()
+        self.links.pump(now_ns)
+        is_busy = self._fire(now_ns)
+        is_busy = self._hear() or is_busy
+        is_busy = self._read() or is_busy
+        self.work_ns += time.thread_time_ns() - begin_ns
+        return is_busy
+
+    def next_ns(self) -> int:
+        """When there is something to do if no frame comes."""
+        # While a link is full its queue says when to look again.
+        feed_ns = FAR_NS if self.feed is None or self.links.is_full else self.feed.next_ns()
+        return min(feed_ns, *self._timers.values()) if self._timers else feed_ns
+
+    def _fire(self, now_ns: int) -> bool:
+        due = [name for name, due_ns in self._timers.items() if due_ns <= now_ns]
+        for name in due:
+            # One that fired before it may have set this one anew.
+            if self._timers.get(name, FAR_NS) <= now_ns:
+                del self._timers[name]
+                self.handle(TimerFired(name))
+        return bool(due)
+
+    def _hear(self) -> bool:
+        frames = self.links.receive(FRAMES_MAX)
+        for sender, frame in frames:
+            self.handle(MessageReceived(sender, frame))
+        return bool(frames)
+
+    def _read(self) -> bool:
+        """One piece of one source, however large: nothing here looks at single events."""
+        if self.feed is None or self.links.is_full:
+            return False
+        event = self.feed.next_event(time.monotonic_ns())
+        if event is None:
+            return False
+        self.handle(event)
+        return True
+
+    def handle(self, event: Event) -> None:
+        """Let one thing happen to the node, and do what it asks for, in that order."""
+        for action in self.node.handle(event, time.monotonic_ns()):
+            self._do(action)
+
+    # --- what is asked for ---
+
+    def _do(self, action: Action) -> None:
+        match action:
+            case SendMessage(target, frame):
+                self.links.send(target, frame, time.monotonic_ns())
+            case SetTimer(name, delay_ns):
+                self._timers[name] = time.monotonic_ns() + delay_ns
+            case ReadFrom() | PauseReading() | ResumeReading():
+                self._steer(action)
+            case EmitRows(step, rows):
+                self._emit(Emission(step, time.monotonic_ns(), rows))
+            case EmitAside(_, rows):
+                self.aside.append(rows)
+            case Record(data):
+                self._keep(RECORD, data)
+            case Checkpoint(data):
+                self._keep(CHECKPOINT, data)
+            case Finished():
+                self.finished_ns = time.monotonic_ns()
+            case Superseded():
+                self.stopped = "another node has taken its sources over"
+            case Refused(reason):
+                self.stopped = f"it was refused: {reason}"
+            case Noted(what):
+                self.notes[what] += 1
+
+    def _emit(self, emission: Emission) -> None:
+        # A root that was made again repeats steps whose rows came out before.
+        if self.emissions and emission.step <= self.emissions[-1].step:
+            return
+        self.emissions.append(emission)
+        if self.journal is not None:
+            self.journal.emit(emission)
+
+    def _keep(self, kind: bytes, data: bytes) -> None:
+        """Without a journal nobody makes this root again: a run that loses it has failed."""
+        if self.journal is not None:
+            self.journal.add(kind, data)
+
+    def _steer(self, action: ReadFrom | PauseReading | ResumeReading) -> None:
+        feed = self.feed
+        if feed is None:
+            return
+        match action:
+            case ReadFrom(source, offset):
+                if source in feed.readers:
+                    feed.readers[source].move(offset)
+            case PauseReading():
+                feed.is_paused = True
+            case ResumeReading():
+                feed.is_paused = False

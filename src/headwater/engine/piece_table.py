@@ -1,0 +1,96 @@
+"""Pieces that the root has and no window has yet: a table of numbers, and the partials or raw events behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.engine.op import Op
+from headwater.engine.operators import PartialColumn, partials_from_bytes, partials_to_bytes
+from headwater.engine.reorder import Stretch
+
+#: The rows of a table, a column for each piece. Sources by number; BLOCK and AT: where its partials or events are; NUMBER: its
+#: own, for good.
+SEQUENCE, T1, S1, O1, T2, S2, O2, COUNT, BLOCK, AT, IS_RAW, CHAIN, NUMBER = range(13)
+WIDTH = 13
+
+
+@dataclass(slots=True)
+class PartialBlock:
+    """The partials of a part: the rows of piece i are ``starts[i]:starts[i + 1]``."""
+
+    key: Int32Array
+    starts: Int64Array
+    partials: dict[Op, PartialColumn]
+
+
+@dataclass(slots=True)
+class PieceTable:
+    """Pieces in no order; ``numbers``: how many there have been."""
+
+    rows: Int64Array = field(default_factory=lambda: np.empty((WIDTH, 0), np.int64))
+    fresh: list[Int64Array] = field(default_factory=list)
+    partials: dict[int, PartialBlock] = field(default_factory=dict)
+    events: dict[int, Stretch] = field(default_factory=dict)
+    numbers: int = 0
+    blocks: int = 0
+    event_count: int = 0
+
+    def add(self, rows: Int64Array) -> None:
+        """New pieces; they get their numbers."""
+        count = rows.shape[1]
+        rows[NUMBER] = np.arange(self.numbers, self.numbers + count)
+        self.numbers += count
+        self.event_count += int(rows[COUNT].sum())
+        self.fresh.append(rows)
+
+    def joined(self) -> Int64Array:
+        """All pieces."""
+        if self.fresh:
+            self.rows = np.concatenate([self.rows, *self.fresh], axis=1)
+            self.fresh = []
+        return self.rows
+
+    def find(self, number: int) -> int | None:
+        """The place of a piece, if it is still there."""
+        places = np.flatnonzero(self.joined()[NUMBER] == number)
+        return int(places[0]) if len(places) else None
+
+    def keep(self, is_kept: BoolArray) -> None:
+        """Let go of all other pieces of `joined`, and of what is behind them."""
+        self.rows = self.joined()[:, is_kept]
+        self.event_count = int(self.rows[COUNT].sum())
+        used = set(np.unique(self.rows[BLOCK]).tolist())
+        self.partials = {block: kept for block, kept in self.partials.items() if block in used}
+        self.events = {block: kept for block, kept in self.events.items() if block in used}
+
+    def add_partials(self, block: PartialBlock) -> int:
+        self.blocks += 1
+        self.partials[self.blocks] = block
+        return self.blocks
+
+    def add_events(self, stretch: Stretch) -> int:
+        self.blocks += 1
+        self.events[self.blocks] = stretch
+        return self.blocks
+
+    def state(self) -> dict[str, Any]:
+        partials = [[n, b.key, b.starts, partials_to_bytes(b.partials)] for n, b in self.partials.items()]
+        events = [[n, s.chunk, s.keys] for n, s in self.events.items()]
+        return {"rows": self.joined(), "partials": partials, "events": events, "counts": [self.numbers, self.blocks]}
+
+    @classmethod
+    def restored(cls, state: dict[str, Any], ops: Sequence[Op]) -> PieceTable:
+        table = cls(state["rows"])
+        table.partials = {
+            number: PartialBlock(key, starts, partials_from_bytes(data, ops))
+            for number, key, starts, data in state["partials"]
+        }
+        table.events = {number: Stretch(chunk, keys, []) for number, chunk, keys in state["events"]}
+        table.numbers, table.blocks = state["counts"]
+        table.event_count = int(table.rows[COUNT].sum())
+        return table

@@ -1,0 +1,172 @@
+"""How events in order are cut into pieces, by whoever has the events: a leaf, or the root for events that travelled raw.
+
+A piece is a range of events in order; a range is (start, size, whether its events travel as they are).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.engine.chunk import source_ranks
+from headwater.engine.reorder import Stretch
+from headwater.jit import njit
+
+#: A look into a piece is answered with raw events if it is about so many at most ...
+RAW_MAX = 128
+#: ... and else with so many smaller pieces.
+PARTS = 32
+#: Of a key with no more events than this in a stretch, events travel rather than a partial.
+KEY_RAW_MAX = 4
+
+
+class Zoning(Protocol):
+    """Where a leaf expects cuts of windows over all events, and what it does about that."""
+
+    @property
+    def piece_max(self) -> int:
+        """No piece has more events."""
+
+    @property
+    def horizon(self) -> int:
+        """Events from this time on wait until there is another plan."""
+
+    def zones(self, low: int, high: int) -> tuple[Int64Array, Int64Array]:
+        """The stretches of time between ``low`` and ``high`` in which events travel raw: begins and ends, ascending."""
+
+
+@dataclass(slots=True)
+class Ranges:
+    """Ranges of events, one after the other without gaps."""
+
+    starts: Int64Array
+    sizes: Int64Array
+    is_raw: BoolArray
+
+    @classmethod
+    def between(cls, edges: Int64Array, is_raw: BoolArray, piece_max: int) -> Ranges:
+        """From edge to edge, those that are not raw in equal parts of at most ``piece_max``.
+
+        >>> Ranges.between(np.array([0, 10, 12]), np.array([False, True]), 5).starts
+        array([ 0,  5, 10])
+        """
+        sizes = np.diff(edges)
+        parts = np.where(is_raw, 1, -(-sizes // piece_max))
+        whole = np.repeat(np.arange(len(sizes)), parts)
+        place = np.arange(len(whole)) - np.repeat(np.cumsum(parts) - parts, parts)
+        starts = edges[whole] + place * sizes[whole] // parts[whole]
+        return cls(starts, np.diff(starts, append=edges[-1]), is_raw[whole])
+
+
+def planned_ranges(times: Int64Array, plan: Zoning) -> Ranges:
+    """Events in order, cut as a plan says."""
+    begins, ends = plan.zones(int(times[0]), int(times[-1]))
+    inner = np.searchsorted(times, np.stack((begins, ends), 1).ravel())
+    edges = np.concatenate(([0], inner, [len(times)]))
+    is_raw = np.arange(len(edges) - 1) % 2 == 1
+    filled = np.diff(edges) > 0
+    return Ranges.between(np.append(edges[:-1][filled], len(times)), is_raw[filled], plan.piece_max)
+
+
+def key_ranges(keys: Int32Array, piece_max: int) -> Ranges:
+    """Events sorted by key: pieces never hold two keys, and those of rare keys travel."""
+    edges = np.concatenate(([0], np.flatnonzero(np.diff(keys)) + 1, [len(keys)]))
+    return Ranges.between(edges, np.diff(edges) <= KEY_RAW_MAX, piece_max)
+
+
+def looked_ranges(times: Int64Array, low: int, high: int) -> Ranges:
+    """What somebody finds who looks into a piece for a cut between two times: the ends stay together.
+
+    >>> ranges = looked_ranges(np.arange(1000), 100, 120)
+    >>> ranges.starts, ranges.is_raw
+    (array([  0, 100, 121]), array([False,  True, False]))
+    """
+    inner = np.searchsorted(times, (low, high + 1))
+    size = int(inner[1] - inner[0])
+    is_few = size <= RAW_MAX
+    middle = inner[:1] if is_few else inner[0] + np.arange(PARTS) * size // PARTS
+    edges = np.concatenate(([0], middle, inner[1:], [len(times)]))
+    is_raw = np.zeros(len(edges) - 1, np.bool_)
+    is_raw[1:-1] = is_few
+    filled = np.diff(edges) > 0
+    return Ranges.between(np.append(edges[:-1][filled], len(times)), is_raw[filled], len(times))
+
+
+@dataclass(slots=True)
+class PieceRows:
+    """Rows of partials for pieces: ``of_event`` is -1 for events that travel raw."""
+
+    of_event: Int32Array
+    key: Int32Array
+    piece: Int64Array
+
+
+def rows_of(keys: Int32Array, key_count: int, ranges: Ranges) -> PieceRows:
+    """A row for each piece and key that is not raw; pieces are numbered without the raw ones."""
+    of_event = np.empty(len(keys), np.int32)
+    row_key, row_piece = np.empty(len(keys), np.int32), np.empty(len(keys), np.int64)
+    current = np.full(key_count, -1, np.int64)
+    count = _assign(keys, ranges.starts, ranges.sizes, ranges.is_raw, current, of_event, row_key, row_piece)
+    return PieceRows(of_event, row_key[:count].copy(), row_piece[:count].copy())
+
+
+@njit
+def _assign(
+    keys: Int32Array, starts: Int64Array, sizes: Int64Array, is_raw: BoolArray, current: Int64Array,
+    of_event: Int32Array, row_key: Int32Array, row_piece: Int64Array,
+) -> int:  # fmt: skip
+    count, piece = 0, 0
+    for r in range(len(starts)):
+        floor = count
+        for i in range(starts[r], starts[r] + sizes[r]):
+            if is_raw[r]:
+                of_event[i] = -1
+                continue
+            row = current[keys[i]]
+            if row < floor:
+                row = count
+                current[keys[i]] = row
+                row_key[row] = keys[i]
+                row_piece[row] = piece
+                count += 1
+            of_event[i] = row
+        piece += not is_raw[r]
+    return count
+
+
+def spread(starts: Int64Array, sizes: Int64Array) -> Int64Array:
+    """The events of ranges.
+
+    >>> spread(np.array([3, 10]), np.array([2, 3]))
+    array([ 3,  4, 10, 11, 12])
+    """
+    return np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(int(sizes.sum()))
+
+
+def between_keys(stretch: Stretch, first: Int64Array, last: Int64Array) -> Stretch:
+    """The events of a stretch in order from one key to another, both included; sources are numbers."""
+    times = stretch.chunk.times
+    low, high = np.searchsorted(times, first[0]), np.searchsorted(times, last[0], side="right")
+    near = stretch.take(slice(int(low), int(high)))
+    times, offsets = near.chunk.times, near.chunk.offsets
+    if len(times) == 0:
+        return near
+    ranks = source_ranks(near.chunk.source_names)
+    places = ranks[near.chunk.source_ids]
+    begin, end = (int(first[0]), int(ranks[first[1]]), int(first[2])), (int(last[0]), int(ranks[last[1]]), int(last[2]))
+    inside = _between(times, places, offsets, begin, end)
+    return near if inside.all() else near.take(np.flatnonzero(inside))
+
+
+@njit
+def _between(
+    times: Int64Array, ranks: Int64Array, offsets: Int64Array, begin: tuple[int, int, int], end: tuple[int, int, int]
+) -> BoolArray:
+    inside = np.empty(len(times), np.bool_)
+    for i in range(len(times)):
+        key = (times[i], ranks[i], offsets[i])
+        inside[i] = begin <= key and key <= end
+    return inside

@@ -1,0 +1,69 @@
+"""Where cuts of count windows are expected, from a forecast: stretches of time around each of the next positions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headwater.arrays import Int64Array
+from headwater.engine.order_slicer import next_position_cut
+from headwater.jit import njit
+from headwater.times import FOREVER
+
+
+@dataclass(frozen=True, slots=True)
+class Zones:
+    """The event at ``position`` was at ``time``; from there on an event takes ``per_event`` of time.
+
+    A forecast over d events is off by about ``spread`` times the root of d, so that is half the width of its zone. ``windows``:
+    rows (size, step, origin). ``is_raw``: everything travels raw.
+
+    >>> Zones(np.array([[100, 100, 0]]), 0, 0, 10.0, 2.0).zones(950, 1500)
+    (array([980]), array([1021]))
+    """
+
+    windows: Int64Array
+    position: int
+    time: int
+    per_event: float
+    spread: float
+    piece_max: int = 1 << 20
+    horizon: int = FOREVER
+    is_raw: bool = False
+
+    def zones(self, low: int, high: int) -> tuple[Int64Array, Int64Array]:
+        if self.is_raw:
+            return np.array([low]), np.array([high + 1])
+        if not math.isfinite(self.spread) or self.per_event <= 0:
+            none = np.empty(0, np.int64)
+            return none, none
+        return _zones(self.windows, self.position, self.time, self.per_event, self.spread, low, high)
+
+
+@njit
+def _zones(
+    windows: Int64Array, position: int, time: int, per_event: float, spread: float, low: int, high: int
+) -> tuple[Int64Array, Int64Array]:
+    begins: list[Any] = []
+    ends: list[Any] = []
+    # Far ahead zones grow together: then everything behind is one.
+    cut = next_position_cut(windows, position)
+    while True:
+        distance = np.float64(cut - position)
+        middle, half = distance * per_event, spread * np.sqrt(distance)
+        if time + middle - half > high:
+            break
+        begin: Any = time + np.int64(np.floor(middle - half))
+        end: Any = time + np.int64(np.ceil(middle + half)) + 1
+        if end > low:
+            begin, end = max(begin, low), min(end, high + 1)
+            if len(ends) > 0 and begin <= ends[-1]:
+                ends[-1] = max(ends[-1], end)
+            elif begin < end:
+                begins.append(begin)
+                ends.append(end)
+        cut = next_position_cut(windows, cut)
+    return np.array(begins, dtype=np.int64), np.array(ends, dtype=np.int64)

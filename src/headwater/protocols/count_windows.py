@@ -1,0 +1,248 @@
+"""Count windows over many nodes: how leaves are told where windows will end, and which scheme suits the streams.
+
+A scheme decides what leaves send before anybody asks. None of them decides where a window ends: the root proves that from keys
+(`engine/cut_search.py`), and where it cannot, leaves look into their pieces. Only ``approx`` believes what it forecast.
+
+- ``central``: all events.
+- ``monitor``: small pieces, a number and partials each. Leaves look into those in which a window ends: every window costs a
+  question and an answer, or two, and few bytes.
+- ``sync``, ``async``: large pieces, and raw events around the times at which windows are expected to end. Whoever is right about
+  that is not asked. With ``sync`` a leaf waits behind each expected end until it is told of the next, with ``async`` it goes on.
+- ``auto``: whichever of these the measured changes of rates and the sizes of windows suggest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headwater.errors import QueryError, shown
+
+SCHEMES = ("central", "approx", "monitor", "monitor_local", "sync", "async", "auto")
+PREFERENCES = ("speed", "bytes")
+#: Pieces of a window and leaf where every one may hold the end.
+MONITOR_PIECES = 16
+#: Of a window with fewer events per leaf, all travel: partials would be no smaller.
+RAW_EVENTS_MAX = 192
+#: If more of the events than this would travel raw, looking into small pieces is cheaper.
+RAW_SHARE_MAX = 0.1
+PIECE_MIN, PIECE_MAX = 32, 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """How count windows are computed over many nodes.
+
+    ``changes``: so many of the last changes say how far a forecast may be off; ``margin``: in multiples of their mean.
+    ``prefer``: what ``auto`` saves, time ("speed") or bytes.
+    """
+
+    scheme: str = "auto"
+    prefer: str = "speed"
+    changes: int = 8
+    margin: float = 3.0
+
+    def __post_init__(self) -> None:
+        if self.scheme not in SCHEMES:
+            raise QueryError(f"count_scheme is {shown(self.scheme)}: give one of {', '.join(map(repr, SCHEMES))}")
+        if self.prefer not in PREFERENCES:
+            raise QueryError(f"prefer is {shown(self.prefer)}: give 'speed' or 'bytes'")
+        if self.changes < 1 or not self.margin > 0:
+            raise QueryError(f"changes is {shown(self.changes)}, margin {shown(self.margin)}: give numbers above 0")
+
+    @property
+    def is_distributed(self) -> bool:
+        return self.scheme != "central"
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What leaves of a family are told; see `engine/zoning.py`. Without a spread they expect nothing."""
+
+    position: int
+    time: int
+    per_event: float
+    spread: float
+    piece_max: int
+    horizon: int | None = None
+    is_raw: bool = False
+
+    def to_list(self) -> list[Any]:
+        spread = self.spread if math.isfinite(self.spread) else None
+        return [self.position, self.time, self.per_event, spread, self.piece_max, self.horizon, self.is_raw]
+
+    @classmethod
+    def from_list(cls, fields: Sequence[Any]) -> Forecast:
+        position, time, per_event, spread, piece_max, horizon, is_raw = fields
+        return cls(position, time, per_event, math.inf if spread is None else spread, piece_max, horizon, is_raw)
+
+
+@dataclass(slots=True)
+class Errors:
+    """How far one way to forecast was off, the last few times: time per root of an event."""
+
+    last: deque[float]
+
+    def mean(self) -> float:
+        return sum(self.last) / len(self.last) if self.last else math.inf
+
+
+class Forecaster:
+    """Told where windows ended, it says where the next will end, and how sure that is.
+
+    Two ways are tried all the time, and the one that was nearer lately is believed: an event takes as long as in the last
+    window (the paper's way, good if rates drift), or as long as in the mean of the last few (good if they fluctuate).
+
+    >>> forecaster = Forecaster(Counting("async"), size=100, leaves=2)
+    >>> forecaster.told([(100 * k, 1000 * k + k % 2) for k in range(1, 12)])
+    >>> forecast = forecaster.forecast()
+    >>> forecast.position, round(forecast.per_event), forecast.spread < 1
+    (1100, 10, True)
+    """
+
+    def __init__(self, counting: Counting, size: int, leaves: int = 1) -> None:
+        self.counting = counting
+        self.size = size
+        self.leaves = leaves
+        self._cuts: deque[tuple[int, int]] = deque(maxlen=counting.changes + 1)
+        self._errors = [Errors(deque(maxlen=2 * counting.changes)) for _ in range(2)]
+
+    def told(self, cuts: Sequence[tuple[int, int]]) -> None:
+        """Proven cuts, ascending: behind how many events, at which time."""
+        for cut in cuts:
+            if self._cuts and cut[0] <= self._cuts[-1][0]:
+                continue
+            for way, per_event in enumerate(self._ways()):
+                (position, time) = self._cuts[-1]
+                distance = cut[0] - position
+                self._errors[way].last.append(abs(cut[1] - time - distance * per_event) / math.sqrt(distance))
+            self._cuts.append(cut)
+
+    def _ways(self) -> list[float]:
+        """The time that an event takes: as in the last stretch, as in all that are remembered."""
+        if len(self._cuts) < 2:
+            return []
+        (p0, t0), (p1, t1), (p2, t2) = self._cuts[0], self._cuts[-2], self._cuts[-1]
+        return [(t2 - t1) / (p2 - p1), (t2 - t0) / (p2 - p0)]
+
+    @property
+    def has_forecast(self) -> bool:
+        return len(self._errors[0].last) >= 2
+
+    def forecast(self) -> Forecast | None:
+        """What to tell leaves; None while too little is known, or nothing is to be told."""
+        per_leaf = self.size / max(self.leaves, 1)
+        scheme = self._scheme(per_leaf)
+        if scheme == "raw":
+            return Forecast(0, 0, 0.0, math.inf, PIECE_MAX, is_raw=True)
+        if scheme == "monitor" or not self.has_forecast:
+            pieces = MONITOR_PIECES if self.counting.prefer == "bytes" else 4 * MONITOR_PIECES
+            piece_max = min(max(int(per_leaf) // pieces, PIECE_MIN), PIECE_MAX)
+            return Forecast(0, 0, 0.0, math.inf, piece_max)
+        position, time = self._cuts[-1]
+        per_event, spread = self._best()
+        # Behind the zone, pieces are small enough to look into if the forecast is wrong.
+        piece_max = min(max(int(per_leaf) // MONITOR_PIECES, PIECE_MIN), PIECE_MAX)
+        return Forecast(position, time, per_event, spread, piece_max)
+
+    def horizon(self) -> int | None:
+        """Where a leaf waits for another plan; None if it does not."""
+        if self.counting.scheme != "sync" or not self.has_forecast:
+            return None
+        per_event, spread = self._best()
+        return self._cuts[-1][1] + math.ceil(self.size * per_event + spread * math.sqrt(self.size)) + 1
+
+    def patience(self) -> int:
+        """How much further leaves go when all have come to where the window was expected to end, and it did not."""
+        return max(1, math.ceil(self.size * self._best()[0] / 4))
+
+    def _best(self) -> tuple[float, float]:
+        means = [errors.mean() for errors in self._errors]
+        way = means.index(min(means))
+        # One tick more on either side, for times are whole.
+        return self._ways()[way], self.counting.margin * means[way] + 1 / math.sqrt(self.size)
+
+    def _scheme(self, per_leaf: float) -> str:
+        counting = self.counting
+        if counting.scheme != "auto":
+            return counting.scheme
+        if per_leaf < RAW_EVENTS_MAX:
+            return "raw"
+        if counting.prefer == "bytes" or not self.has_forecast:
+            return "monitor"
+        per_event, spread = self._best()
+        raw_share = 2 * spread * math.sqrt(self.size) / max(self.size * per_event, 1e-9)
+        return "monitor" if raw_share > RAW_SHARE_MAX else "async"
+
+    def state(self) -> list[Any]:
+        return [self.size, self.leaves, [list(cut) for cut in self._cuts], [list(e.last) for e in self._errors]]
+
+    @classmethod
+    def restored(cls, counting: Counting, state: Sequence[Any]) -> Forecaster:
+        forecaster = cls(counting, state[0], state[1])
+        forecaster._cuts.extend((position, time) for position, time in state[2])
+        for errors, kept in zip(forecaster._errors, state[3], strict=True):
+            errors.last.extend(kept)
+        return forecaster
+
+
+@dataclass(slots=True)
+class Flows:
+    """What count windows have cost so far."""
+
+    up: int = 0
+    down: int = 0
+    windows: int = 0
+
+    def report(self, more: Mapping[str, float]) -> dict[str, float]:
+        return {"up_flows": self.up, "down_flows": self.down, "windows": self.windows, **more}
+
+
+@dataclass(slots=True)
+class CountPlans:
+    """The forecasts of all families at a root, and what leaves were told last."""
+
+    counting: Counting
+    forecasters: dict[int, Forecaster] = field(default_factory=dict)
+    number: int = 0
+    flows: Flows = field(default_factory=Flows)
+
+    def told(self, family: int, size: int, leaves: int, cuts: Sequence[tuple[int, int]]) -> None:
+        """Proven cuts of a family whose largest window has ``size`` events."""
+        forecaster = self.forecasters.setdefault(family, Forecaster(self.counting, size, leaves))
+        forecaster.size, forecaster.leaves = size, leaves
+        forecaster.told(cuts)
+        self.flows.windows += len(cuts)
+
+    def forecasts(self, horizons: Mapping[int, int]) -> dict[int, list[Any]]:
+        """What leaves are told of each family; ``horizons``: where those wait that have to."""
+        found = {}
+        for family, forecaster in self.forecasters.items():
+            forecast = forecaster.forecast()
+            if forecast is not None:
+                found[family] = replace(forecast, horizon=horizons.get(family)).to_list()
+        return found
+
+    def next_horizons(self, frontiers: Mapping[int, int]) -> dict[int, int]:
+        """Up to where leaves go without another plan; further than ``frontiers``, which they have all reached."""
+        found = {}
+        for family, forecaster in self.forecasters.items():
+            horizon = forecaster.horizon()
+            if horizon is not None:
+                found[family] = max(horizon, frontiers.get(family, horizon) + forecaster.patience())
+        return found
+
+    def state(self) -> list[Any]:
+        c = self.counting
+        flows = [self.flows.up, self.flows.down, self.flows.windows]
+        known = [[family, forecaster.state()] for family, forecaster in self.forecasters.items()]
+        return [[c.scheme, c.prefer, c.changes, c.margin], self.number, flows, known]
+
+    @classmethod
+    def restored(cls, state: Sequence[Any]) -> CountPlans:
+        counting = Counting(*state[0])
+        known = {family: Forecaster.restored(counting, kept) for family, kept in state[3]}
+        return cls(counting, known, state[1], Flows(*state[2]))

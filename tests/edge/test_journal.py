@@ -1,0 +1,45 @@
+from pathlib import Path
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.edge.journal import CHECKPOINT, HEADER, RECORD, Journal, Kept
+from headwater.edge.outcome import Emission
+
+entries = st.lists(st.tuples(st.sampled_from([RECORD, CHECKPOINT]), st.binary(max_size=10)), max_size=10)
+
+
+def kept_of(written: list[tuple[bytes, bytes]]) -> Kept:
+    last = max((place for place, (kind, _) in enumerate(written) if kind == CHECKPOINT), default=None)
+    if last is None:
+        return Kept(None, [data for _, data in written])
+    return Kept(written[last][1], [data for _, data in written[last + 1 :]])
+
+
+@given(entries, st.integers(0, 200))
+def test_what_was_cut_short_is_as_if_it_had_not_been_written(tmp_path_factory, written, size):
+    path = Path(tmp_path_factory.mktemp("journal"), "root")
+    journal = Journal(path)
+    ends = [0]
+    for kind, data in written:
+        journal.add(kind, data)
+        ends.append(ends[-1] + HEADER.size + len(data))
+    journal.close()
+    whole = sum(end <= size for end in ends[1:])
+    with path.open("r+b") as file:
+        file.truncate(min(size, ends[-1]))
+    again = Journal(path)
+    assert again.read() == kept_of(written[:whole])
+    again.add(RECORD, b"more")
+    assert again.read() == kept_of([*written[:whole], (RECORD, b"more")])
+    again.close()
+
+
+def test_rows_keep_their_steps_and_moments(tmp_path: Path):
+    journal = Journal(tmp_path / "root")
+    emission = Emission(3, 77, pa.table({"n": [1]}))
+    journal.emit(emission)
+    journal.add(CHECKPOINT, b"c")
+    assert journal.read() == Kept(b"c", [], [emission])
+    journal.close()
