@@ -20,7 +20,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 TYPED := src/headwater
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-core test-slow test-spark check format lint types bench bench-quick bench-sharing bench-tree bench-spark bench-stream simulate chaos kafka kafka-stop test-kafka java clean
+.PHONY: help setup demo test test-core test-slow test-spark check format lint types bench bench-quick bench-sharing bench-tree bench-spark bench-stream bench-deco simulate chaos kafka kafka-stop test-kafka java clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,8 +73,12 @@ bench-spark: $(STAMP) ## windows on Spark against Spark's own (up to 15 minutes,
 bench-stream: $(STAMP) ## streams on Spark against Spark's own (up to 15 minutes, needs Java 17)
 	@$(BIN)/headwater bench stream
 
-simulate: $(STAMP) ## run simulated trees with all faults: SEEDS=0..500, SECONDS= (as long as asked)
+bench-deco: $(STAMP_BENCH) ## count windows over many nodes, every scheme in one run, with plots (up to 45 minutes)
+	@$(BIN)/headwater bench deco --plots bench-plots
+
+simulate: $(STAMP) ## run simulated trees and count windows with all faults: SEEDS=0..500, SECONDS= (each as long as asked)
 	@$(BIN)/headwater simulate tree --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))
+	@$(BIN)/headwater simulate count-windows --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))
 
 chaos: $(STAMP) ## kill drivers and executors of streams on a cluster, round after round: ROUNDS=50, FIRST=0 (the first seed)
 	@PYTHONPATH=$(CURDIR)/src:$(CURDIR)/tests $(BIN)/python -m spark.streaming.chaos --rounds $(ROUNDS) --first $(FIRST)

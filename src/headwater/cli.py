@@ -29,9 +29,18 @@ Quick = Annotated[
     bool, typer.Option("--quick", help="A smoke run on a tenth of the events; its figures are marked as quick.")
 ]
 Leaves = Annotated[int, typer.Option(min=1, help="How many leaves the tree has.")]
+LeavesMax = Annotated[int, typer.Option("--leaves", min=1, help="How many leaves a run has at most.")]
 Height = Annotated[int, typer.Option(min=1, help="How many links lie between a leaf and the root; 1: no relays.")]
 FaultNames = Annotated[str, typer.Option("--faults", help="all, none, or some of them: loss,crash,...")]
 Plant = Annotated[str | None, typer.Option(help="Make a known mistake, to see it found.")]
+Seed = Annotated[int, typer.Option(min=0, help="The seed of the run.")]
+Seeds = Annotated[str, typer.Option(help="A range of seeds, such as 0..500, or one.")]
+Processes = Annotated[
+    int | None, typer.Option("--jobs", min=1, help="Processes; as many as there are cores by default.")
+]
+Seconds = Annotated[float | None, typer.Option(min=0, help="Begin no new run after so many seconds.")]
+OneNode = Annotated[str | None, typer.Option("--node", help="Only the steps of this node.")]
+LastSteps = Annotated[int | None, typer.Option("--last", min=1, help="Only the last so many steps.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per figure and line instead of a table.")]
 Plots = Annotated[Path | None, typer.Option(file_okay=False, help="Draw the figures into this folder.")]
 
@@ -201,23 +210,52 @@ def bench_stream(quick: Quick = False, json: Json = False) -> None:
     report.close()
 
 
+@bench.command("deco")
+def bench_deco(quick: Quick = False, json: Json = False, plots: Plots = None) -> None:
+    """Measure count windows over many nodes, every scheme in one run: up to 45 minutes, up to 3 with --quick."""
+    _need("zmq", *(() if plots is None else ("matplotlib",)))
+    from headwater.bench import deco
+    from headwater.bench.report import Report
+    from headwater.bench.timing import Progress
+
+    report = Report("deco", quick=quick, as_json=json)
+    deco.run(report, Progress(), plots)
+    report.close()
+
+
 @simulate.command("tree")
 def simulate_tree(
     leaves: Leaves = 16,
     height: Height = 3,
-    seeds: Annotated[str, typer.Option(help="A range of seeds, such as 0..500, or one.")] = "0..100",
+    seeds: Seeds = "0..100",
     faults: FaultNames = "all",
     plant: Plant = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; as many as there are cores by default.")] = None,
-    seconds: Annotated[float | None, typer.Option(min=0, help="Begin no new run after so many seconds.")] = None,
+    jobs: Processes = None,
+    seconds: Seconds = None,
 ) -> None:
     """Random queries, streams and faults over a tree; every row is compared with the reference."""
+    _simulate(_run_options("tree", 0, leaves, height, faults, plant), seeds, jobs, seconds)
+
+
+@simulate.command("count-windows")
+def simulate_count_windows(
+    leaves: LeavesMax = 8,
+    seeds: Seeds = "0..100",
+    faults: FaultNames = "all",
+    plant: Plant = None,
+    jobs: Processes = None,
+    seconds: Seconds = None,
+) -> None:
+    """Count windows over many nodes, in all schemes; every row, and which events it holds, is compared with the reference."""
+    _simulate(_run_options("count-windows", 0, leaves, 1, faults, plant), seeds, jobs, seconds)
+
+
+def _simulate(options: Options, seeds: str, jobs: int | None, seconds: float | None) -> None:
     import os
 
     from headwater.simulator.console import show_seeds
     from headwater.simulator.seeds import parse_seeds
 
-    options = _tree_options(0, leaves, height, faults, plant)
     try:
         chosen = parse_seeds(seeds)
     except ValueError as error:
@@ -227,32 +265,47 @@ def simulate_tree(
 
 @replay.command("tree")
 def replay_tree(
-    seed: Annotated[int, typer.Option(min=0, help="The seed of the run.")],
+    seed: Seed,
     leaves: Leaves = 16,
     height: Height = 3,
     faults: FaultNames = "all",
     plant: Plant = None,
-    node: Annotated[str | None, typer.Option(help="Only the steps of this node.")] = None,
-    last: Annotated[int | None, typer.Option(min=1, help="Only the last so many steps.")] = None,
+    node: OneNode = None,
+    last: LastSteps = None,
 ) -> None:
     """Run one seed again and show every step: the time, the node, what happened to it and what it asked for."""
     from headwater.simulator.console import show_run
 
-    raise typer.Exit(show_run(_tree_options(seed, leaves, height, faults, plant), node, last))
+    raise typer.Exit(show_run(_run_options("tree", seed, leaves, height, faults, plant), node, last))
 
 
-def _tree_options(seed: int, leaves: int, height: int, faults: str, plant: str | None) -> Options:
-    from headwater.simulator import PLANTS
+@replay.command("count-windows")
+def replay_count_windows(
+    seed: Seed,
+    leaves: LeavesMax = 8,
+    faults: FaultNames = "all",
+    plant: Plant = None,
+    node: OneNode = None,
+    last: LastSteps = None,
+) -> None:
+    """The same for a run of count windows, with what it has cost."""
+    from headwater.simulator.console import show_run
+
+    raise typer.Exit(show_run(_run_options("count-windows", seed, leaves, 1, faults, plant), node, last))
+
+
+def _run_options(scenario: str, seed: int, leaves: int, height: int, faults: str, plant: str | None) -> Options:
     from headwater.simulator.counts import chosen_faults
+    from headwater.simulator.plants import find_plant
     from headwater.simulator.runner import Options
 
     try:
         chosen_faults(faults)
+        if plant is not None:
+            find_plant(plant)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    if plant is not None and plant not in PLANTS:
-        raise typer.BadParameter(f"there is no plant {plant!r}; there are {', '.join(PLANTS)}")
-    return Options(seed, leaves, height, faults, plant)
+    return Options(seed, leaves, height, faults, plant, scenario)
 
 
 def _need(*libraries: str) -> None:

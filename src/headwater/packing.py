@@ -181,6 +181,12 @@ class Writer:
         self.ints(np.array([len(data) for data in encoded], np.int64))
         self._parts.append(b"".join(encoded))
 
+    def texts(self, values: Sequence[str]) -> None:
+        """Texts: their lengths as one list, then all of them as one."""
+        encoded = [value.encode() for value in values]
+        self.ints(np.array([len(one) for one in encoded], np.int64))
+        self.blob(b"".join(encoded))
+
     def words(self, values: np.ndarray[Any, Any]) -> None:
         """An array of int64 or float64 as it lies in memory: quick, and eight bytes each."""
         self._parts.append(values.dtype.kind.encode())
@@ -338,6 +344,17 @@ class Reader:
         if len(lengths) != len(tags):
             raise FormatError("a list of values is damaged")
         return [_object_of(tag, bytes(self.take(int(length)))) for tag, length in zip(tags, lengths)]
+
+    def texts(self) -> list[str]:
+        """What `Writer.texts` wrote."""
+        lengths, data = self.ints(), self.blob()
+        ends = np.cumsum(lengths).tolist()
+        if len(lengths) and (int(lengths.min()) < 0 or ends[-1] != len(data)) or (not len(lengths) and data):
+            raise FormatError("a list of texts is damaged")
+        try:
+            return [data[begin:end].decode() for begin, end in zip([0, *ends], ends)]
+        except UnicodeDecodeError as error:
+            raise FormatError(f"a list of texts is damaged: {error}") from error
 
     def words(self) -> np.ndarray[Any, Any]:
         """What `Writer.words` wrote."""

@@ -352,7 +352,7 @@ def _changes(stream: Stream, shown: dict[Group, Shown]) -> list[ResultRow]:
         for group, windows in now.items():
             changes += _group_changes(entry.query, group, windows, shown.setdefault(group, Shown({}, {})))
     numbers = {entry.query.name: entry.number for entry in stream.entries}
-    return sorted(changes, key=lambda row: _row_order(row, numbers))
+    return sorted(changes, key=lambda row: row_order(row, numbers))
 
 
 def _group_changes(query: Query, group: Group, now: dict[Bounds, Row], shown: Shown) -> Iterator[ResultRow]:
@@ -405,5 +405,6 @@ def identity(value: Any) -> Any:
     return tuple(map(identity, value)) if isinstance(value, list | tuple) else (type(value), order(value))
 
 
-def _row_order(row: ResultRow, numbers: dict[str, int]) -> tuple[Any, ...]:
+def row_order(row: ResultRow, numbers: dict[str, int]) -> tuple[Any, ...]:
+    """What rows of one step are sorted by; ``numbers``: of queries in the order of their registration."""
     return row.end, row.start, numbers[row.query], [order(part) for part in row.key], row.node.encode()

@@ -8,7 +8,19 @@ from hypothesis import strategies as st
 
 from headwater.protocols.delta import Advance, Delta, Range
 from headwater.protocols.ledger import Position
-from headwater.protocols.messages import Assign, Cuts, Flush, Hello, Look, Message, Plan, Positions, Refuse, SourceState
+from headwater.protocols.messages import (
+    Assign,
+    Cuts,
+    Flush,
+    Hello,
+    Look,
+    Message,
+    Plan,
+    Positions,
+    Rates,
+    Refuse,
+    SourceState,
+)
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 COUNTS = st.integers(0, 2**63 - 1) | st.integers(0, 5)
@@ -60,7 +72,16 @@ ASSIGNS = st.builds(
 )
 CUTS = st.builds(Cuts, COUNTS, NUMBERS, st.dictionaries(NAMES, COUNTS, max_size=3), BYTES)
 FORECASTS = st.tuples(
-    NUMBERS, NUMBERS, st.floats(0, 9), st.none() | st.floats(0, 9), EPOCHS, st.none() | NUMBERS, st.booleans()
+    NUMBERS,
+    NUMBERS,
+    st.floats(0, 9),
+    st.none() | st.floats(0, 9),
+    EPOCHS,
+    st.none() | NUMBERS,
+    st.booleans(),
+    st.dictionaries(NAMES, st.tuples(NUMBERS, COUNTS, COUNTS).map(list), max_size=2),
+    COUNTS,
+    COUNTS,
 )
 PLANS = st.builds(Plan, COUNTS, NUMBERS, NUMBERS, st.dictionaries(COUNTS, FORECASTS.map(list), max_size=2))
 
@@ -72,6 +93,7 @@ MESSAGES: dict[str, st.SearchStrategy[Message]] = {
     "cuts": CUTS,
     "plan": PLANS,
     "look": st.builds(Look, NAMES, BYTES),
+    "rates": st.builds(Rates, NAMES, COUNTS, st.floats(0, 1e9)),
     "flush": st.just(Flush()),
     "refuse": st.builds(Refuse, NAMES, NAMES),
 }

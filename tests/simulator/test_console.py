@@ -47,6 +47,14 @@ def test_replay_shows_steps_of_one_node_or_the_last():
     assert all(" root " in line for line in root.output.splitlines()[:-1])
 
 
+def test_count_windows_have_commands_of_their_own():
+    result = invoke("simulate", "count-windows", "--leaves", 3, "--seeds", "2..4", "--jobs", 1)
+    assert result.exit_code == 0, result.output
+    assert "2 runs" in result.output and "count: windows" in result.output and "drawn: scheme" in result.output
+    replayed = invoke("replay", "count-windows", "--seed", 2, "--leaves", 3, "--last", 5)
+    assert replayed.exit_code == 0 and "count: up_flows" in replayed.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -6,15 +6,18 @@ only fail together is tried, at a third of the cost of trying all three at once.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from itertools import combinations, product
+from multiprocessing import get_context
 
 import numpy as np
 
-from headwater.bench.deco_run import Run, run_together
-from headwater.bench.deco_schemes import APPROX, EXACT, SCHEMES, checked_query, root_settings
+from headwater.bench.deco_run import run_together
+from headwater.bench.deco_schemes import APPROX, EXACT, SCHEMES, UNRECORDED, checked_query, root_settings
 from headwater.bench.deco_truth import right_windows
 from headwater.bench.deco_workload import CountWorkload
 from headwater.bench.report import Report, at_least
@@ -98,7 +101,6 @@ class Checked:
     scheme: str
     right: int
     windows: int
-    run: Run
 
 
 def check_point(
@@ -106,32 +108,49 @@ def check_point(
 ) -> list[Checked]:
     """Run all schemes over the events of a point."""
     workload = point.workload(seed, is_quick)
-    settings = {scheme: root_settings(scheme) for scheme in schemes}
+    settings = {scheme: {**root_settings(scheme), "settings": UNRECORDED} for scheme in schemes}
     runs, truth = run_together(workload, checked_query(workload.window), settings, with_truth=True)
     assert truth is not None
     found = []
     for scheme, run in runs.items():
         right = right_windows(run.rows, truth)
-        found.append(Checked(point, scheme, int(right.sum()), len(right), run))
+        found.append(Checked(point, scheme, int(right.sum()), len(right)))
     return found
 
 
-def correctness(report: Report, progress: Progress, points: Sequence[CountPoint] | None = None) -> list[Checked]:
+def correctness(
+    report: Report, progress: Progress, points: Sequence[CountPoint] | None = None, processes: int | None = None
+) -> list[Checked]:
     """The share of right windows of every exact scheme, of all together, and of approx."""
+    chosen = covering_points() if points is None else points
     found: list[Checked] = []
-    for number, point in enumerate(covering_points() if points is None else points):
-        found += check_point(point, SEED + number, is_quick=report.quick)
-        mine = [each for each in found if each.point is point]
-        progress.say(f"  {point}: " + ", ".join(f"{each.scheme} {each.right}/{each.windows}" for each in mine))
+    for mine in _check_all(chosen, report.quick, processes or os.cpu_count() or 1):
+        found += mine
+        progress.say(f"  {mine[0].point}: " + ", ".join(f"{each.scheme} {each.right}/{each.windows}" for each in mine))
     for scheme in SCHEMES:
         share, windows = share_of(each for each in found if each.scheme == scheme)
         report.add(f"correct_share_{scheme}", share, "ratio", None, f"{windows:,} windows")
     share, windows = share_of(each for each in found if each.scheme in EXACT)
     smaller = f"; quick: windows of {QUICK_WINDOW_MAX:,} events at most" if report.quick else ""
     approx, _ = share_of(each for each in found if each.scheme == APPROX)
-    note = f"{windows:,} windows of {len(EXACT)} exact schemes, members checked; approx {approx:.3f}{smaller}"
-    report.add("correct_share", share, "ratio", at_least(1.0), note)
+    note = f"{windows:,} windows of {len(EXACT)} exact schemes at {len(chosen)} points, members checked"
+    report.add("correct_share", share, "ratio", at_least(1.0), f"{note}; approx {approx:.3f}{smaller}")
     return found
+
+
+def _check_all(points: Sequence[CountPoint], is_quick: bool, processes: int) -> Iterator[list[Checked]]:
+    """Every point, in processes side by side, as they are done; the largest first, so that nobody waits for one at the end."""
+    seeds = {point: SEED + number for number, point in enumerate(points)}
+    order = sorted(points, key=lambda point: (-point.window, -point.leaves))
+    if processes == 1:
+        for point in order:
+            yield check_point(point, seeds[point], is_quick=is_quick)
+        return
+    # Not forked: a process with threads of Arrow and numba cannot safely be.
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        tasks = [pool.submit(check_point, point, seeds[point], SCHEMES, is_quick) for point in order]
+        for task in as_completed(tasks):
+            yield task.result()
 
 
 def share_of(some: Iterator[Checked]) -> tuple[float, int]:

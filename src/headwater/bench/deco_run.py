@@ -29,21 +29,31 @@ LEAD = 2
 
 
 class CountTree(InstantTree):
-    """A root and leaves that read ``blocks``; ``columns``: those of the events."""
+    """A root and leaves that read ``blocks``; ``columns``: those of the events.
+
+    A leaf reads ``at_once`` slices at a time. With ``relays``, so many stand between the leaves and the root.
+    """
 
     def __init__(
-        self, blocks: Blocks, query: hw.Query, columns: Sequence[str] = tuple(SCHEMA.names), **settings: Any
+        self,
+        blocks: Blocks,
+        query: hw.Query,
+        columns: Sequence[str] = tuple(SCHEMA.names),
+        at_once: int = 1,
+        relays: int = 0,
+        **settings: Any,
     ) -> None:
         self.blocks = blocks
         self.workload = blocks.workload
         self.columns = list(columns)
+        self.at_once = at_once
         self.work: defaultdict[str, float] = defaultdict(float)
         self._numbers = {name: number for number, name in enumerate(self.workload.names)}
         #: What each leaf reads next, as far as it has said so.
         self._next = np.zeros(self.workload.leaves, np.int64)
         self._paused: set[str] = set()
         self._is_told: set[str] = set()
-        super().__init__(dict.fromkeys(self.workload.names, ROOT), [query], **settings)
+        super().__init__(parents_of(self.workload.names, relays), [query], **settings)
         schema = pa.schema([SCHEMA.field(name) for name in self.columns])
         for name in self.workload.names:
             self.handle(name, SourceOpened(name, "", schema))
@@ -60,13 +70,13 @@ class CountTree(InstantTree):
         return sum(self.bytes_up.values()) + sum(self.bytes_down.values())
 
     def read_some(self, stop: int) -> None:
-        """Every leaf that may read reads up to a slice, none beyond slice ``stop``; then everything settles."""
+        """Every leaf that may read reads a batch, none beyond slice ``stop``; then everything settles."""
         places = self._slices()
         low = int(places.min())
         moved = 0
         for leaf, number in enumerate(places.tolist()):
-            if number < min(stop, low + LEAD) and self.workload.name(leaf) not in self._paused:
-                self._read_slice(leaf, number)
+            if number < min(stop, low + LEAD * self.at_once) and self.workload.name(leaf) not in self._paused:
+                self._read_slices(leaf, number, min(stop, (number // self.at_once + 1) * self.at_once))
                 moved += 1
         self.settle()
         if not moved and (self._slices() == places).all():
@@ -118,9 +128,9 @@ class CountTree(InstantTree):
             np.int64,
         )
 
-    def _read_slice(self, leaf: int, number: int) -> None:
+    def _read_slices(self, leaf: int, number: int, stop: int) -> None:
         name, offset = self.workload.name(leaf), int(self._next[leaf])
-        batch = self.blocks.batch(leaf, number).select(self.columns)
+        batch = self.blocks.batches(leaf, number, stop).select(self.columns)
         batch = batch.slice(offset - int(self.workload.offsets[number, leaf]))
         self._next[leaf] += len(batch)  # before it is handed over: the leaf may ask for another offset then
         self.handle(name, BatchArrived(name, offset, batch, None))
@@ -133,15 +143,29 @@ class CountTree(InstantTree):
             self.settle()
 
 
+def parents_of(leaves: Sequence[str], relays: int = 0) -> dict[str, str]:
+    """Who stands above whom.
+
+    >>> parents_of(["a", "b", "c"], 2)
+    {'a': 'relay-0', 'b': 'relay-0', 'c': 'relay-1', 'relay-0': 'root', 'relay-1': 'root'}
+    """
+    if not relays:
+        return dict.fromkeys(leaves, ROOT)
+    size = -(-len(leaves) // relays)
+    below = {leaf: f"relay-{number // size}" for number, leaf in enumerate(leaves)}
+    return {**below, **dict.fromkeys(below.values(), ROOT)}
+
+
 @dataclass(frozen=True)
 class Run:
-    """What one scheme showed over a workload."""
+    """What one scheme showed over a workload; ``work`` and ``events`` are those behind the windows that were for warming up."""
 
     workload: CountWorkload
     rows: pa.Table
     total_bytes: int
     #: Processor seconds by node.
     work: dict[str, float]
+    events: int
     #: What the nodes themselves counted: windows, corrections, raw events, flows, ...
     report: dict[str, float] = field(default_factory=dict)
 
@@ -150,13 +174,22 @@ class Run:
         return self.work[ROOT]
 
     @property
+    def root_ms_per_window(self) -> float:
+        return 1e3 * self.root_seconds * self.workload.window / max(1, self.events)
+
+    @property
     def rate(self) -> float:
         """Events per second if every node had a processor of its own: that of the busiest."""
-        return self.workload.events / max(self.work.values())
+        return self.events / max(self.work.values())
 
-    def per_100_windows(self, name: str) -> float:
-        """How often something was counted, for every hundred windows."""
-        return 100 * self.report.get(name, 0) / max(1, self.rows.num_rows)
+    @property
+    def total_rate(self) -> float:
+        """Events per second if all nodes shared one processor."""
+        return self.events / sum(self.work.values())
+
+    def per_window(self, name: str) -> float:
+        """How often something was counted for every window."""
+        return self.report.get(name, 0) / max(1, self.rows.num_rows)
 
 
 def run_together(
@@ -165,20 +198,31 @@ def run_together(
     schemes: dict[str, dict[str, Any]],
     columns: Sequence[str] = tuple(SCHEMA.names),
     with_truth: bool = False,
+    at_once: int = 1,
+    warm_windows: int = 0,
 ) -> tuple[dict[str, Run], TrueWindows | None]:
-    """Let a tree for each scheme, with its settings, read the workload; all in step."""
-    blocks = Blocks(workload, LEAD + 2)
+    """Let a tree for each scheme, with its settings, read the workload; all in step, ``at_once`` slices at a time."""
+    blocks = Blocks(workload, (LEAD + 2) * at_once)
     truth = Truth(workload) if with_truth else None
-    trees = {scheme: CountTree(blocks, query, columns, **settings) for scheme, settings in schemes.items()}
-    for number in range(workload.slices):
+    trees = {scheme: CountTree(blocks, query, columns, at_once, **settings) for scheme, settings in schemes.items()}
+    warm_slices = int(np.searchsorted(workload.offsets.sum(axis=1), warm_windows * workload.window))
+    before: dict[str, dict[str, float]] = {scheme: {} for scheme in schemes}
+    passed = 0
+    for first in range(0, workload.slices, at_once):
+        stop = min(first + at_once, workload.slices)
         if truth is not None:
-            truth.add([blocks.batch(leaf, number) for leaf in range(workload.leaves)])
+            for number in range(first, stop):
+                truth.add([blocks.batch(leaf, number) for leaf in range(workload.leaves)])
         for tree in trees.values():
-            tree.read_until(number + 1)
+            tree.read_until(stop)
+        if not passed and 0 < warm_slices <= stop:
+            before, passed = {scheme: dict(tree.work) for scheme, tree in trees.items()}, stop
+    events = workload.events - int(workload.offsets[passed].sum())
     runs = {}
     for scheme, tree in trees.items():
         tree.finish()
-        runs[scheme] = Run(workload, tree.take_rows(), tree.total_bytes, dict(tree.work), counted(tree))
+        work = {name: used - before[scheme].get(name, 0.0) for name, used in tree.work.items()}
+        runs[scheme] = Run(workload, tree.take_rows(), tree.total_bytes, work, events, counted(tree))
     return runs, None if truth is None else truth.windows()
 
 

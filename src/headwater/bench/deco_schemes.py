@@ -5,31 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 import headwater as hw
+from headwater.node import NodeSettings
+from headwater.protocols.count_windows import Counting
 
 #: Those that must be right; `approx` is the one that may be wrong.
 EXACT = ("central", "monitor", "monitor_local", "sync", "async", "auto")
 APPROX = "approx"
 SCHEMES = (APPROX, *EXACT)
-#: Those whose throughput is compared over real links, beside `approx`.
-RIVALS = ("central", "monitor", "sync", "async")
-BYTES = "bytes"
+#: Nobody restores these roots: what happens to them is not written down.
+UNRECORDED = NodeSettings(is_recorded=False)
+#: `auto` that saves bytes rather than time.
+FRUGAL = "auto_bytes"
 
 
-def has_schemes() -> bool:
-    """Whether nodes know of schemes; otherwise all events travel, whatever scheme is asked for."""
-    from importlib.util import find_spec
+def root_settings(scheme: str) -> dict[str, Any]:
+    """What a `RootNode` is given beside its queries. Sources are in order: nothing is late.
 
-    return find_spec("headwater.protocols.count_windows") is not None
-
-
-def root_settings(scheme: str, prefer: str = "speed") -> dict[str, Any]:
-    """What a `RootNode` is given beside its queries. Sources are in order: nothing is late."""
-    settings: dict[str, Any] = {"disorder": 0}
-    if has_schemes():
-        from headwater.protocols.count_windows import Counting
-
-        settings["counting"] = Counting(scheme=scheme, prefer=prefer)
-    return settings
+    >>> root_settings(FRUGAL)["counting"].prefer, root_settings("sync")["counting"].scheme
+    ('bytes', 'sync')
+    """
+    counting = Counting("auto", "bytes") if scheme == FRUGAL else Counting(scheme)
+    return {"disorder": 0, "counting": counting}
 
 
 def checked_query(window: int, step: int | None = None) -> hw.Query:

@@ -143,6 +143,16 @@ def right_windows(rows: pa.Table, truth: TrueWindows) -> NDArray[np.bool_]:
     return right
 
 
+def right_sums(rows: pa.Table, truth: TrueWindows) -> NDArray[np.bool_]:
+    """For each true window whether there is just one row of it that has the exact sum of its values."""
+    starts = rows["window_start"].to_pylist() if rows.num_rows else []
+    found = dict(zip(starts, rows["value"].to_pylist())) if starts else {}
+    if len(found) < len(starts):
+        raise RuntimeError("some windows have two rows")
+    sums = (true_sum(truth.size, members) for members in truth.members.tolist())
+    return np.array([found.get(start) == total for start, total in zip(truth.starts.tolist(), sums)], bool)
+
+
 def shared_events(counts: Int64Array, truth: TrueWindows) -> int:
     """How many events are in their true window, given how many of each leaf each window took: as the paper measures.
 

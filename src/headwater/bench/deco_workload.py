@@ -143,17 +143,33 @@ class Blocks:
 
     def __init__(self, workload: CountWorkload, slices_kept: int = 4) -> None:
         self.workload = workload
-        self._kept: OrderedDict[tuple[int, int], pa.RecordBatch] = OrderedDict()
-        self._most = slices_kept * workload.leaves
+        self._kept: OrderedDict[tuple[int, int, int], pa.RecordBatch] = OrderedDict()
+        # A slice may be here twice: alone, and as one of several.
+        self._most = 2 * slices_kept * workload.leaves
 
     def batch(self, leaf: int, number: int) -> pa.RecordBatch:
         """As of the workload."""
-        made = self._kept.get((leaf, number))
+        return self.batches(leaf, number, number + 1)
+
+    def batches(self, leaf: int, first: int, stop: int) -> pa.RecordBatch:
+        """Several slices of a leaf as one.
+
+        >>> some = CountWorkload(leaves=2, window=1_000, windows=3)
+        >>> Blocks(some).batches(0, 0, 2).num_rows == some.offsets[2, 0]
+        True
+        """
+        made = self._kept.get((leaf, first, stop))
         if made is None:
-            made = self._kept[leaf, number] = self.workload.batch(leaf, number)
+            made = self._make(leaf, first, stop)
+            self._kept[leaf, first, stop] = made
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
         return made
+
+    def _make(self, leaf: int, first: int, stop: int) -> pa.RecordBatch:
+        if stop == first + 1:
+            return self.workload.batch(leaf, first)
+        return pa.concat_batches([self.batch(leaf, number) for number in range(first, stop)])
 
 
 def true_sum(count: int, members: int) -> float:

@@ -1,8 +1,8 @@
-"""Plots of ``headwater bench sharing``: one picture per figure of the paper, a panel per metric, a line per mode."""
+"""Plots of benchmarks: one picture per figure of a paper, a panel per metric, a line per mode; bars where there is one place."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +15,14 @@ class Point:
     metric: str
     unit: str
     mode: str
-    x: int
+    x: float
     value: float
 
 
-def draw(points: Sequence[Point], titles: dict[str, str], axes: dict[str, str], folder: Path) -> list[Path]:
-    """Write one PNG per experiment into ``folder`` and return their paths."""
+def draw(
+    points: Sequence[Point], titles: dict[str, str], axes: dict[str, str], folder: Path, linear: Collection[str] = ()
+) -> list[Path]:
+    """Write one PNG per experiment into ``folder`` and return their paths; metrics that are ``linear`` may be 0."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -37,13 +39,19 @@ def draw(points: Sequence[Point], titles: dict[str, str], axes: dict[str, str], 
         figure.suptitle(titles[experiment])
         for metric, panel in zip(metrics, panels[0]):
             chosen = [point for point in mine if point.metric == metric]
+            scale = "linear" if metric in linear else "log"
+            panel.set(yscale=scale, ylabel=f"{metric} ({chosen[0].unit})")
+            panel.grid(visible=True, which="major", alpha=0.3)
+            if len({point.x for point in chosen}) == 1:
+                panel.bar([point.mode for point in chosen], [point.value for point in chosen])
+                continue
             for number, mode in enumerate(dict.fromkeys(point.mode for point in chosen)):
                 line = [(point.x, point.value) for point in chosen if point.mode == mode]
                 # Lines that lie on one another stay visible: each has a marker of its own.
-                panel.plot(*zip(*line), marker="osD^v"[number % 5], markersize=9 - number, label=mode)
-            panel.set(xscale="log", yscale="log", xlabel=axes[experiment], ylabel=f"{metric} ({chosen[0].unit})")
-            panel.grid(visible=True, which="major", alpha=0.3)
-        panels[0][0].legend()
+                panel.plot(*zip(*line), marker="osD^v"[number % 5], markersize=max(3, 9 - number), label=mode)
+            panel.set(xscale="log", xlabel=axes[experiment])
+        if panels[0][0].get_legend_handles_labels()[0]:
+            panels[0][0].legend()
         written.append(folder / f"{experiment}.png")
         figure.savefig(written[-1], dpi=120)
         plt.close(figure)

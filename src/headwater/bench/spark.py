@@ -7,16 +7,18 @@ question, `spark_timing` times them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import get_args
 
 import headwater as hw
 from headwater.bench import spark_ways as ways
 from headwater.bench.queries import many, named, one_query
 from headwater.bench.report import Report, at_least, at_most
 from headwater.bench.spark_crossing import crossing
-from headwater.bench.spark_data import EVENT_BYTES, SparkData
+from headwater.bench.spark_data import EVENT_BYTES, Kind, SparkData
 from headwater.bench.spark_decode import Decoders
 from headwater.bench.spark_timing import Rate, SparkBench, noop
 from headwater.bench.timing import Progress
@@ -35,6 +37,15 @@ FOUR = (SUM, "min(value) AS low", "max(value) AS high")
 
 def run(report: Report, progress: Progress, questions: Sequence[Question] | None = None) -> None:
     """Measure all figures on Spark into ``report``."""
+    with begun(report, progress) as bench:
+        for question in QUESTIONS if questions is None else questions:
+            progress.say(question.__name__.replace("_", " "))
+            question(bench)
+
+
+@contextmanager
+def begun(report: Report, progress: Progress, kinds: Sequence[Kind] = get_args(Kind)) -> Iterator[SparkBench]:
+    """A run with its Spark and its files, all or those of some kinds, as long as the block lasts."""
     events = EVENTS_FULL // (QUICK_PART if report.quick else 1)
     with TemporaryDirectory(prefix="headwater-bench-") as name:
         folder = Path(name)
@@ -42,10 +53,7 @@ def run(report: Report, progress: Progress, questions: Sequence[Question] | None
         settings = {"spark.driver.memory": DRIVER_MEMORY, "spark.local.dir": str(folder / "spark")}
         with local_session("headwater bench", master=f"local[{CORES}]", **settings) as spark:
             progress.say(f"writing files of {events:,} events")
-            bench = SparkBench(report, progress, spark, SparkData(folder / "data", events))
-            for question in QUESTIONS if questions is None else questions:
-                progress.say(question.__name__.replace("_", " "))
-                question(bench)
+            yield SparkBench(report, progress, spark, SparkData(folder / "data", events, kinds))
 
 
 def tumbling(bench: SparkBench) -> None:

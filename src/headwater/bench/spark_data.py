@@ -8,9 +8,10 @@ a second every ten seconds, so that there are sessions to find; everything else 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -40,13 +41,13 @@ class Events:
 
 
 class SparkData:
-    """All files of one run, below a folder that the caller deletes."""
+    """All files of one run, or those of some kinds, below a folder that the caller deletes."""
 
-    def __init__(self, folder: Path, events: int = EVENTS_FULL) -> None:
+    def __init__(self, folder: Path, events: int = EVENTS_FULL, kinds: Sequence[Kind] = get_args(Kind)) -> None:
         self._folder = folder
         self._file_events = events // FILES
         for number in range(FILES):
-            self._write(number)
+            self._write(number, kinds)
 
     def events(self, kind: Kind, scale: Scale) -> Events:
         """The files of one kind, as many events of them as ``scale`` says."""
@@ -58,13 +59,14 @@ class SparkData:
             paths = [self._name(kind, scale, number) for number in range(FILES)]
         return Events(count * FILES, tuple(map(str, paths)))
 
-    def _write(self, number: int) -> None:
+    def _write(self, number: int, kinds: Sequence[Kind]) -> None:
         import pyarrow.parquet as pq
 
         floats = table(number, self._file_events)
         readings = pa.array(np.rint(floats.column("value").to_numpy() * 1_000).astype(np.int64))
-        kinds: dict[Kind, pa.Table] = {"float": floats, "int": floats.set_column(2, "value", readings), "ipc": floats}
-        for kind, events in kinds.items():
+        tables: dict[Kind, pa.Table] = {"float": floats, "int": floats.set_column(2, "value", readings), "ipc": floats}
+        for kind in kinds:
+            events = tables[kind]
             for scale, part in PARTS.items():
                 path = self._name(kind, scale, number)
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -33,8 +33,9 @@ from headwater.history import (
     Step,
 )
 from headwater.node.relay import merged
+from headwater.protocols.count_windows import Counting
 from headwater.protocols.events import FlushAsked, IdleAsked, QueryAdded, QueryRemoved, ReturnAsked
-from headwater.reference import ResultRow
+from headwater.reference import ResultRow, row_order
 from headwater.simulator.instant import InstantTree
 
 ROOT = "root"
@@ -80,10 +81,10 @@ def in_random_tree(seed: int) -> Arrangement:
 class TreeHost(EngineHost):
     """Plays histories on a tree that is arranged as asked."""
 
-    def __init__(self, arrangement: Arrangement, *, round_trips: bool = True) -> None:
+    def __init__(self, arrangement: Arrangement, *, round_trips: bool = True, counting: Counting | None = None) -> None:
         super().__init__()
         self._arrangement = arrangement
-        self._round_trips = round_trips
+        self._ways = {"round_trips": round_trips, "counting": counting}
 
     def finish(self, aggregation: Aggregation, parts: Sequence[Sequence[Any]]) -> Any:
         """Each part leaves its leaf as bytes, a relay merges them, and the root lowers what arrives."""
@@ -98,7 +99,7 @@ class TreeHost(EngineHost):
         named = {step.source for step in history if isinstance(step, Advanced) and step.source is not None}
         parents, leaves = self._arrangement(sorted({*sources, *named, EARLY}))
         options: dict[str, Any] = {"time": settings.time, "disorder": settings.disorder, "schema": schema}
-        tree = InstantTree(parents, settings.queries, round_trips=self._round_trips, **options)
+        tree = InstantTree(parents, settings.queries, **self._ways, **options)
         homes = {
             step.source: step.node for step in reversed(history) if isinstance(step, Arrived | Joined) and step.node
         }
@@ -201,7 +202,7 @@ def _batch(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
 def in_order(rows: list[ResultRow], names: list[str]) -> list[ResultRow]:
     """Rows of one step that left one after the other, in the order in which one machine gives them."""
     place = {name: i for i, name in enumerate(names)}
-    return sorted(rows, key=lambda row: (row.end, row.start, place[row.query]))
+    return sorted(rows, key=lambda row: row_order(row, place))
 
 
 class EveryTree(TreeHost):

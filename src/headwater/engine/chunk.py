@@ -105,7 +105,15 @@ class Chunk:
         ranks = source_ranks(self.source_names)[self.source_ids]
         if _is_in_order(self.times, ranks, self.offsets):
             return None
+        if _is_by_birth(ranks, self.offsets):
+            # Then the times alone decide, and sorting them finds the stretches in which they ascend.
+            return np.argsort(self.times, kind="stable")
         return np.lexsort((self.offsets, ranks, self.times)).astype(np.int64)
+
+    def birth(self) -> tuple[int, int]:
+        """Where the first event was born: the rank of its source, and its offset."""
+        _, source, offset = self.places(np.zeros(1, np.int64))[:, 0].tolist()
+        return int(source_ranks(self.source_names)[source]), offset
 
 
 @njit
@@ -127,6 +135,15 @@ def _is_in_order(times: Int64Array, ranks: Int64Array, offsets: Int64Array) -> b
                 return False
             if ranks[i] == ranks[i - 1] and offsets[i] < offsets[i - 1]:
                 return False
+    return True
+
+
+@njit
+def _is_by_birth(ranks: Int64Array, offsets: Int64Array) -> bool:
+    """Whether events come source after source, those of each by offset."""
+    for i in range(1, len(ranks)):
+        if ranks[i] < ranks[i - 1] or (ranks[i] == ranks[i - 1] and offsets[i] < offsets[i - 1]):
+            return False
     return True
 
 

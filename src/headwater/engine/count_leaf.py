@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int32Array, Int64Array
+from headwater.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.chunk import Chunk
 from headwater.engine.group import QueryGroup
 from headwater.engine.leaf_parts import arrow_values
@@ -25,6 +26,7 @@ from headwater.engine.pieces import (
     spread,
 )
 from headwater.engine.reorder import Stretch, concat_stretches
+from headwater.engine.zoning import LocalWindows
 from headwater.expressions import Expr
 from headwater.times import FOREVER, NEVER
 
@@ -32,6 +34,8 @@ from headwater.times import FOREVER, NEVER
 PIECES_PER_STEP = 64
 #: ... but not smaller, or larger, than this.
 PIECE_MIN, PIECE_MAX = 32, 1 << 13
+#: Whoever lives for one batch only has smaller ones, and looked into they are answered raw: so one look is enough.
+BRIEF_PIECE_MAX, BRIEF_RAW_MAX = 1 << 11, 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,7 @@ class NoPlan:
 
     piece_max: int
     horizon: int = FOREVER
+    patience: int = 0
 
     def zones(self, low: int, high: int) -> tuple[Int64Array, Int64Array]:
         none = np.empty(0, np.int64)
@@ -60,6 +65,11 @@ class Kept:
         while self.count > self.events_max and len(self.stretches) > 1:
             self.count -= len(self.stretches.pop(0))
 
+    def between(self, low: int, high: int) -> Stretch | None:
+        """Those between two times in order, and others; None if there are none."""
+        near = [s for s in self.stretches if s.chunk.times[-1] >= low and s.chunk.times[0] <= high]
+        return concat_stretches(near).in_order() if near else None
+
     def forget(self, time: int) -> None:
         """Nobody asks for events before ``time`` any more."""
         self.stretches = [stretch for stretch in self.stretches if stretch.chunk.times[-1] >= time]
@@ -74,11 +84,15 @@ class CountLeafGroup(QueryGroup):
         #: While events are read again, of which those before ``covered`` are in pieces already.
         self.known_already = False
         self.covered = NEVER
+        self.reached = NEVER  # nothing that was sent is later
         self.plan: Zoning | None = None
         self.kept = Kept(1 << 20)
+        self.is_brief = False
         self.raw_count = 0
+        self.taken = 0  # events that were put into pieces here
+        self._rated = (0, NEVER)  # how many events there were, up to which time, when the rate was last told
         self.held_most = 0
-        self._asked: list[Look] = []
+        self._asked = np.empty(0, np.int64), np.array([NEVER])  # begins in order; before each, the last end so far
 
     @property
     def counts_by_key(self) -> bool:
@@ -100,10 +114,27 @@ class CountLeafGroup(QueryGroup):
         step = min((min(walk.window.size, walk.window.step) for walk in self.count_walks), default=PIECE_MAX)
         return NoPlan(min(max(step // PIECES_PER_STEP, PIECE_MIN), PIECE_MAX))
 
+    @property
+    def _piece_max(self) -> int:
+        most = self.zoning().piece_max
+        # With many keys, partials of small pieces are no smaller than their events.
+        return min(most, max(BRIEF_PIECE_MAX, 4 * len(self.keys))) if self.is_brief else most
+
+    def take_rate(self) -> float | None:
+        """How many events came in a tick of time since the last time; None if time went no further."""
+        (taken, time), now = self._rated, (self.taken, self.reached)
+        if now[1] <= time:
+            return None
+        self._rated = now
+        return (now[0] - taken) / (now[1] - time) if time > NEVER else None
+
     # --- events ---
 
     def _wait(self, stretch: Stretch) -> None:
         if self.known_already and len(stretch):
+            if self.covered == FOREVER:
+                self._keep_asked(stretch)
+                return
             is_known = stretch.chunk.times < self.covered
             self._keep_asked(stretch.take(np.flatnonzero(is_known)))
             stretch = stretch.take(np.flatnonzero(~is_known))
@@ -111,13 +142,15 @@ class CountLeafGroup(QueryGroup):
 
     def expect(self, looks: Sequence[Look]) -> None:
         """Looks that can be answered once events were read again: of these, keep what they ask for."""
-        self._asked = list(looks)
+        begins = np.array([look.first[0] for look in looks], np.int64)
+        order = np.argsort(begins, kind="stable")
+        ends = np.maximum.accumulate(np.array([look.last[0] for look in looks], np.int64)[order])
+        self._asked = begins[order], np.concatenate(([NEVER], ends))
 
     def _keep_asked(self, stretch: Stretch) -> None:
         times = stretch.chunk.times
-        is_asked = np.zeros(len(times), np.bool_)
-        for look in self._asked:
-            is_asked |= (times >= look.first[0]) & (times <= look.last[0])
+        place = np.searchsorted(self._asked[0], times, side="right")
+        is_asked = times <= self._asked[1][place]
         if is_asked.any():
             kept = stretch.take(np.flatnonzero(is_asked)).in_order()
             self.kept.stretches.append(kept)
@@ -129,27 +162,46 @@ class CountLeafGroup(QueryGroup):
 
     # --- pieces ---
 
-    def take_pieces(self, family: int, chain: str, until: int, latest: int, is_all: bool) -> PiecesPart:
-        """The pieces of what lies before ``until`` and was not sent; with ``is_all``, the other events as they are."""
+    def take_pieces(
+        self, family: int, chain: str, closed: int, latest: int, is_all: bool, has_one_source: bool
+    ) -> PiecesPart:
+        """The pieces of what lies before ``closed`` and was not sent; with ``is_all``, the other events as they are."""
+        until = closed
         if until < FOREVER:  # at the end of the stream nobody has to wait
-            until = max(min(until, self.zoning().horizon), self.covered if self.covered < FOREVER else NEVER)
-        self.covered = until
+            until = max(self.may_leave(until), self.covered if self.covered < FOREVER else NEVER)
         self.held_most = max(self.held_most, self.held_count)
-        parts = [(stretch, False) for stretch in [self._released(until)] if stretch is not None]
+        # Of a single source whatever was read is in its final order, also events at the very watermark.
+        is_last_time = all(part.chunk.times[-1] <= until for part in self.buffer.parts)
+        # Not as if all were sent: of what comes next, some may have to wait, and then it must be known what did not.
+        until += has_one_source and until == closed < FOREVER and is_last_time
+        released = self._released(until)
+        parts = [] if released is None else self._apart(released, has_one_source)
         if is_all and (rest := self._released(FOREVER)) is not None:
             parts.append((rest, True))
+        self.covered = FOREVER if is_all else until
         if not parts:
             return self._part(family, chain, until, latest, is_all, -1, None, None)
         stretch = concat_stretches([part for part, _ in parts])
-        for part, _ in parts:
+        found = []
+        begin = self.taken
+        for part, is_rest in parts:
             self.kept.add(part)
+            found.append(self._planned(part, is_rest))
+            found[-1].starts += self.taken - begin
+            self.taken += len(part)
+        self.reached = max(self.reached, int(stretch.chunk.times.max()))
         if self.counts_by_key:
-            return self._part(family, chain, until, latest, is_all, -1, *self._by_key(stretch))
-        found = [self._planned(part, is_rest) for part, is_rest in parts]
-        starts = np.concatenate([ranges.starts for ranges in found])
-        starts[len(found[0].starts) :] += len(parts[0][0])
-        sizes, is_raw = (np.concatenate([getattr(ranges, name) for ranges in found]) for name in ("sizes", "is_raw"))
+            travels = np.repeat([is_rest for _, is_rest in parts], [len(part) for part, _ in parts])
+            return self._part(family, chain, until, latest, is_all, -1, *self._by_key(stretch, travels))
+        starts, sizes, is_raw = (
+            np.concatenate([getattr(ranges, name) for ranges in found]) for name in ("starts", "sizes", "is_raw")
+        )
         return self._part(family, chain, until, latest, is_all, -1, stretch, Ranges(starts, sizes, is_raw))
+
+    def may_leave(self, closed: int) -> int:
+        """Up to where events may leave: those behind the horizon wait for another plan, but not for ever."""
+        plan = self.zoning()
+        return closed if closed > plan.horizon + plan.patience else min(closed, plan.horizon)
 
     def nothing(self, family: int, chain: str, latest: int) -> PiecesPart:
         """No pieces, for events are still read again."""
@@ -160,27 +212,44 @@ class CountLeafGroup(QueryGroup):
             # Nothing says yet what comes between them: only as themselves can they be put in order.
             count = len(stretch)
             return Ranges(np.zeros(1, np.int64), np.array([count]), np.ones(1, np.bool_))
-        return planned_ranges(stretch.chunk.times, self.zoning())
+        plan = self.zoning()
+        if isinstance(plan, LocalWindows):
+            return plan.ranges(self.taken, len(stretch))
+        return planned_ranges(stretch.chunk.times, plan, self._piece_max)
 
-    def _by_key(self, stretch: Stretch) -> tuple[Stretch, Ranges]:
-        stretch = stretch.take(np.argsort(stretch.keys, kind="stable"))
-        return stretch, key_ranges(stretch.keys, self.zoning().piece_max)
+    def _apart(self, stretch: Stretch, has_one_source: bool) -> list[tuple[Stretch, bool]]:
+        """Events of a source that joined late lie among those that were sent: these travel as they are.
+
+        So a piece holds all events between its keys but those of sources that came after it, and can be found again.
+        """
+        side: Literal["left", "right"] = "left" if has_one_source else "right"
+        count = int(np.searchsorted(stretch.chunk.times, self.reached, side=side))
+        halves = [(stretch.take(slice(0, count)), True), (stretch.take(slice(count, len(stretch))), False)]
+        return [(half, is_below) for half, is_below in halves if len(half)]
+
+    def _by_key(self, stretch: Stretch, travels: BoolArray) -> tuple[Stretch, Ranges]:
+        order = np.argsort(stretch.keys, kind="stable")
+        stretch = stretch.take(order)
+        return stretch, key_ranges(stretch.keys, travels[order], self._piece_max)
 
     def answer(self, family: int, chain: str, looks: Sequence[Look]) -> list[PiecesPart] | None:
         """What lies in pieces that somebody looks into; None if some of it is not in memory any more."""
-        parts = []
+        parts: list[PiecesPart] = []
+        if not looks:
+            return parts
+        kept = self.kept.between(min(look.first[0] for look in looks), max(look.last[0] for look in looks))
+        if kept is None:
+            return None
+        raw_max = BRIEF_RAW_MAX if self.is_brief else None
         for look in looks:
-            near = [between_keys(stretch, look.first, look.last) for stretch in self.kept.stretches]
-            found = [stretch for stretch in near if len(stretch)]
-            if not found:
-                return None
-            stretch = concat_stretches(found).in_order()
+            stretch = between_keys(kept, look.first, look.last)
             if self.counts_by_key:
                 number = self.keys.encode(look.key_columns, 1)[0]
                 stretch = stretch.take(np.flatnonzero(stretch.keys == number))
+            stretch = _of_first_sources(stretch, look.count)
             if len(stretch) != look.count:
                 return None
-            ranges = looked_ranges(stretch.chunk.times, look.low, look.high)
+            ranges = looked_ranges(stretch.chunk.times, look.low, look.high, raw_max)
             parts.append(self._part(family, chain, NEVER, NEVER, False, look.number, stretch, ranges))
         return parts
 
@@ -191,7 +260,7 @@ class CountLeafGroup(QueryGroup):
         head = (family, chain, until, latest, is_all, answers)
         none, nowhere = np.empty(0, np.int64), np.empty((3, 0), np.int64)
         if stretch is None or ranges is None:
-            return PiecesPart(*head, none, nowhere, nowhere, none, _no_keys(self), none, {})
+            return PiecesPart.of(*head, none, nowhere, nowhere, none, _no_keys(self), none, {})
         whole = np.flatnonzero(~ranges.is_raw)
         starts, sizes = ranges.starts[whole], ranges.sizes[whole]
         places = stretch.chunk.places(starts), stretch.chunk.places(starts + sizes - 1)
@@ -202,7 +271,7 @@ class CountLeafGroup(QueryGroup):
         if raw is not None:
             raw.key = keys[len(rows.key) :]
             self.raw_count += len(raw.key)
-        return PiecesPart(*head, sizes, *places, rows.piece, columns, keys[: len(rows.key)], partials, raw)
+        return PiecesPart.of(*head, sizes, *places, rows.piece, columns, keys[: len(rows.key)], partials, raw)
 
     def _raw(self, stretch: Stretch, ranges: Ranges) -> tuple[RawRuns | None, Int32Array]:
         chosen = np.flatnonzero(ranges.is_raw)
@@ -213,6 +282,14 @@ class CountLeafGroup(QueryGroup):
         columns: dict[str, pa.Array] = {name: arrow_values(values) for name, values in chunk.columns.items()}
         places = chunk.places(np.arange(len(chunk)))
         return RawRuns(ranges.sizes[chosen], places, np.empty(0, np.int64), columns), stretch.keys[events]
+
+
+def _of_first_sources(stretch: Stretch, count: int) -> Stretch:
+    """The events of the first so many sources, if there are ``count`` of these: others joined later."""
+    sources = stretch.chunk.source_ids
+    below = np.cumsum(np.bincount(sources))
+    is_older = sources <= np.searchsorted(below, count)
+    return stretch if is_older.all() else stretch.take(np.flatnonzero(is_older))
 
 
 def _no_keys(group: QueryGroup) -> list[pa.Array]:

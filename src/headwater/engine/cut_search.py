@@ -25,8 +25,8 @@ class Found:
     """What is known of some pieces.
 
     ``settled``: no cut lies in the piece, nor is one in front of it undecided; ``position``: the place in the order from which
-    its events may be counted, on the right side of every cut. ``asked``: the cut behind position ``cut`` may lie inside of it,
-    between the times ``low`` and ``high``, and enough events are there to find it.
+    its events may be counted, on the right side of every cut. ``asked``: what lies in it between the times ``low`` and ``high``
+    decides where the cut behind position ``cut`` is, and it lies before the frontier, or may.
     """
 
     settled: BoolArray
@@ -136,11 +136,14 @@ def _decide(
     while begin < n:
         q = sequence[begin]
         end = begin
-        sure = base[q]  # so many events lie before the frontier, and none of those is missing
+        sure = base[q]  # so many events lie before the frontier for sure, and none of those is missing
+        begun = base[q]  # and so many at most
         while end < n and sequence[end] == q:
             # The end of time is the end of the stream: then nothing is missing at all.
             if t2[end] < frontier or frontier >= FAR:
                 sure += counts[end]
+            if t1[end] < frontier:
+                begun += counts[end]
             end += 1
         undecided = next_position_cut(windows, sure)
         cut, lowest, highest, since = np.int64(-1), np.int64(0), np.int64(0), begin
@@ -159,6 +162,12 @@ def _decide(
                 undecided = min(undecided, cut)
             lowest, highest = min(lowest, t1[i]), max(highest, t2[i])
             asked[i], cuts[i] = counts[i] > 1 and cut <= sure, cut
+        due = next_position_cut(windows, sure)
+        if due <= begun:
+            # A cut may lie before the frontier, depending on what lies there of pieces that reach beyond it.
+            for i in range(begin, end):
+                if counts[i] > 1 and t1[i] < frontier and t2[i] >= frontier and not asked[i]:
+                    asked[i], cuts[i], low[i], high[i] = True, due, frontier, t2[i]
         place = base[q]
         for i in range(begin, end):
             if upto[i] > undecided or (t2[i] >= frontier and frontier < FAR):

@@ -21,8 +21,9 @@ from headwater.engine.leaf_parts import late_part, take_rows
 from headwater.engine.looks import Look
 from headwater.engine.part_bytes import cuts_from_bytes
 from headwater.engine.parts import ALL_RAW, AccountsPart, AsidePart, EventsPart, Part
+from headwater.engine.piece_merge import merge_pieces
 from headwater.engine.pieces import Zoning
-from headwater.times import NEVER
+from headwater.times import FOREVER, NEVER
 
 
 @dataclass(slots=True)
@@ -50,6 +51,17 @@ class LeafHalf(LeafIntake):
     @property
     def has_news(self) -> bool:
         return bool(self._moved) or (bool(self._looks) and self.is_past_rereads())
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether not all events for count windows are in pieces, or it was not said that they are."""
+        return any(len(group.buffer) or group.covered < FOREVER for group in self._counting().values())
+
+    @property
+    def is_between(self) -> bool:
+        """Whether events wait that no word can tell from those in pieces, for all were in pieces and some are read again."""
+        groups = self._counting().values()
+        return any(g.covered == FOREVER and len(g.buffer) for g in groups) and not self.is_past_rereads()
 
     @property
     def pending(self) -> int:
@@ -81,6 +93,10 @@ class LeafHalf(LeafIntake):
     def lowest_watermark(self) -> int:
         """Nothing that comes has an earlier time."""
         return min((source.watermark for source in self._watermarks.sources.values()), default=NEVER)
+
+    def watermark_of(self, source: str) -> int:
+        """Nothing of this source that counts has an earlier time."""
+        return self._watermarks.sources[source].watermark
 
     def take(self, is_last: bool = False) -> tuple[Moved, list[Part]]:
         """What has come since the last time: how far the sources are, and the parts of a delta.
@@ -172,30 +188,37 @@ class LeafHalf(LeafIntake):
             if not is_past:
                 parts.append(group.nothing(number, self._chain, self._latest))
                 continue
-            parts.append(group.take_pieces(number, self._chain, until, self._latest, is_last))
+            # Answers first: what is taken now may push what they need out of memory.
             looks = self._looks.pop(number, [])
             found = group.answer(number, self._chain, looks)
-            self.has_lost |= found is None
-            parts.extend(found or [])
+            if found is None:
+                self.has_lost = True
+                self._looked.difference_update((number, look.number) for look in looks)
+            is_alone = len(self._standing) == 1
+            found = [*(found or []), group.take_pieces(number, self._chain, until, self._latest, is_last, is_alone)]
+            parts.extend(merge_pieces(found))
         return parts
 
     def covered(self) -> dict[int, int]:
         """By family: up to which time events are in pieces."""
         return {number: group.covered for number, group in self._counting().items()}
 
-    def begin_counting(self, covered: Mapping[int, int], looks: Mapping[int, Sequence[Look]], kept_max: int) -> None:
+    def begin_counting(
+        self, covered: Mapping[int, int], looks: Mapping[int, Sequence[Look]], kept_max: int, is_brief: bool = False
+    ) -> None:
         """Before events come: which are in pieces already, and which of these are to be looked into."""
         for number, group in self._counting().items():
             group.covered = covered.get(number, NEVER)
-            group.kept.events_max = kept_max
+            group.reached = min(self._latest, group.covered - (group.covered > NEVER))
+            group.kept.events_max, group.is_brief = 0 if is_brief else kept_max, is_brief
             group.expect(looks.get(number, ()))
         self.look(looks)
 
     def look(self, looks: Mapping[int, Sequence[Look]]) -> bool:
         """Somebody looks into pieces; the answer is in what is taken next. Whether there is anything new to answer."""
         for number in self._counting():
-            fresh = [look for look in looks.get(number, ()) if look.number not in self._looked]
-            self._looked.update(look.number for look in fresh)
+            fresh = [look for look in looks.get(number, ()) if (number, look.number) not in self._looked]
+            self._looked.update((number, look.number) for look in fresh)
             if fresh:
                 self._looks.setdefault(number, []).extend(fresh)
         return bool(self._looks)
@@ -210,7 +233,7 @@ class LeafHalf(LeafIntake):
 
     def _is_released(self, group: CountLeafGroup) -> bool:
         """Whether events may leave now that had to wait."""
-        until = min(max(self.lowest_watermark, self._told_until), group.zoning().horizon)
+        until = group.may_leave(max(self.lowest_watermark, self._told_until))
         return until > group.covered and self.is_past_rereads()
 
     def count_windows(self, number: int) -> Int64Array | None:
@@ -219,6 +242,11 @@ class LeafHalf(LeafIntake):
         if group is None or group.counts_by_key:
             return None
         return count_table(group.count_walks)
+
+    def take_rate(self, number: int) -> float | None:
+        """How many events of a family came in a tick of time since the last time; None if time went no further."""
+        group = self._counting().get(number)
+        return None if group is None else group.take_rate()
 
     def count_report(self) -> dict[str, float]:
         """What count windows have cost here: raw events sent, and the most that were held."""

@@ -70,7 +70,7 @@ class LeafIntake(Core):
         self._unread = 0  # events of raw queries that none of them wants
         self._told_until = NEVER  # how far the watermark of all has come, as far as the root has said so
         self._looks: dict[int, list[Look]] = {}
-        self._looked: set[int] = set()
+        self._looked: set[tuple[int, int]] = set()  # by family and number
         self.has_lost = False  # whether somebody asked for events that are not in memory any more
         raw = self._registry.families.get(RAW_FAMILY)
         self._raw = raw.group if raw is not None and isinstance(raw.group, RawGroup) else None

@@ -18,6 +18,7 @@ from headwater.engine.group import QueryGroup
 from headwater.engine.intake import read_values
 from headwater.engine.keys import NODE_KEY
 from headwater.engine.parts import (
+    HEAD_CHAIN,
     AccountsPart,
     AsidePart,
     EventsPart,
@@ -61,19 +62,27 @@ def _pieces_problem(part: PiecesPart, family: Family, types: Types, count: Sourc
     group = family.group
     if not isinstance(group, CountRootGroup):
         return "pieces came for a query that needs something else"
+    raw = part.raw
+    if not len(part.sizes) and raw is None:
+        return None  # whoever has seen no key does not know of which types they are
     if [plain(column.type) for column in part.key_columns] != [_key_type(name, types) for name in group.key_names]:
         return f"keys are {', '.join(group.key_names) or 'none'}, and others came"
     if len(part.sizes) and not set(group.ops) <= set(part.partials):
         return "partials of some operators are missing"
-    places = [part.first, part.last] if part.raw is None else [part.first, part.last, part.raw.places]
-    sources = np.concatenate([rows[1] for rows in places])
-    if len(sources) and not 0 <= int(sources.min()) <= int(sources.max()) < count(part.chain):
-        return f"chain {part.chain!r} has no such sources"
     needed = {op.column for op in group.ops if op.column is not None}
-    found = {} if part.raw is None else {name: column.type for name, column in part.raw.columns.items()}
-    if part.raw is not None and found != {name: _kept_type(types[name]) for name in needed}:
+    found = {} if raw is None else {name: column.type for name, column in raw.columns.items()}
+    if raw is not None and found != {name: _kept_type(types[name]) for name in needed}:
         return f"raw events need the columns {', '.join(sorted(needed)) or 'none'}, in the types they are kept in"
+    counts = np.array([count(chain) for chain in part.chains])[part.heads[HEAD_CHAIN]]
+    if not (_are_known(part.first[1], counts[part.head]) and _are_known(part.last[1], counts[part.head])):
+        return "pieces are of sources that are not there"
+    if raw is not None and not _are_known(raw.places[1], np.repeat(counts[raw.head], raw.sizes)):
+        return "events are of sources that are not there"
     return None
+
+
+def _are_known(sources: Int64Array, counts: Int64Array) -> bool:
+    return bool(((sources >= 0) & (sources < counts)).all())
 
 
 def _keyed_problem(

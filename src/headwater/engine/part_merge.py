@@ -12,7 +12,8 @@ import numpy as np
 
 from headwater.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.keys import KeyTable
-from headwater.engine.parts import AccountsPart, Part, RowsPart, key_count
+from headwater.engine.parts import AccountsPart, Part, PiecesPart, RowsPart, key_count
+from headwater.engine.piece_merge import merge_pieces
 from headwater.engine.store import concat_columns, map_columns
 from headwater.jit import njit
 
@@ -27,6 +28,7 @@ def merge_parts(parts: Sequence[Part]) -> list[Part]:
     array([4])
     """
     rows: dict[tuple[object, ...], list[RowsPart]] = {}
+    pieces: list[PiecesPart] = []
     accounts: list[AccountsPart] = []
     others: list[Part] = []
     for part in parts:
@@ -34,10 +36,12 @@ def merge_parts(parts: Sequence[Part]) -> list[Part]:
             rows.setdefault(_likeness(part), []).append(part)
         elif isinstance(part, AccountsPart):
             accounts.append(part)
+        elif isinstance(part, PiecesPart):
+            pieces.append(part)
         else:
             others.append(part)
     merged: list[Part] = [_merge_rows(alike) for alike in rows.values()]
-    return [*merged, *others, *([_merge_accounts(accounts)] if accounts else [])]
+    return [*merged, *merge_pieces(pieces), *others, *([_merge_accounts(accounts)] if accounts else [])]
 
 
 def _likeness(part: RowsPart) -> tuple[object, ...]:

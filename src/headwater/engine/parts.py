@@ -85,8 +85,10 @@ class MarkersPart:
     conditions: list[BoolArray]
 
 
-#: Of events: first or last keys of pieces, or all of them; rows are times, sources by number, offsets.
+#: Of events: first or last keys of pieces, or all of them; rows are times, sources by number in their chain, offsets.
 KeyRows = Int64Array
+#: The rows of a head: the place of its chain, and what else `PiecesPart` says of it.
+HEAD_CHAIN, HEAD_UNTIL, HEAD_LATEST, HEAD_IS_ALL, HEAD_ANSWERS = range(5)
 
 
 @dataclass(slots=True)
@@ -97,23 +99,23 @@ class RawRuns:
     places: KeyRows
     key: Int64Array
     columns: dict[str, pa.Array]
+    head: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 @dataclass(slots=True)
 class PiecesPart:
-    """Pieces of a chain's events for count windows: stretches of its order with their partials, or runs of raw events.
+    """Pieces of chains' events for count windows: stretches of their order with their partials, or runs of raw events.
 
     Piece i holds ``sizes[i]`` events from key ``first[:, i]`` to ``last[:, i]``; row j of the partials belongs to ``piece[j]``.
-    Events before the time ``until`` are in pieces by now, and (``is_all``) all others that were taken in too; ``latest``: the
-    latest time of all of them. ``answers``: the number of the piece that these are instead of, -1 if they are news.
+    Pieces and runs come under ``heads``, a column each: of which chain; events before the time *until* are in pieces by now, and
+    (*is all*) all others that were taken in too; the *latest* time of those; and the number of the piece that these *answer*, for
+    they are instead of it, -1 if they are news. So the parts of several leaves can be one.
     """
 
     family: int
-    chain: str
-    until: int
-    latest: int
-    is_all: bool
-    answers: int
+    chains: list[str]
+    heads: Int64Array
+    head: Int64Array
     sizes: Int64Array
     first: KeyRows
     last: KeyRows
@@ -123,9 +125,28 @@ class PiecesPart:
     partials: Mapping[Op, PartialColumn]
     raw: RawRuns | None = None
 
+    @classmethod
+    def of(
+        cls, family: int, chain: str, until: int, latest: int, is_all: bool, answers: int, sizes: Int64Array,
+        first: KeyRows, last: KeyRows, piece: Int64Array, key_columns: list[pa.Array], key: Int64Array,
+        partials: Mapping[Op, PartialColumn], raw: RawRuns | None = None,
+    ) -> PiecesPart:  # fmt: skip
+        """Those of one chain, under one head."""
+        heads = np.array([[0], [until], [latest], [is_all], [answers]], np.int64)
+        if raw is not None:
+            raw.head = np.zeros(len(raw.sizes), np.int64)
+        head = np.zeros(len(sizes), np.int64)
+        return cls(family, [chain], heads, head, sizes, first, last, piece, key_columns, key, partials, raw)
+
     @property
-    def event_count(self) -> int:
-        return int(self.sizes.sum()) + (0 if self.raw is None else int(self.raw.sizes.sum()))
+    def event_counts(self) -> Int64Array:
+        """How many events come under each head."""
+        count = self.heads.shape[1]
+        counts = np.zeros(count, np.int64)
+        np.add.at(counts, self.head, self.sizes)
+        if self.raw is not None:
+            np.add.at(counts, self.raw.head, self.raw.sizes)
+        return counts
 
 
 @dataclass(slots=True)

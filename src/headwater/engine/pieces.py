@@ -34,6 +34,10 @@ class Zoning(Protocol):
     def horizon(self) -> int:
         """Events from this time on wait until there is another plan."""
 
+    @property
+    def patience(self) -> int:
+        """They wait no longer than until there are events so much later."""
+
     def zones(self, low: int, high: int) -> tuple[Int64Array, Int64Array]:
         """The stretches of time between ``low`` and ``high`` in which events travel raw: begins and ends, ascending."""
 
@@ -61,23 +65,23 @@ class Ranges:
         return cls(starts, np.diff(starts, append=edges[-1]), is_raw[whole])
 
 
-def planned_ranges(times: Int64Array, plan: Zoning) -> Ranges:
-    """Events in order, cut as a plan says."""
+def planned_ranges(times: Int64Array, plan: Zoning, piece_max: int) -> Ranges:
+    """Events in order, cut as a plan says, into pieces of at most ``piece_max``."""
     begins, ends = plan.zones(int(times[0]), int(times[-1]))
     inner = np.searchsorted(times, np.stack((begins, ends), 1).ravel())
     edges = np.concatenate(([0], inner, [len(times)]))
     is_raw = np.arange(len(edges) - 1) % 2 == 1
     filled = np.diff(edges) > 0
-    return Ranges.between(np.append(edges[:-1][filled], len(times)), is_raw[filled], plan.piece_max)
+    return Ranges.between(np.append(edges[:-1][filled], len(times)), is_raw[filled], piece_max)
 
 
-def key_ranges(keys: Int32Array, piece_max: int) -> Ranges:
-    """Events sorted by key: pieces never hold two keys, and those of rare keys travel."""
-    edges = np.concatenate(([0], np.flatnonzero(np.diff(keys)) + 1, [len(keys)]))
-    return Ranges.between(edges, np.diff(edges) <= KEY_RAW_MAX, piece_max)
+def key_ranges(keys: Int32Array, travels: BoolArray, piece_max: int) -> Ranges:
+    """Events sorted by key: pieces never hold two keys, and those of rare keys travel, as do those that have to."""
+    edges = np.concatenate(([0], np.flatnonzero(np.diff(keys) | np.diff(travels)) + 1, [len(keys)]))
+    return Ranges.between(edges, travels[edges[:-1]] | (np.diff(edges) <= KEY_RAW_MAX), piece_max)
 
 
-def looked_ranges(times: Int64Array, low: int, high: int) -> Ranges:
+def looked_ranges(times: Int64Array, low: int, high: int, raw_max: int | None = None) -> Ranges:
     """What somebody finds who looks into a piece for a cut between two times: the ends stay together.
 
     >>> ranges = looked_ranges(np.arange(1000), 100, 120)
@@ -86,7 +90,7 @@ def looked_ranges(times: Int64Array, low: int, high: int) -> Ranges:
     """
     inner = np.searchsorted(times, (low, high + 1))
     size = int(inner[1] - inner[0])
-    is_few = size <= RAW_MAX
+    is_few = size <= (RAW_MAX if raw_max is None else raw_max)
     middle = inner[:1] if is_few else inner[0] + np.arange(PARTS) * size // PARTS
     edges = np.concatenate(([0], middle, inner[1:], [len(times)]))
     is_raw = np.zeros(len(edges) - 1, np.bool_)

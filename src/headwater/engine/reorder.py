@@ -71,7 +71,7 @@ class ReorderBuffer:
         ready.sort(key=lambda part: int(part.chunk.times[0]))
         for earlier, later in pairwise(ready):
             if earlier.chunk.times[-1] >= later.chunk.times[0]:
-                return [concat_stretches(ready).in_order()]
+                return [concat_stretches(sorted(ready, key=lambda part: part.chunk.birth())).in_order()]
         return ready
 
     def keys_marked_at(self, time: int, marker: int) -> Int64Array:

@@ -131,6 +131,8 @@ class RootHalf(Progress):
     def absorb(self, parts: Iterable[Part], resolve: Resolve) -> None:
         """Take in the parts of an accepted delta. Parts of queries that are gone count for nothing."""
         families = self._ready_families()
+        for group in self.counting().values():
+            group.told.clear()
         for part in parts:
             match part:
                 case AccountsPart():
@@ -143,7 +145,7 @@ class RootHalf(Progress):
                     known = families.get(part.family)
                     if known is not None and isinstance(known.group, CountRootGroup):
                         known.group.names = self.names
-                        known.group.absorb(part, resolve(part.chain), self._registry.types)
+                        known.group.absorb(part, resolve, self._registry.types)
                 case RowsPart() | LatePart() | MarkersPart():
                     known = families.get(part.family)
                     if known is not None and isinstance(known.group, QueryGroup):
@@ -207,6 +209,8 @@ class RootHalf(Progress):
             is_due = family.watermark < until or isinstance(family.group, CountRootGroup)
             if is_due and not isinstance(family.group, CutRootGroup):
                 family.prepare(self._registry.types)
+                if isinstance(family.group, CountRootGroup):
+                    family.group.names = self.names  # after a restoration too
                 pieces.extend(family.close(until, self._registry.layout, self._registry.types))
         self._put_out(pieces)
 
@@ -258,9 +262,10 @@ class RootHalf(Progress):
         asked = {number: group.looks(chain) for number, group in self.counting().items()}
         return {number: looks for number, looks in asked.items() if looks}
 
-    def looked_into(self) -> dict[int, str]:
+    def looked_into(self) -> dict[tuple[int, int], str]:
         """All pieces that leaves look into, and their chains; a piece by family and number."""
-        return {look: chain for group in self.counting().values() for look, chain in group.looked_into().items()}
+        found = {family: group.looked_into() for family, group in self.counting().items()}
+        return {(family, look): chain for family, looks in found.items() for look, chain in looks.items()}
 
     def covered(self, chain: str) -> dict[int, int]:
         """By family: up to which time a chain's events are in pieces."""

@@ -22,6 +22,8 @@ SCHEMA = pa.schema(
         ("event", pa.string()),  # JSON
     ]
 )
+#: Made once: most steps have nothing to set aside.
+NOTHING = SCHEMA.empty_table()
 
 
 class SideOutput:
@@ -65,7 +67,7 @@ class SideOutput:
 
     def take(self) -> pa.Table:
         tables, self.tables = self.tables, []
-        return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
+        return pa.concat_tables(tables) if tables else NOTHING
 
 
 def _repeat(text: str, size: int) -> pa.Array:

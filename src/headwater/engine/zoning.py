@@ -10,6 +10,7 @@ import numpy as np
 
 from headwater.arrays import Int64Array
 from headwater.engine.order_slicer import next_position_cut
+from headwater.engine.pieces import Ranges
 from headwater.jit import njit
 from headwater.times import FOREVER
 
@@ -33,6 +34,7 @@ class Zones:
     piece_max: int = 1 << 20
     horizon: int = FOREVER
     is_raw: bool = False
+    patience: int = 0
 
     def zones(self, low: int, high: int) -> tuple[Int64Array, Int64Array]:
         if self.is_raw:
@@ -41,6 +43,44 @@ class Zones:
             none = np.empty(0, np.int64)
             return none, none
         return _zones(self.windows, self.position, self.time, self.per_event, self.spread, low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalWindows:
+    """A leaf's own part of each window: from its event ``begin`` on, ``size`` events each, ``delta`` more or fewer.
+
+    Events that may lie on either side of an end travel raw. The further ahead, the more these are.
+    """
+
+    begin: int
+    size: int
+    delta: int = 0
+    piece_max: int = 1 << 40
+    horizon: int = FOREVER
+    patience: int = 0
+
+    def zones(self, low: int, high: int) -> tuple[Int64Array, Int64Array]:
+        none = np.empty(0, np.int64)
+        return none, none
+
+    def ranges(self, index: int, count: int) -> Ranges:
+        """``count`` events in order, of which the first is the leaf's event ``index``.
+
+        >>> found = LocalWindows(begin=5, size=10, delta=1).ranges(0, 40)
+        >>> found.starts, found.is_raw
+        (array([ 0,  5, 14, 16, 23, 27, 32, 38]), array([False, False,  True, False,  True, False,  True, False]))
+        """
+        if self.size == 0:
+            return Ranges.between(np.array([0, count]), np.zeros(1, np.bool_), self.piece_max)
+        first = max(0, (index - self.begin) // (self.size + self.delta))
+        last = (index + count - self.begin) // max(self.size - self.delta, 1) + 1
+        windows = np.arange(first, max(last, first) + 1, dtype=np.int64)
+        ends, half = self.begin + windows * self.size - index, windows * self.delta
+        edges = np.maximum.accumulate(np.clip(np.stack((ends - half, ends + half), 1).ravel(), 0, count))
+        edges = np.concatenate(([0], edges, [count]))
+        is_raw = np.arange(len(edges) - 1) % 2 == 1
+        filled = np.diff(edges) > 0
+        return Ranges.between(np.append(edges[:-1][filled], count), is_raw[filled], self.piece_max)
 
 
 @njit

@@ -32,7 +32,7 @@ from headwater.protocols.events import (
     TimerFired,
 )
 from headwater.protocols.frames import FrameError
-from headwater.protocols.messages import Assign, Cuts, Flush, Look, Message, Plan, Positions, Refuse, decode
+from headwater.protocols.messages import Assign, Cuts, Flush, Look, Message, Plan, Positions, Rates, Refuse, decode
 from headwater.protocols.outbox import Outbox
 from headwater.times import FOREVER
 
@@ -267,6 +267,8 @@ class LeafNode(LeafSending):
                 return self._on_plan(message)
             case Look():
                 return self._on_look(message)
+            case Rates():
+                return self._on_rates(message)
             case Flush():
                 return self._on_flush()
             case Refuse(chain, reason) if chain == self.chain:

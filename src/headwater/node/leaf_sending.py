@@ -11,10 +11,11 @@ from headwater.engine.leaf_half import LeafHalf
 from headwater.engine.leaf_intake import Standing
 from headwater.engine.looks import looks_from_bytes
 from headwater.engine.part_bytes import part_to_bytes
-from headwater.engine.parts import EventsPart, LatePart, MarkersPart, Part, PiecesPart, RowsPart
+from headwater.engine.parts import HEAD_ANSWERS, EventsPart, LatePart, MarkersPart, Part, PiecesPart, RowsPart
+from headwater.engine.pieces import Zoning
 from headwater.engine.query_set import read_query_set
 from headwater.engine.state_bytes import from_bytes, to_bytes
-from headwater.engine.zoning import Zones
+from headwater.engine.zoning import LocalWindows, Zones
 from headwater.node.settings import NodeSettings
 from headwater.node.splitting import Sharing, Splitting, bundle, part_shares
 from headwater.protocols.actions import (
@@ -30,9 +31,9 @@ from headwater.protocols.actions import (
 from headwater.protocols.count_windows import Forecast
 from headwater.protocols.delta import CUT_SUFFIX, Advance, Delta, Range, wrapped
 from headwater.protocols.ledger import Position
-from headwater.protocols.messages import Assign, Cuts, Hello, Look, Plan, Positions, decode, encode
+from headwater.protocols.messages import Assign, Cuts, Hello, Look, Plan, Positions, Rates, decode, encode
 from headwater.protocols.outbox import Outbox
-from headwater.times import FOREVER
+from headwater.times import FOREVER, NEVER
 
 
 class LeafSending:
@@ -75,6 +76,7 @@ class LeafSending:
         self._finished = False
         self._splitting = Splitting()  # among the roots that share keys
         self._plan: Plan | None = None  # the last one heard, for count windows
+        self._rates: dict[int, dict[str, float]] = {}  # of all leaves, by family and chain, where they tell each other
         self._answered: dict[str, Position] = {}  # from where frames were sent again since the timer fired
 
     def _hello(self, epoch: int, version: int = 0) -> SendMessage:
@@ -100,11 +102,14 @@ class LeafSending:
         notes = [] if half is None or assigned is None or self._must_wait() else self._gather(half, assigned)
         frames = self._outbox.frames_from(self._sent)
         self._sent = self._outbox.end
-        return [*notes, *(SendMessage(self.parent, frame) for frame in frames), *self._balance()]
+        told = self._tell_rates() if frames else []
+        return [*notes, *(SendMessage(self.parent, frame) for frame in frames), *told, *self._balance()]
 
     def _gather(self, half: LeafHalf, assigned: Assign, is_last: bool = False) -> list[Action]:
         """Put what has come together into the outbox."""
-        if not half.has_news:
+        # Who ends has to send what waits, though nothing has come since the last time.
+        has_news = half.has_news or (is_last and half.is_waiting)
+        if not has_news or half.is_between:
             return []
         moved, parts = half.take(is_last)
         if not moved.sources and not parts:
@@ -146,14 +151,42 @@ class LeafSending:
         return [*self._soon(), *self._balance()]
 
     def _follow(self, half: LeafHalf, plan: Plan) -> None:
-        zones = {}
+        zones: dict[int, Zoning] = {}
         for family, fields in plan.forecasts.items():
             windows = half.count_windows(family)
             if windows is not None:
-                told = Forecast.from_list(fields)
+                told = self._by_rates(family, Forecast.from_list(fields))
+                if self.chain in told.shares:
+                    zones[family] = LocalWindows(*told.shares[self.chain])
+                    continue
                 places = (told.position, told.time, told.per_event, told.spread, told.piece_max)
-                zones[family] = Zones(windows, *places, FOREVER if told.horizon is None else told.horizon, told.is_raw)
+                # A leaf of one batch waits for no plan: it hears only one.
+                horizon = FOREVER if told.horizon is None or self.settings.is_brief else told.horizon
+                zones[family] = Zones(windows, *places, horizon, told.is_raw, told.patience)
         half.follow(zones, plan.until, plan.settled)
+
+    def _by_rates(self, family: int, told: Forecast) -> Forecast:
+        """The same forecast by the rates that leaves have told each other, once all have."""
+        known = self._rates.get(family, {})
+        total = sum(known.values())
+        return replace(told, per_event=1 / total) if 0 < told.peers <= len(known) and total > 0 else told
+
+    def _on_rates(self, rates: Rates) -> list[Action]:
+        self._rates.setdefault(rates.family, {})[rates.chain] = rates.rate
+        if self._half is not None and self._plan is not None:
+            self._follow(self._half, self._plan)
+        return []
+
+    def _tell_rates(self) -> list[Action]:
+        """Tell all other leaves how fast events come here, if they are to know."""
+        plan, half, actions = self._plan, self._half, []
+        asked = [] if plan is None else [f for f, fields in plan.forecasts.items() if Forecast.from_list(fields).peers]
+        for family in asked:
+            rate = None if half is None else half.take_rate(family)
+            if rate is not None:
+                rates = Rates(self.chain, family, rate)
+                actions.extend([SendMessage(self.parent, encode(rates)), *self._on_rates(rates)])
+        return actions
 
     def _on_look(self, look: Look) -> list[Action]:
         if self._half is None or look.chain != self.chain or not self._half.look(looks_from_bytes(look.looks)):
@@ -162,9 +195,13 @@ class LeafSending:
 
     def _begin_counting(self, half: LeafHalf, assign: Assign) -> None:
         looks = looks_from_bytes(assign.looks) if assign.looks else {}
-        half.begin_counting(assign.covered, looks, self.settings.held_max)
+        half.begin_counting(assign.covered, looks, self.settings.held_max, self.settings.is_brief)
         if self._plan is not None:
             self._follow(half, self._plan)
+
+    def watermark(self, source: str) -> int:
+        """How far a source has come, as far as it was read."""
+        return NEVER if self._half is None else self._half.watermark_of(source)
 
     def count_report(self) -> dict[str, float]:
         """What count windows have cost here."""
@@ -329,7 +366,7 @@ def _note_of(part: Part) -> str | None:
         case MarkersPart():
             return "markers travel"
         case PiecesPart():
-            return None if part.answers < 0 else "looked"
+            return None if bool((part.heads[HEAD_ANSWERS] < 0).all()) else "looked"
         case EventsPart(family):
             return "raw travels" if family < 0 else "raw instead"
     return None

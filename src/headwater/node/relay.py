@@ -18,7 +18,19 @@ from headwater.protocols.delta import CUT_SUFFIX, Delta, combine
 from headwater.protocols.events import Event, MessageReceived, Started, TimerFired
 from headwater.protocols.frames import FrameError
 from headwater.protocols.ledger import Position
-from headwater.protocols.messages import Assign, Cuts, Flush, Hello, Look, Plan, Positions, Refuse, decode, encode
+from headwater.protocols.messages import (
+    Assign,
+    Cuts,
+    Flush,
+    Hello,
+    Look,
+    Plan,
+    Positions,
+    Rates,
+    Refuse,
+    decode,
+    encode,
+)
 from headwater.protocols.relaying import Held, Holding
 
 
@@ -119,6 +131,9 @@ class RelayNode:
                 return [SendMessage(link, frame) for link in self._routes.of(chain)]
             case Assign(chain) | Look(chain):
                 return [SendMessage(link, frame) for link in self._routes.of(chain)]
+            case Rates():
+                links = [link for link in (self.parent, *self._routes.children) if link != sender]
+                return [SendMessage(link, frame) for link in links]
             case Cuts() | Plan() | Flush():
                 return [SendMessage(link, frame) for link in self._routes.children]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple
 from typing import Any
 
 from headwater.engine.part_bytes import part_from_bytes
@@ -35,7 +34,7 @@ from headwater.protocols.events import (
 )
 from headwater.protocols.frames import FrameError
 from headwater.protocols.ledger import Position
-from headwater.protocols.messages import Flush, Hello, Positions, Refuse, decode, encode
+from headwater.protocols.messages import Flush, Hello, Positions, Rates, Refuse, decode, encode
 from headwater.query_io import to_json
 from headwater.schemas import check_schemas
 
@@ -110,6 +109,9 @@ class RootNode(RootWindows):
             return self._on_delta(event.sender, message, now_ns)
         if isinstance(message, Positions):
             return self._on_quiet_leaf(event.sender, message)
+        if isinstance(message, Rates):
+            links = [link for link in self._routes.children if link != event.sender]
+            return [SendMessage(link, bytes(event.frame)) for link in links]
         return []
 
     def _on_idle_timer(self, now_ns: int) -> list[Action]:
@@ -153,9 +155,10 @@ class RootNode(RootWindows):
             return self._reject(sender, delta, reasons)
         if not self._members.has_all(delta.advances):
             return self._begin_anew(sender, delta, "it moves sources that are not there")
-        back = {chain: self._members.returning(chain, advance) for chain, advance in delta.advances.items()}
-        if any(back.values()):
-            return self._take_back(sender, delta, back, now_ns)
+        if not self._members.are_all_active:
+            back = {chain: self._members.returning(chain, advance) for chain, advance in delta.advances.items()}
+            if any(back.values()):
+                return self._take_back(sender, delta, back, now_ns)
         try:
             operators = self._half.operators()
             parts = [part_from_bytes(data, operators) for data in delta.parts]
@@ -201,7 +204,7 @@ class RootNode(RootWindows):
         actions = self._advance()
         note = self._noted(
             "accepted",
-            chains={chain: list(astuple(stretch)) for chain, stretch in delta.ranges.items()},
+            chains={chain: [s.epoch, s.start, s.end] for chain, s in delta.ranges.items()},
             sources=self._moves(delta),
             watermark=members.watermark(),
         )
@@ -282,7 +285,8 @@ class RootNode(RootWindows):
             self._cut, self._cut_time = self._pending.message.number, self._pending.message.until
             self._pending = None
         for name, chain in self._members.chains.items():
-            chain.marks.clear()
+            if not self._half.reads_again:  # count windows may still have to read again
+                chain.marks.clear()
             position = self._ledger.positions[name + CUT_SUFFIX]
             self._ledger.positions[name + CUT_SUFFIX] = Position(position.epoch, self._cut)
 

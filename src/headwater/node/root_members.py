@@ -15,6 +15,7 @@ from headwater.protocols.actions import (
 from headwater.protocols.delta import CUT_SUFFIX
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Assign, Hello, Plan, Positions, Refuse, SourceState, encode
+from headwater.protocols.rereading import Reread, rereads
 from headwater.times import NEVER
 
 
@@ -122,13 +123,32 @@ class RootMembers(RootState):
 
     def _plan(self) -> Plan:
         """What all leaves are told of count windows."""
-        assert self._plans is not None
-        return Plan(
-            self._plans.number,
-            self._members.watermark(),
-            self._half.settled_time(),
-            self._plans.forecasts(self._horizons),
-        )
+        plans, groups = self._plans, self._half.counting()
+        assert plans is not None
+        for family, group in groups.items():
+            if family not in plans.forecasters and not group.counts_by_key:
+                plans.know(family, max(walk.window.size for walk in group.count_walks), len(self._members.chains))
+        shares = {
+            family: {name: group.shares.of(number) for name, number in group.chains.items()}
+            for family, group in groups.items()
+            if group.shares is not None
+        }
+        forecasts = {f: told for f, told in plans.forecasts(self._horizons, shares).items() if f in groups}
+        return Plan(plans.number, self._members.watermark(), self._half.settled_time(), forecasts)
+
+    def rereads(self, chain: str) -> list[Reread]:
+        """What holds the pieces of a chain that are looked into; none if it is to be read from where its assignment says."""
+        looks, known = self._half.looks(chain), self._members.chains[chain]
+        reads_all = self._half.has_cuts or any(time <= known.latest for time in self._half.covered(chain).values())
+        if not looks or reads_all or not known.marks:
+            return []
+        spans = [(int(look.first[0]), int(look.last[0])) for some in looks.values() for look in some]
+        return rereads(known.marks, self._members.offsets[known.sources], spans)
+
+    @property
+    def count_plan(self) -> Plan | None:
+        """What leaves are told of count windows; None if they are told nothing."""
+        return None if self._plans is None else self._plan()
 
     def first_assignment(self) -> Assign:
         """What a root that has met nobody would answer a leaf with one source; of others only the names differ."""

@@ -70,7 +70,7 @@ class RootState:
         self._cut_time = NEVER
         self._pending: PendingCut | None = None
         self._cut_timer = False
-        self._looked: set[int] = set()  # pieces that leaves were asked to look into
+        self._looked: set[tuple[int, int]] = set()  # pieces that leaves were asked to look into
         self._told_watermark = NEVER
         self._horizons: dict[int, int] = {}  # up to where leaves may go without another plan
         self._flushing = False

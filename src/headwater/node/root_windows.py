@@ -73,9 +73,10 @@ class RootWindows(RootMembers):
         groups = self._half.counting()
         proven = self._half.take_proven()
         for family, cuts in proven.items():
-            leaves = sum(count > 0 for count in cuts[-1].counts.values())
             size = max(walk.window.size for walk in groups[family].count_walks)
-            plans.told(family, size, leaves, [(cut.position, cut.time) for cut in cuts])
+            plans.told(family, size, [(cut.position, cut.time, cut.counts) for cut in cuts])
+            if plans.counting.scheme == "approx" and groups[family].shares is None:
+                groups[family].fix_shares(cuts)
         looks = self._look()
         is_stuck = any(groups[n].frontier >= at for n, at in self._horizons.items() if n in groups) and not looks
         if not proven and not is_stuck:
@@ -122,8 +123,9 @@ class RootWindows(RootMembers):
         if self._plans is None:
             return {}
         groups = self._half.counting().values()
-        more = {"corrections": sum(g.corrections for g in groups), "raw_events": sum(g.raw_count for g in groups)}
-        return self._plans.flows.report(more)
+        counted = ("cut_count", "corrections", "raw_count")
+        windows, corrections, raw = (sum(getattr(group, name) for group in groups) for name in counted)
+        return self._plans.flows.report({"windows": windows, "corrections": corrections, "raw_events": raw})
 
     # --- cuts ---
 

@@ -35,3 +35,5 @@ class NodeSettings:
     pending_bytes_max: int = FRAME_BYTES_MAX // 4
     #: Whether the root records what happens to it; a host that begins anew rather than restore it has no use for that.
     is_recorded: bool = True
+    #: Whether a leaf lives for one batch only: what it kept would be lost, and a question costs another batch, so it says more.
+    is_brief: bool = False

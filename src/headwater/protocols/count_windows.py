@@ -8,6 +8,8 @@ A scheme decides what leaves send before anybody asks. None of them decides wher
   question and an answer, or two, and few bytes.
 - ``sync``, ``async``: large pieces, and raw events around the times at which windows are expected to end. Whoever is right about
   that is not asked. With ``sync`` a leaf waits behind each expected end until it is told of the next, with ``async`` it goes on.
+- ``monitor_local``: as ``async``, but leaves tell each other their rates and forecast by themselves; the paper's way to show that
+  this costs more than it saves.
 - ``auto``: whichever of these the measured changes of rates and the sizes of windows suggest.
 """
 
@@ -20,9 +22,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headwater.errors import QueryError, shown
+from headwater.protocols.local_sizes import LocalSizes, timeout
+from headwater.times import FOREVER
 
 SCHEMES = ("central", "approx", "monitor", "monitor_local", "sync", "async", "auto")
 PREFERENCES = ("speed", "bytes")
+FORECASTS = ("times", "sizes")
 #: Pieces of a window and leaf where every one may hold the end.
 MONITOR_PIECES = 16
 #: Of a window with fewer events per leaf, all travel: partials would be no smaller.
@@ -37,19 +42,23 @@ class Counting:
     """How count windows are computed over many nodes.
 
     ``changes``: so many of the last changes say how far a forecast may be off; ``margin``: in multiples of their mean.
-    ``prefer``: what ``auto`` saves, time ("speed") or bytes.
+    ``prefer``: what ``auto`` saves, time ("speed") or bytes. ``forecast``: of the "times" at which windows end, or of the "sizes"
+    of each leaf's part, as in the paper (``sync`` and ``async``).
     """
 
     scheme: str = "auto"
     prefer: str = "speed"
     changes: int = 8
     margin: float = 3.0
+    forecast: str = "times"
 
     def __post_init__(self) -> None:
         if self.scheme not in SCHEMES:
             raise QueryError(f"count_scheme is {shown(self.scheme)}: give one of {', '.join(map(repr, SCHEMES))}")
         if self.prefer not in PREFERENCES:
             raise QueryError(f"prefer is {shown(self.prefer)}: give 'speed' or 'bytes'")
+        if self.forecast not in FORECASTS:
+            raise QueryError(f"forecast is {shown(self.forecast)}: give 'times' or 'sizes'")
         if self.changes < 1 or not self.margin > 0:
             raise QueryError(f"changes is {shown(self.changes)}, margin {shown(self.margin)}: give numbers above 0")
 
@@ -69,15 +78,26 @@ class Forecast:
     piece_max: int
     horizon: int | None = None
     is_raw: bool = False
+    #: By chain: from which of its events on each window has how many of them, and how many more or fewer.
+    shares: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    #: So many leaves tell each other their rates, and go by those instead of ``per_event``; 0 if they do not.
+    peers: int = 0
+    #: For how much event time a leaf waits at the horizon.
+    patience: int = 0
 
     def to_list(self) -> list[Any]:
         spread = self.spread if math.isfinite(self.spread) else None
-        return [self.position, self.time, self.per_event, spread, self.piece_max, self.horizon, self.is_raw]
+        shares = {chain: list(share) for chain, share in self.shares.items()}
+        rates = [self.per_event, spread]
+        waits = [self.piece_max, self.horizon, self.is_raw]
+        return [self.position, self.time, *rates, *waits, shares, self.peers, self.patience]
 
     @classmethod
     def from_list(cls, fields: Sequence[Any]) -> Forecast:
-        position, time, per_event, spread, piece_max, horizon, is_raw = fields
-        return cls(position, time, per_event, math.inf if spread is None else spread, piece_max, horizon, is_raw)
+        position, time, per_event, spread, piece_max, horizon, is_raw, shares, peers, patience = fields
+        known = {chain: (begin, size, delta) for chain, (begin, size, delta) in shares.items()}
+        rates = (per_event, math.inf if spread is None else spread)
+        return cls(position, time, *rates, piece_max, horizon, is_raw, known, peers, patience)
 
 
 @dataclass(slots=True)
@@ -132,11 +152,11 @@ class Forecaster:
     def has_forecast(self) -> bool:
         return len(self._errors[0].last) >= 2
 
-    def forecast(self) -> Forecast | None:
-        """What to tell leaves; None while too little is known, or nothing is to be told."""
+    def forecast(self) -> Forecast:
+        """What to tell leaves."""
         per_leaf = self.size / max(self.leaves, 1)
         scheme = self._scheme(per_leaf)
-        if scheme == "raw":
+        if scheme in ("raw", "approx"):
             return Forecast(0, 0, 0.0, math.inf, PIECE_MAX, is_raw=True)
         if scheme == "monitor" or not self.has_forecast:
             pieces = MONITOR_PIECES if self.counting.prefer == "bytes" else 4 * MONITOR_PIECES
@@ -146,7 +166,8 @@ class Forecaster:
         per_event, spread = self._best()
         # Behind the zone, pieces are small enough to look into if the forecast is wrong.
         piece_max = min(max(int(per_leaf) // MONITOR_PIECES, PIECE_MIN), PIECE_MAX)
-        return Forecast(position, time, per_event, spread, piece_max)
+        peers = self.leaves if scheme == "monitor_local" else 0
+        return Forecast(position, time, per_event, spread, piece_max, peers=peers)
 
     def horizon(self) -> int | None:
         """Where a leaf waits for another plan; None if it does not."""
@@ -158,6 +179,13 @@ class Forecaster:
     def patience(self) -> int:
         """How much further leaves go when all have come to where the window was expected to end, and it did not."""
         return max(1, math.ceil(self.size * self._best()[0] / 4))
+
+    def timeout(self) -> int:
+        """After so much event time a leaf goes on without a plan: as long as a window takes, and what it may take longer."""
+        per_event, spread = self._best()
+        return max(
+            1, math.ceil(timeout(self.size, spread * math.sqrt(self.size) / max(per_event, 1e-9), 1 / per_event))
+        )
 
     def _best(self) -> tuple[float, float]:
         means = [errors.mean() for errors in self._errors]
@@ -195,10 +223,13 @@ class Flows:
 
     up: int = 0
     down: int = 0
-    windows: int = 0
 
     def report(self, more: Mapping[str, float]) -> dict[str, float]:
-        return {"up_flows": self.up, "down_flows": self.down, "windows": self.windows, **more}
+        return {"up_flows": self.up, "down_flows": self.down, **more}
+
+
+#: The begin and the size of each chain's share, and by how much it may differ.
+Shares = Mapping[str, tuple[int, int, int]]
 
 
 @dataclass(slots=True)
@@ -209,21 +240,34 @@ class CountPlans:
     forecasters: dict[int, Forecaster] = field(default_factory=dict)
     number: int = 0
     flows: Flows = field(default_factory=Flows)
+    sizes: dict[int, LocalSizes] = field(default_factory=dict)
 
-    def told(self, family: int, size: int, leaves: int, cuts: Sequence[tuple[int, int]]) -> None:
-        """Proven cuts of a family whose largest window has ``size`` events."""
+    def told(self, family: int, size: int, cuts: Sequence[tuple[int, int, Mapping[str, int]]]) -> None:
+        """Proven cuts of a family whose largest window has ``size`` events; each with the events of chains since the last."""
+        leaves = sum(count > 0 for count in cuts[-1][2].values())
+        self.know(family, size, leaves).told([(position, time) for position, time, _ in cuts])
+        if self.counting.forecast == "sizes":
+            sizes = self.sizes.setdefault(family, LocalSizes(self.counting.changes))
+            for _, _, counts in cuts:
+                sizes.told(dict(counts))
+
+    def know(self, family: int, size: int, leaves: int) -> Forecaster:
+        """A family whose largest window has ``size`` events of so many leaves."""
         forecaster = self.forecasters.setdefault(family, Forecaster(self.counting, size, leaves))
         forecaster.size, forecaster.leaves = size, leaves
-        forecaster.told(cuts)
-        self.flows.windows += len(cuts)
+        return forecaster
 
-    def forecasts(self, horizons: Mapping[int, int]) -> dict[int, list[Any]]:
-        """What leaves are told of each family; ``horizons``: where those wait that have to."""
+    def forecasts(self, horizons: Mapping[int, int], shares: Mapping[int, Shares]) -> dict[int, list[Any]]:
+        """What leaves are told of each family: where to wait if they have to, and what is believed of them."""
         found = {}
         for family, forecaster in self.forecasters.items():
             forecast = forecaster.forecast()
-            if forecast is not None:
-                found[family] = replace(forecast, horizon=horizons.get(family)).to_list()
+            known = shares.get(family, {})
+            if family in self.sizes and forecaster.has_forecast and not forecast.is_raw:
+                known = self.sizes[family].shares()
+            horizon = horizons.get(family)
+            patience = 0 if horizon is None else forecaster.timeout()
+            found[family] = replace(forecast, horizon=horizon, patience=patience, shares=known).to_list()
         return found
 
     def next_horizons(self, frontiers: Mapping[int, int]) -> dict[int, int]:
@@ -232,17 +276,19 @@ class CountPlans:
         for family, forecaster in self.forecasters.items():
             horizon = forecaster.horizon()
             if horizon is not None:
-                found[family] = max(horizon, frontiers.get(family, horizon) + forecaster.patience())
+                found[family] = min(max(horizon, frontiers.get(family, horizon) + forecaster.patience()), FOREVER)
         return found
 
     def state(self) -> list[Any]:
         c = self.counting
-        flows = [self.flows.up, self.flows.down, self.flows.windows]
+        flows = [self.flows.up, self.flows.down]
         known = [[family, forecaster.state()] for family, forecaster in self.forecasters.items()]
-        return [[c.scheme, c.prefer, c.changes, c.margin], self.number, flows, known]
+        sizes = [[family, sizes.state()] for family, sizes in self.sizes.items()]
+        return [[c.scheme, c.prefer, c.changes, c.margin, c.forecast], self.number, flows, known, sizes]
 
     @classmethod
     def restored(cls, state: Sequence[Any]) -> CountPlans:
         counting = Counting(*state[0])
         known = {family: Forecaster.restored(counting, kept) for family, kept in state[3]}
-        return cls(counting, known, state[1], Flows(*state[2]))
+        sizes = {family: LocalSizes.restored(counting.changes, kept) for family, kept in state[4]}
+        return cls(counting, known, state[1], Flows(*state[2]), sizes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from headwater.arrays import Int64Array
 from headwater.packing import Bytes, Reader, Writer
 from headwater.protocols.frames import FrameError
 
+#: The advances of so few sources are written as one list.
+FEW_SOURCES = 64
 #: A leaf has a second chain, of what it cuts where the root says; its positions are the numbers of cuts.
 CUT_SUFFIX = "#cuts"
 
@@ -122,21 +124,26 @@ def wrapped(value: int) -> int:
 
 
 def delta_body(delta: Delta) -> bytes:
-    """The byte form; equal deltas have equal bytes."""
+    """The byte form; equal deltas have equal bytes.
+
+    In columns over all chains: a relay's delta is of hundreds, and a list costs about as much as the few numbers of a chain.
+    """
     writer = Writer()
-    writer.number(len(delta.ranges))
-    for chain, stretch in sorted(delta.ranges.items()):
-        writer.blob(chain.encode())
-        writer.number(stretch.epoch)
-        writer.number(stretch.start)
-        writer.number(stretch.end - stretch.start)
-    writer.number(len(delta.advances))
-    for chain, advance in sorted(delta.advances.items()):
-        writer.blob(chain.encode())
-        writer.ints(advance.sources)
-        writer.ints(advance.counts)
-        writer.ints(advance.rises)
-        writer.signed(advance.latest)
+    chains = sorted(delta.ranges)
+    writer.texts(chains)
+    stretches = [delta.ranges[chain] for chain in chains]
+    writer.ints(np.array([[s.epoch, s.start, s.end - s.start] for s in stretches], np.int64).T.ravel())
+    moved = [place for place, chain in enumerate(chains) if chain in delta.advances]
+    advances = [delta.advances[chains[place]] for place in moved]
+    sizes, latest = [len(advance.sources) for advance in advances], [advance.latest for advance in advances]
+    writer.ints(np.array([moved, sizes], np.int64).ravel())
+    writer.ints(np.array(latest, np.int64))
+    columns = [[getattr(advance, name) for advance in advances] for name in ("sources", "counts", "rises")]
+    if 0 < sum(sizes) <= FEW_SOURCES:
+        writer.ints(np.concatenate([array for column in columns for array in column]))
+    elif advances:
+        for column in columns:
+            writer.ints(np.concatenate(column))
     writer.number(len(delta.parts))
     for part in delta.parts:
         writer.blob(part)
@@ -146,47 +153,65 @@ def delta_body(delta: Delta) -> bytes:
 def read_delta(body: bytes | memoryview) -> Delta:
     """The delta of which this is the byte form; anything else is a `FormatError`."""
     reader = Reader(body)
-    ranges = _read_ranges(reader)
-    advances = _read_advances(reader)
+    chains = reader.texts()
+    ranges = _read_ranges(reader, chains)
+    advances = _read_advances(reader, chains)
     parts = [reader.view() for _ in range(reader.count())]
     reader.finish()
-    # Acceptance looks at the ranges: whatever moves without one would move again with every copy of the delta.
-    if not ranges or not advances.keys() <= ranges.keys():
-        raise FrameError("a delta says more than its stretches cover")
+    # Acceptance looks at the ranges: a delta without any could be accepted again and again.
+    if not ranges:
+        raise FrameError("a delta covers no stretch")
     return Delta(ranges, advances, parts)
 
 
-def _read_ranges(reader: Reader) -> dict[str, Range]:
-    ranges: dict[str, Range] = {}
-    for _ in range(reader.count()):
-        chain = read_chain(reader, ranges)
-        epoch, start, length = reader.number(), reader.number(), reader.number()
-        if epoch == 0 or length == 0 or max(epoch, start + length) >= 2**63:
-            raise FrameError(f"chain {chain!r} has no stretch of {length} from {start} on in epoch {epoch}")
-        ranges[chain] = Range(epoch, start, start + length)
-    return ranges
+def _read_ranges(reader: Reader, chains: list[str]) -> dict[str, Range]:
+    numbers = reader.ints()
+    if len(numbers) != 3 * len(chains):
+        raise FrameError("a delta has more or fewer stretches than chains")
+    epochs, starts, lengths = numbers.reshape(3, -1)
+    if any(later <= earlier for earlier, later in pairwise(chains)):
+        raise FrameError("chains are named twice or out of order")
+    ends = starts + lengths
+    if len(chains) and (int(epochs.min()) < 1 or int(starts.min()) < 0 or (ends <= starts).any()):
+        raise FrameError("a chain has a stretch that there cannot be")
+    return dict(zip(chains, map(Range, epochs.tolist(), starts.tolist(), ends.tolist())))
 
 
-def _read_advances(reader: Reader) -> dict[str, Advance]:
-    advances: dict[str, Advance] = {}
-    for _ in range(reader.count()):
-        chain = read_chain(reader, advances)
-        sources, counts, rises, latest = reader.ints(), reader.ints(), reader.ints(), reader.signed()
-        if not len(sources) == len(counts) == len(rises) or (counts < 0).any() or wrapped(latest) != latest:
-            raise FrameError(f"the advance of chain {chain!r} is damaged")
-        # A source that is named twice would move once: what is added by number does not add up.
-        if (sources < 0).any() or (sources[1:] <= sources[:-1]).any():
-            raise FrameError(f"the sources of chain {chain!r} are not in order")
-        advances[chain] = Advance(sources, counts, rises, latest)
+def _read_advances(reader: Reader, chains: list[str]) -> dict[str, Advance]:
+    numbers, latest = reader.ints(), reader.ints()
+    if len(numbers) % 2 or len(numbers) != 2 * len(latest):
+        raise FrameError("the advances of chains are damaged")
+    moved, sizes = numbers.reshape(2, -1)
+    total = int(sizes.sum())
+    if len(moved) and (int(sizes.min()) < 0 or not int(moved[0]) >= 0 or int(moved[-1]) >= len(chains)):
+        raise FrameError("a delta says more than its stretches cover")
+    if (moved[1:] <= moved[:-1]).any():
+        raise FrameError("the advances of chains are not in order")
+    if 0 < total <= FEW_SOURCES:
+        lists = reader.ints()
+        if len(lists) != 3 * total:
+            raise FrameError("the advances of chains are damaged")
+        sources, counts, rises = lists.reshape(3, -1)
+    elif len(moved):
+        sources, counts, rises = reader.ints(), reader.ints(), reader.ints()
+    else:
+        return {}
+    if not len(sources) == len(counts) == len(rises) == total or total and int(counts.min()) < 0:
+        raise FrameError("the advances of chains are damaged")
+    return _apart([chains[place] for place in moved.tolist()], sizes, latest, sources, counts, rises)
+
+
+def _apart(
+    chains: list[str], sizes: Int64Array, latest: Int64Array, sources: Int64Array, counts: Int64Array, rises: Int64Array
+) -> dict[str, Advance]:
+    """Each chain's own of all columns."""
+    ends = np.cumsum(sizes)
+    # A source that is named twice would move once: what is added by number does not add up.
+    falls = np.flatnonzero(sources[1:] <= sources[:-1]) + 1
+    if len(sources) and (int(sources.min()) < 0 or not np.isin(falls, ends).all()):
+        raise FrameError("the sources of a chain are not in order")
+    advances, begin = {}, 0
+    for chain, end, last in zip(chains, ends.tolist(), latest.tolist()):
+        advances[chain] = Advance(sources[begin:end], counts[begin:end], rises[begin:end], last)
+        begin = end
     return advances
-
-
-def read_chain(reader: Reader, before: dict[str, Any]) -> str:
-    """The name of the next chain; names come in order, each once."""
-    try:
-        chain = reader.blob().decode()
-    except UnicodeDecodeError as error:
-        raise FrameError(f"a chain has a name that is no text: {error}") from error
-    if before and chain <= next(reversed(before)):
-        raise FrameError(f"chain {chain!r} is named twice or out of order")
-    return chain

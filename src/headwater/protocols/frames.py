@@ -12,7 +12,7 @@ from headwater.errors import FormatError
 from headwater.packing import Bytes
 
 MAGIC = b"HW"
-VERSION = 1
+VERSION = 2
 #: Longer frames are refused before they are looked at: a length that was made up must not cost memory.
 FRAME_BYTES_MAX = 1 << 28
 #: magic, version, kind, length of the body, checksum of the body

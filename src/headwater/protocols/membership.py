@@ -137,8 +137,10 @@ class Membership:
 
     def has_all(self, advances: Mapping[str, Advance]) -> bool:
         """Whether all sources that move are there."""
+        # Sources are sorted: the last is the largest.
         return all(
-            chain in self.chains and advance.sources.max(initial=-1) < len(self.chains[chain].sources)
+            chain in self.chains
+            and (len(advance.sources) == 0 or advance.sources[-1] < len(self.chains[chain].sources))
             for chain, advance in advances.items()
         )
 
@@ -163,6 +165,11 @@ class Membership:
         self._heard[numbers] = now_ns
         self._has_moved = True
         known.latest = wrapped(known.latest + advance.latest)
+
+    @property
+    def are_all_active(self) -> bool:
+        """Whether nobody is idle."""
+        return bool(self.active.all())
 
     def hear(self, chain: str, advance: Advance, now_ns: int) -> None:
         """These sources have spoken, though what they said has to be said again: they are not silent."""

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import json
 import lzma
+import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
+
+import numpy as np
 
 from headwater.errors import HeadwaterError
 from headwater.packing import Bytes, Reader, Writer
-from headwater.protocols.delta import Delta, delta_body, read_chain, read_delta
+from headwater.protocols.delta import Delta, delta_body, read_delta
 from headwater.protocols.frames import FRAME_BYTES_MAX, FrameError, frame, open_frame
 from headwater.protocols.ledger import Position
 
@@ -27,6 +31,7 @@ LONG_TEXT_BYTES = 1 << 12
 UNPACKER_BYTES_MAX = 1 << 26
 #: A body of text may not be longer than this when unpacked: a few packed bytes may stand for many, and those for many objects.
 TEXT_BYTES_MAX = 1 << 24
+_RATE = struct.Struct("<d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +131,15 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
+class Rates:
+    """A leaf tells all others how many events of a family it has in a tick of event time; who is between passes it on."""
+
+    chain: str
+    family: int
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
 class Flush:
     """Take in nothing more: what is there is everything."""
 
@@ -138,9 +152,9 @@ class Refuse:
     reason: str
 
 
-Message = Hello | Assign | Positions | Cuts | Plan | Look | Flush | Refuse | Delta
+Message = Hello | Assign | Positions | Cuts | Plan | Look | Rates | Flush | Refuse | Delta
 #: The number under which each kind travels; numbers are never used again for another.
-DELTA, POSITIONS, HELLO, ASSIGN, CUTS, FLUSH, REFUSE, PLAN, LOOK = range(1, 10)
+DELTA, POSITIONS, HELLO, ASSIGN, CUTS, FLUSH, REFUSE, PLAN, LOOK, RATES = range(1, 11)
 
 
 def encode(message: Message) -> bytes:
@@ -179,6 +193,12 @@ def encode(message: Message) -> bytes:
             writer.blob(message.chain.encode())
             writer.blob(message.looks)
             return frame(LOOK, writer.finish())
+        case Rates():
+            writer = Writer()
+            writer.blob(message.chain.encode())
+            writer.number(message.family)
+            writer.blob(_RATE.pack(message.rate))
+            return frame(RATES, writer.finish())
         case Flush():
             return frame(FLUSH, b"")
         case Refuse():
@@ -194,6 +214,7 @@ def decode(data: Bytes, bytes_max: int = FRAME_BYTES_MAX) -> Message:
         raise
     except (
         HeadwaterError,
+        struct.error,
         ValueError,
         TypeError,
         AttributeError,
@@ -236,6 +257,11 @@ def _read(kind: int, body: memoryview) -> Message:
             chain, looks = reader.blob().decode(), reader.blob()
             reader.finish()
             return Look(chain, looks)
+        case 10:
+            reader = Reader(body)
+            chain, family, (rate,) = reader.blob().decode(), reader.number(), _RATE.unpack(reader.blob())
+            reader.finish()
+            return Rates(chain, _int(family), _float(rate))
     raise FrameError(f"no message has the kind {kind}")
 
 
@@ -263,11 +289,15 @@ def _read_plan(fields: Any) -> Plan:
 
 
 def _read_forecast(fields: Any) -> list[Any]:
-    position, time, per_event, spread, piece_max, horizon, is_raw = fields
+    position, time, per_event, spread, piece_max, horizon, is_raw, shares, peers, patience = fields
     if _int(piece_max) < 1 or not isinstance(is_raw, bool):
         raise FrameError("a forecast makes no sense")
     rates = [_float(per_event), None if spread is None else _float(spread)]
-    return [_int(position), _int(time), *rates, piece_max, None if horizon is None else _int(horizon), is_raw]
+    known = {_str(chain): [_int(number) for number in share] for chain, share in shares.items()}
+    if any(len(share) != 3 or min(share[1:]) < 0 for share in known.values()):
+        raise FrameError("a share of a window makes no sense")
+    ends = None if horizon is None else _int(horizon)
+    return [_int(position), _int(time), *rates, piece_max, ends, is_raw, known, _int(peers), _int(patience)]
 
 
 def _float(value: Any) -> float:
@@ -279,11 +309,10 @@ def _float(value: Any) -> float:
 def _positions_body(message: Positions) -> bytes:
     writer = Writer()
     writer.number(message.resend)
-    writer.number(len(message.chains))
-    for chain, position in sorted(message.chains.items()):
-        writer.blob(chain.encode())
-        writer.number(position.epoch)
-        writer.number(position.at)
+    chains = sorted(message.chains)
+    writer.texts(chains)
+    positions = [message.chains[chain] for chain in chains]
+    writer.ints(np.array([[p.epoch for p in positions], [p.at for p in positions]], np.int64).ravel())
     return writer.finish()
 
 
@@ -292,12 +321,14 @@ def _read_positions(body: memoryview) -> Positions:
     resend = reader.number()
     if resend > 1:
         raise FrameError(f"positions are accepted (0) or to be sent from again (1), not {resend}")
-    chains: dict[str, Position] = {}
-    for _ in range(reader.count()):
-        chain = read_chain(reader, chains)
-        chains[chain] = Position(_int(reader.number()), _int(reader.number()))
+    chains, numbers = reader.texts(), reader.ints()
     reader.finish()
-    return Positions(bool(resend), chains)
+    if len(numbers) != 2 * len(chains) or any(b <= a for a, b in pairwise(chains)):
+        raise FrameError("chains are named twice or out of order, or have no positions")
+    if len(numbers) and int(numbers.min()) < 0:
+        raise FrameError("a position is not negative")
+    epochs, places = numbers.reshape(2, -1).tolist()
+    return Positions(bool(resend), dict(zip(chains, map(Position, epochs, places))))
 
 
 def _text_body(tree: Any) -> bytes:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from headwater.simulator.count_plants import COUNT_PLANTS
 from headwater.simulator.counts import FAULTS, Counts
 from headwater.simulator.plants import PLANTS
 from headwater.simulator.runner import Options, Outcome, Run, simulate
@@ -16,6 +17,7 @@ from headwater.simulator.workload import Workload, draw_workload
 from headwater.simulator.world import World
 
 __all__ = [
+    "COUNT_PLANTS",
     "FAULTS",
     "PLANTS",
     "Counts",

@@ -23,6 +23,8 @@ from headwater.simulator.counts import Counts
 from headwater.simulator.machine import Machine
 from headwater.simulator.truth import Truth, ViolationError
 
+#: What nodes tell of messages that make no sense: here all come from nodes.
+DAMAGED = frozenset({"damaged frame", "damaged message", "damaged delta", "unreadable part"})
 Place = tuple[str, Any, str, int, int]  # query, key, node, start, end
 
 
@@ -90,6 +92,8 @@ class Checker:
     def _noted(self, machine: Machine, note: Noted, is_replay: bool) -> None:
         what = note.what
         detail = note.detail
+        if what in DAMAGED:
+            raise ViolationError(f"{machine.name} tells of a {what}, but nothing damages messages here: {detail}")
         if what == "decided":
             what = f"decided {detail['what']}"
         self._counts[f"path: {machine.role} {what}"] += 1

@@ -33,7 +33,9 @@ def show_seeds(options: Options, seeds: range, jobs: int, seconds: float | None 
     print("\n".join(summary.counts.lines()))
     print(f"{summary.run_count} runs, {summary.steps:,} steps, {summary.rows:,} rows, {len(summary.failures)} failed")
     # A few seeds need not meet everything.
-    missing = summary.missing(options.faults) if summary.run_count >= 100 and options.plant is None else []
+    missing = (
+        summary.missing(options.faults, options.scenario) if summary.run_count >= 100 and options.plant is None else []
+    )
     if missing:
         print(f"never occurred: {', '.join(missing)}")
     return 1 if summary.failures or missing else 0
@@ -50,6 +52,8 @@ def show_run(options: Options, node: str | None = None, last: int | None = None)
         print(f"FAILED {outcome.failure}")
         return 1
     print(f"passed: {outcome.steps:,} steps, {outcome.rows:,} rows, {outcome.time_ns / 1e9:.3f} virtual seconds")
+    if options.scenario == "count-windows":
+        print("\n".join(outcome.counts.lines()))
     return 0
 
 

@@ -47,7 +47,7 @@ def chosen_faults(text: str) -> frozenset[str]:
 
 
 class Counts(Counter[str]):
-    """Names begin with ``fault:`` or with ``path:``.
+    """Names begin with ``fault:`` or ``path:``; those of count windows also with ``drawn:`` (in so many runs) and ``count:``.
 
     >>> counts = Counts({"fault: loss": 2})
     >>> counts.missing(["fault: loss", "fault: pause"])

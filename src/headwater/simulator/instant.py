@@ -42,6 +42,10 @@ from headwater.query import Query
 PATIENT = frozenset({"resend", "tend", "idle"})
 
 
+#: Nodes that talk on after so many steps, though nothing happens, will never stop.
+STEPS_MAX = 1_000_000
+
+
 class Node(Protocol):
     """What the tree drives."""
 
@@ -149,7 +153,12 @@ class InstantTree:
 
     def settle(self) -> None:
         """Let everything happen that happens by itself, until nothing does."""
+        last_ns = self.now_ns + STEPS_MAX
         while self._messages or self._timers:
+            if self.now_ns > last_ns:
+                raise RuntimeError(
+                    f"the nodes do not come to rest after {STEPS_MAX} steps; this is a mistake in headwater"
+                )
             while self._messages:
                 sender, target, frame = self._messages.popleft()
                 self.handle(target, MessageReceived(sender, frame))

@@ -1,14 +1,10 @@
-"""Known mistakes, planted one at a time: a simulator that does not find them finds nothing.
-
-A plant patches a method of a production class while a run lasts; production code knows nothing of it.
-"""
+"""Known mistakes, planted one at a time: a simulator that does not find them finds nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
@@ -16,9 +12,9 @@ from headwater.engine.group import QueryGroup
 from headwater.engine.session_windows import SessionWindows
 from headwater.protocols.ledger import Ledger
 from headwater.protocols.membership import Membership
+from headwater.simulator.count_plants import COUNT_PLANTS
+from headwater.simulator.planting import Plant, instead
 from headwater.times import FOREVER, NEVER
-
-Plant = Callable[[], AbstractContextManager[Any]]
 
 
 @contextmanager
@@ -27,20 +23,16 @@ def planted(name: str | None) -> Iterator[None]:
     if name is None:
         yield
         return
-    if name not in PLANTS:
-        raise ValueError(f"there is no plant {name!r}; there are {', '.join(PLANTS)}")
-    with PLANTS[name]():
+    with find_plant(name)():
         yield
 
 
-def _instead(owner: type, method: str, wrong: Callable[..., Any]) -> Plant:
-    """While it lasts, ``wrong`` is called instead of a method, with the method in front of its arguments."""
-    right = getattr(owner, method)
-
-    def replaced(*arguments: Any, **named: Any) -> Any:
-        return wrong(right, *arguments, **named)
-
-    return lambda: mock.patch.object(owner, method, replaced)
+def find_plant(name: str) -> Plant:
+    """The plant of this name: of trees, or of count windows."""
+    known = PLANTS | COUNT_PLANTS
+    if name not in known:
+        raise ValueError(f"there is no plant {name!r}; there are {', '.join(known)}")
+    return known[name]
 
 
 def _overlooked(objection: str) -> Plant:
@@ -49,7 +41,7 @@ def _overlooked(objection: str) -> Plant:
     def wrong(right: Any, ledger: Ledger, ranges: Any) -> dict[str, str]:
         return {chain: reason for chain, reason in right(ledger, ranges).items() if reason != objection}
 
-    return _instead(Ledger, "objections", wrong)
+    return instead(Ledger, "objections", wrong)
 
 
 def _half_accepted(right: Any, ledger: Ledger, ranges: Any) -> dict[str, str]:
@@ -76,21 +68,21 @@ PLANTS: dict[str, Plant] = {
     # A delta that was accepted comes again and is counted again.
     "double-count": _overlooked("duplicate"),
     # Sessions that only the end of the stream closes never come out.
-    "lost-last-session": _instead(SessionWindows, "close", _none_at_the_end),
+    "lost-last-session": instead(SessionWindows, "close", _none_at_the_end),
     # Windows close one tick too early.
-    "watermark-off-by-one": _instead(Membership, "watermark", _one_more),
+    "watermark-off-by-one": instead(Membership, "watermark", _one_more),
     # The root waits for a silent source for ever.
-    "idle-leaf-blocks": _instead(Membership, "decide_idle", lambda right, *arguments, **named: []),
+    "idle-leaf-blocks": instead(Membership, "decide_idle", lambda right, *arguments, **named: []),
     # A delta is accepted although one before it is missing.
     "gap-accepted": _overlooked("gap"),
     # A delta is accepted although part of it was before.
     "overlap-merged": _overlooked("overlap"),
     # A combined delta is accepted although some of its chains do not fit.
-    "half-accepted": _instead(Ledger, "objections", _half_accepted),
+    "half-accepted": instead(Ledger, "objections", _half_accepted),
     # What a leaf says whose chain another has taken over still counts.
     "epoch-unchecked": _overlooked("old epoch"),
     # A source that joins late drags the watermark down.
-    "join-at-minus-infinity": _instead(Membership, "first_watermark", lambda right, *_: NEVER),
+    "join-at-minus-infinity": instead(Membership, "first_watermark", lambda right, *_: NEVER),
     # A late event counts in a window that its source had closed.
-    "late-counted": _instead(QueryGroup, "add_late", _on_time),
+    "late-counted": instead(QueryGroup, "add_late", _on_time),
 }

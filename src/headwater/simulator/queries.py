@@ -89,7 +89,7 @@ def cut_before_stops(events: dict[str, Any], state: int | None) -> tuple[list[in
 
 
 _MARKERS: tuple[Expr, ...] = (col("mark") == "start", col("mark") == "stop", col("mark").isin(["start", "stop"]))
-_CONDITIONS: tuple[Expr, ...] = (
+CONDITIONS: tuple[Expr, ...] = (
     col("i") > 0,
     col("s").is_not_null(),
     (col("s") == "a") | (col("g") == 1),
@@ -145,6 +145,11 @@ _AGGREGATES: dict[str, Callable[[Random], Aggregation]] = {
 }
 
 
+def draw_aggregation(dice: Random) -> Aggregation:
+    """Any aggregate, of any column that it takes."""
+    return _AGGREGATES[dice.choice(sorted(_AGGREGATES))](dice)
+
+
 #: The kinds that can be computed where the events are, given the right options.
 SPLITTABLE = ("tumbling", "sliding", "band", "session", "punctuated", "between")
 
@@ -159,11 +164,10 @@ def draw_query(dice: Random, name: str, kind: str | None = None, is_splittable: 
     window = WINDOWS[kind](dice)
     scopes = ["global"] * 4 + ["node", "ordinal", "matched", "overlap"]
     allowed = [scope for scope in scopes if window.is_context or scope not in CONTEXT_SCOPES]
-    functions = sorted(_AGGREGATES)
-    chosen = [_AGGREGATES[dice.choice(functions)](dice) for _ in range(dice.randint(1, 2))]
+    chosen = [draw_aggregation(dice) for _ in range(dice.randint(1, 2))]
     options: dict[str, Any] = {
         "keys": dice.choice([(), (), ("k",), ("g", "k")]),
-        "where": dice.choice(_CONDITIONS) if dice.random() < 0.25 else None,
+        "where": dice.choice(CONDITIONS) if dice.random() < 0.25 else None,
         "distinct": "id" if dice.random() < 0.15 else None,
         "lateness": dice.choice([0, 0, 5, 30]),
         "emit_empty": not window.is_context and dice.random() < 0.2,

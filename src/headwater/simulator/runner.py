@@ -13,14 +13,16 @@ from random import Random
 from headwater.node import LeafNode, NodeSettings, RelayNode, RootNode
 from headwater.protocols.events import Event, FlushAsked, QueryAdded
 from headwater.simulator.checkers import Checker
+from headwater.simulator.count_limits import limited
 from headwater.simulator.counts import Counts, chosen_faults
 from headwater.simulator.faults import Faults, Plan, draw_plan
 from headwater.simulator.machine import Clock, Machine, Maker
 from headwater.simulator.network import MS, Quality
 from headwater.simulator.plants import planted
-from headwater.simulator.topology import ROOT, Topology, tree
+from headwater.simulator.scenarios import SCENARIOS, Scenario
+from headwater.simulator.topology import ROOT, Topology
 from headwater.simulator.truth import Truth, ViolationError
-from headwater.simulator.workload import SPAN_TICKS, TICK_NS, Workload, draw_workload
+from headwater.simulator.workload import SPAN_TICKS, TICK_NS, Workload
 from headwater.simulator.world import NodeError, Observer, World
 
 SECOND_NS = 1000 * MS
@@ -38,6 +40,8 @@ class Options:
 
     >>> Options(17, 16, 3).command
     'headwater replay tree --seed 17 --leaves 16 --height 3 --faults all'
+    >>> Options(17, 8, scenario="count-windows").command
+    'headwater replay count-windows --seed 17 --leaves 8 --faults all'
     """
 
     seed: int
@@ -45,13 +49,15 @@ class Options:
     height: int = 3
     faults: str = "all"
     plant: str | None = None
+    scenario: str = "tree"
 
     @property
     def command(self) -> str:
         """What replays this very run, step by step."""
         plant = f" --plant {self.plant}" if self.plant else ""
-        shape = f"--seed {self.seed} --leaves {self.leaves} --height {self.height} --faults {self.faults}"
-        return f"headwater replay tree {shape}{plant}"
+        height = f" --height {self.height}" if self.scenario == "tree" else ""
+        shape = f"--seed {self.seed} --leaves {self.leaves}{height} --faults {self.faults}"
+        return f"headwater replay {self.scenario} {shape}{plant}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,7 @@ def simulate(options: Options, observers: Sequence[Observer] = ()) -> Outcome:
     """One run. Other observers see each step before the checker does."""
     run = Run.of(options, observers)
     failure = None
-    with planted(options.plant):
+    with planted(options.plant), limited(run.scenario.limits):
         try:
             run.play()
         except (ViolationError, NodeError) as error:
@@ -88,8 +94,7 @@ class Run:
     """A world with a tree, a workload, a plan of faults and a checker."""
 
     world: World
-    topology: Topology
-    workload: Workload
+    scenario: Scenario
     truth: Truth
     checker: Checker
     settings: NodeSettings
@@ -101,14 +106,15 @@ class Run:
     def of(cls, options: Options, observers: Sequence[Observer] = (), settings: NodeSettings | None = None) -> Run:
         """Everything that the seed decides, and a checker that watches it."""
         dice = Random(options.seed)
-        topology = tree(options.leaves, options.height)
-        workload = draw_workload(Random(dice.getrandbits(64)), topology)
+        draw = SCENARIOS[options.scenario]
+        scenario = draw(Random(dice.getrandbits(64)), options.leaves, options.height)
+        topology = scenario.topology
         plan_end_ns = SPAN_TICKS * TICK_NS * 5 // 4
         plan = draw_plan(Random(dice.getrandbits(64)), topology, chosen_faults(options.faults), plan_end_ns)
         drawn = _settings(Random(dice.getrandbits(64)))
         world = World(dice.getrandbits(64), list(observers))
         world.steps_max = STEPS_PER_NODE_MAX * (10 + options.leaves)
-        run = cls._with(world, topology, workload, plan, settings or drawn, Random(dice.getrandbits(64)))
+        run = cls._with(world, scenario, plan, settings or drawn, Random(dice.getrandbits(64)))
         run.fault_end_ns = plan_end_ns
         world.observers.append(run.checker)
         return run
@@ -120,20 +126,29 @@ class Run:
         """A run of one's own: no faults, and nobody watches but the given observers."""
         world = World(0, list(observers))
         world.cuts_batches = False
-        return cls._with(world, topology, workload, Plan((), Quality(), {}, {}, frozenset()), settings, Random(0))
+        plan = Plan((), Quality(), {}, {}, frozenset())
+        return cls._with(world, Scenario(topology, workload), plan, settings, Random(0))
 
     @classmethod
-    def _with(
-        cls, world: World, topology: Topology, workload: Workload, plan: Plan, settings: NodeSettings, dice: Random
-    ) -> Run:
+    def _with(cls, world: World, scenario: Scenario, plan: Plan, settings: NodeSettings, dice: Random) -> Run:
+        workload = scenario.workload
         added = {event.query.name: event.query for _, event in workload.script if isinstance(event, QueryAdded)}
         truth = Truth(workload, added)
         queries = {query.name: query for query in workload.queries} | added
         # One more than it may send: a leaf that crashes writes down what it had gathered.
-        checker = Checker(truth, queries, world.counts, dice, share=0.25, unaccepted_max=settings.steps_max + 1)
-        run = cls(world, topology, workload, truth, checker, settings, plan.clocks)
-        run.faults = Faults(world, topology, plan, run.replacement)
+        share, unaccepted_max = scenario.share, settings.steps_max + 1
+        checker = Checker(truth, queries, world.counts, dice, share, unaccepted_max)
+        run = cls(world, scenario, truth, checker, settings, plan.clocks)
+        run.faults = Faults(world, scenario.topology, plan, run.replacement)
         return run
+
+    @property
+    def topology(self) -> Topology:
+        return self.scenario.topology
+
+    @property
+    def workload(self) -> Workload:
+        return self.scenario.workload
 
     def play(self) -> None:
         """From the first step to the last."""
@@ -177,6 +192,13 @@ class Run:
         root = world.machines[ROOT].node
         assert isinstance(root, RootNode)
         self.checker.check_end(root.counters())
+        self._count(root)
+
+    def _count(self, root: RootNode) -> None:
+        """What the seed had drawn, and what count windows have cost."""
+        counts = self.world.counts
+        counts.update({f"drawn: {feature}": 1 for feature in self.scenario.features})
+        counts.update({f"count: {name}": int(value) for name, value in root.count_report().items()})
 
     def ask(self, event: Event) -> None:
         """A user asks the root for something, again if it is not there."""
@@ -196,7 +218,8 @@ class Run:
         return self.leaf(f"{old.name}b", old.name)
 
     def _root(self) -> RootNode:
-        return RootNode(ROOT, self.workload.queries, disorder=self.workload.disorder, settings=self.settings)
+        workload, counting = self.workload, self.scenario.counting
+        return RootNode(ROOT, workload.queries, disorder=workload.disorder, settings=self.settings, counting=counting)
 
     def _relay(self, name: str) -> Maker:
         parent, settings = self.topology.parents[name], self.settings

@@ -11,6 +11,7 @@ from itertools import islice
 
 from headwater.simulator.counts import FAULTS, Counts, chosen_faults
 from headwater.simulator.runner import Options, Outcome, simulate
+from headwater.simulator.scenarios import EXACT_SCHEMES
 
 #: Paths of the protocols that the default seeds have to take.
 PATHS: tuple[str, ...] = (
@@ -22,6 +23,26 @@ PATHS: tuple[str, ...] = (
     *(f"root decided {what}" for what in ("joined", "idle", "returned")),
     *(f"root rejected: {why}" for why in ("duplicate", "gap", "overlap", "old epoch", "idle", "finished")),
 )
+#: What the default seeds of count windows have to come by: paths, what was drawn, and what was counted.
+COUNT_PATHS: tuple[str, ...] = (
+    *(f"path: leaf {what}" for what in ("began", "rewound", "superseded", "resent", "paused", "resumed", "flushed")),
+    *(f"path: leaf {what}" for what in ("looked", "looked into", "looked too far back", "raw travels")),
+    *(f"path: relay {what}" for what in ("combined", "recombined", "rejected", "resent")),
+    *(f"path: root {what}" for what in ("accepted", "assigned", "flushed", "look", "query added", "query removed")),
+    *(f"path: root decided {what}" for what in ("joined", "idle", "returned")),
+    *(f"path: root rejected: {why}" for why in ("duplicate", "gap", "overlap", "old epoch", "idle", "finished")),
+    *(f"count: {what}" for what in ("windows", "corrections", "up_flows", "down_flows", "raw_events")),
+    *(f"drawn: scheme {scheme}" for scheme in EXACT_SCHEMES),
+    *(f"drawn: windows {which}" for which in ("of one event", "larger than the stream")),
+    "drawn: windows smaller than the number of leaves",
+    *(f"drawn: {what}" for what in ("sliding", "tumbling", "gaps between windows", "several sizes at once")),
+    *(f"drawn: {what}" for what in ("positions per key", "positions over all, rows by key", "a condition")),
+    *(f"drawn: a source that {does}" for does in ("joins late", "ends")),
+    *(f"drawn: {what}" for what in ("a leaf without events", "several sources of a leaf", "relays")),
+    *(f"drawn: {what}" for what in ("times that sources share", "disorder within a source", "rates that change")),
+)
+#: By scenario, what must not be missing.
+WANTED = {"tree": tuple(f"path: {path}" for path in PATHS), "count-windows": COUNT_PATHS}
 
 
 @dataclass
@@ -43,11 +64,11 @@ class Summary:
         if outcome.failure is not None:
             self.failures.append(outcome)
 
-    def missing(self, faults: str) -> list[str]:
+    def missing(self, faults: str, scenario: str = "tree") -> list[str]:
         """The faults that were asked for, and the paths, that never occurred; paths only matter with all faults."""
         chosen = chosen_faults(faults)
         wanted = [f"fault: {fault}" for fault in FAULTS if fault in chosen]
-        return self.counts.missing(wanted + [f"path: {path}" for path in PATHS if faults == "all"])
+        return self.counts.missing([*wanted, *(WANTED[scenario] if faults == "all" else ())])
 
 
 def parse_seeds(text: str) -> range:

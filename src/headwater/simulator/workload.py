@@ -6,6 +6,7 @@ runs. Event times are ticks; a tick of the stream is ten milliseconds of the wor
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from random import Random
@@ -49,7 +50,7 @@ class Workload:
 
 def draw_workload(dice: Random, topology: Topology, event_count: int | None = None) -> Workload:
     """A small stream over all leaves: 60 to 300 events in all, unless said otherwise."""
-    style = _Style(dice)
+    style = Style(dice)
     leaf_sources = {leaf: dice.choice([1, 1, 2, 3]) for leaf in topology.leaves}
     count = event_count or dice.randint(60, 300)
     share = max(2, count // sum(leaf_sources.values()))
@@ -63,26 +64,26 @@ def draw_workload(dice: Random, topology: Topology, event_count: int | None = No
     is_split = dice.random() < 0.7
     names = [f"q{number}" for number in range(dice.choice([1, 1, 2, 2, 3]))]
     queries = tuple(draw_query(dice, name, is_splittable=is_split) for name in names)
-    script, ends_early = _script(dice, queries, is_split)
+    script, ends_early = draw_script(dice, queries, lambda name: draw_query(dice, name, is_splittable=is_split))
     return Workload(queries, logs, script, style.disorder, ends_early)
 
 
-class _Style:
+class Style:
     """What the sources of one run have in common: how they tell their progress, how far they are out of order."""
 
     def __init__(self, dice: Random) -> None:
-        self._dice = dice
+        self.dice = dice
         self.disorder: int | None = dice.choice([None, None, 0, 4, 15])
-        self._jitter = dice.choice([0, 0, 3, 12])
-        self._late = dice.choice([0.0, 0.05, 0.15])
-        self._silence = dice.choice([0.0, 0.0, 0.02, 0.05])
+        self.jitter = dice.choice([0, 0, 3, 12])
+        self.late = dice.choice([0.0, 0.05, 0.15])
+        self.silence = dice.choice([0.0, 0.0, 0.02, 0.05])
         self._malformed = dice.choice([0.0, 0.0, 0.03])
         self._nulls = dice.choice([0.0, 0.1])
         self._marks = dice.choice([0.05, 0.2])
 
     def log(self, source: str, home: str, count: int) -> SourceLog:
         """Everything that a source will say."""
-        dice = self._dice
+        dice = self.dice
         begin = dice.choice([0, 0, 0, dice.randint(0, SPAN_TICKS // 2)])
         rate = count / (SPAN_TICKS - begin) * dice.choice([1, 1, 1, 3])  # a fast one ends early
         skew = dice.choice([0, 0, dice.randint(-10, 10)])
@@ -91,24 +92,25 @@ class _Style:
         now, high = float(begin), None
         rows, moments, told = [], [], []
         for number in range(count):
-            now += dice.expovariate(rate) + (dice.randint(30, 80) if dice.random() < self._silence else 0)
-            time = int(now) + skew - dice.randint(0, self._jitter)
-            if dice.random() < self._late:
+            now += dice.expovariate(rate) + (dice.randint(30, 80) if dice.random() < self.silence else 0)
+            time = int(now) + skew - dice.randint(0, self.jitter)
+            if dice.random() < self.late:
                 time -= dice.randint(1, 40)
-            row = self._row(time)
+            row = self.row(time)
             rows.append(row)
             moments.append(-int(-now // burst) * burst * TICK_NS)
             if row["time"] is not None:
                 high = time if high is None else max(high, time)
             if tells and high is not None and dice.random() < 0.3:
-                mark = high - dice.choice([0, self._jitter, self._jitter + 1])
+                mark = high - dice.choice([0, self.jitter, self.jitter + 1])
                 told.append(Told(number + 1, mark, moments[-1] + 1))
         ended_ns = moments[-1] + dice.randint(0, 20) * TICK_NS + 2 if dice.random() < 0.5 else None
         table = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
         return SourceLog(source, home, table, np.array(moments), tuple(told), begin * TICK_NS, ended_ns)
 
-    def _row(self, time: int) -> dict[str, Any]:
-        dice = self._dice
+    def row(self, time: int) -> dict[str, Any]:
+        """One event."""
+        dice = self.dice
         row = {
             "k": dice.choice(["u", "v", "é"]),
             "g": dice.randint(1, 2),
@@ -124,12 +126,14 @@ class _Style:
         return {"time": None if dice.random() < self._malformed else time} | row
 
 
-def _script(dice: Random, queries: tuple[Query, ...], is_split: bool) -> tuple[tuple[tuple[int, Event], ...], bool]:
-    """What users do while the stream runs: add queries, remove some, now and then end it all."""
+def draw_script(
+    dice: Random, queries: tuple[Query, ...], draw: Callable[[str], Query]
+) -> tuple[tuple[tuple[int, Event], ...], bool]:
+    """What users do while the stream runs: add queries, remove some, now and then end it all (whether they do)."""
     script: list[tuple[int, Event]] = []
     names = [query.name for query in queries]
     for number in range(dice.choice([0, 0, 1, 2])):
-        added = draw_query(dice, f"a{number}", is_splittable=is_split)
+        added = draw(f"a{number}")
         script.append((dice.randrange(SPAN_TICKS) * TICK_NS, QueryAdded(added)))
     if len(names) > 1 and dice.random() < 0.3:
         script.append((dice.randrange(SPAN_TICKS) * TICK_NS, QueryRemoved(dice.choice(names), dice.random() < 0.6)))

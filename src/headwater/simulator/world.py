@@ -111,7 +111,10 @@ class World:
 
     def start(self, machine: Machine) -> None:
         """A machine's node begins, or goes on after a crash, with its sources."""
-        actions = machine.revive()
+        try:
+            actions = machine.revive()
+        except Exception as error:
+            raise NodeError(f"{machine.name} raised {type(error).__name__} on its way back: {error}") from error
         if actions:
             self._perform(machine, None, actions)
         self.hand(machine, Started())

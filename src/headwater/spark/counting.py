@@ -1,44 +1,25 @@
-"""Count windows over all events of files: cut points are selected where the files are read, then one pass answers.
+"""Count windows over all events of files: the cuts between windows are found where the files are read.
 
-Tasks read the times of their files twice (`engine.selection`) and everything once, when it is known in which stretch between two
-cuts each event lies. That stretch is a time like any other: leaves and roots see fixed windows over positions. Between the
-stages travel samples, keys near cuts, and cuts; never the events.
+Then a position is a time like any other: leaves and roots see fixed windows over positions, of which the full ones are asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import gcd
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-
-from headwater.arrays import Int64Array
-from headwater.engine.intake import read_times, without
-from headwater.engine.predicates import mask
-from headwater.engine.selection import (
-    NOTHING,
-    Cuts,
-    Inside,
-    Sampled,
-    find_cuts,
-    find_zones,
-    look_inside,
-    sampled,
-    stretches,
-)
-from headwater.engine.state_bytes import from_bytes, to_bytes
-from headwater.errors import HeadwaterError
 from headwater.query import Query
-from headwater.spark.formats import Passed
+from headwater.spark.counting_far import every_far, selected
+from headwater.spark.counting_near import carried, every_near, settling
+from headwater.spark.counting_notes import Counting
 from headwater.spark.fresh import fresh_bytes
-from headwater.spark.leaf import FRAMES, Feed, LeafTask
+from headwater.spark.leaf import FAN_IN, FRAMES
 from headwater.spark.partitions import depends_on_order
 from headwater.spark.plan import Plan, fresh_root
-from headwater.spark.positions import POSITION, TIME, full_windows, over_positions, schema_with_positions
-from headwater.spark.root import results
+from headwater.spark.positions import POSITION, full_windows, over_positions, schema_with_positions
+from headwater.spark.root import results, root_count
 from headwater.windows import CountWindow
 
 if TYPE_CHECKING:
@@ -49,25 +30,6 @@ if TYPE_CHECKING:
 SMALL_BYTES = 1 << 25
 #: Cuts have to be further apart.
 STEP_MIN = 16
-#: What travels between stages: for which task, and what.
-NOTES = pa.schema([("task", pa.int32()), ("data", pa.binary())])
-KEYS = ("times", "sources", "offsets")
-
-
-@dataclass(frozen=True, slots=True)
-class Counting:
-    """Count windows that share their cuts: every ``step`` events for which ``where`` is true."""
-
-    plan: str
-    time: str
-    unit: str
-    step: int
-    roots: int
-
-    @property
-    def every(self) -> int:
-        """One time of so many is a sample: zones of a few thousand keys for each cut."""
-        return min(max(self.step >> 10, 1 << 8), 1 << 13)
 
 
 def can_be_selected(query: Query, plan: Plan) -> bool:
@@ -114,206 +76,40 @@ def _shortest(query: Query) -> int:
     return min(_numbers(query))
 
 
-def counting_of(plan: Plan, queries: Sequence[Query], time: str, unit: str, roots: int) -> tuple[Counting, bytes]:
+def counting_of(
+    plan: Plan, queries: Sequence[Query], time: str, unit: str, cores: int, every: int
+) -> tuple[Counting, bytes]:
     """What tasks have to know to cut events for some queries, and the fresh root of these."""
     over = [replace(over_positions(query), where=query.where) for query in queries]
     root = fresh_root(over, schema_with_positions(plan.schema), time=POSITION)
-    columns = [name for name in dict.fromkeys([time, *root.columns]) if name in plan.schema.names]
+    values = tuple(name for name in root.columns if name in plan.schema.names)
     snapshot = fresh_bytes(root)
+    columns = list(dict.fromkeys([time, *values]))
     own = replace(plan, columns=columns, root=snapshot, where=queries[0].where, pruning=None)
-    return Counting(own.to_text(), time, unit, step_of(queries), roots), snapshot
+    roots = root_count(queries, cores)
+    return Counting(own.to_text(), time, unit, step_of(queries), every, values, roots, cores), snapshot
 
 
 def count_rows(
-    spark: SparkSession, plan: Plan, queries: Sequence[Query], time: str, unit: str, roots: int, wanted: StructType
+    spark: SparkSession, plan: Plan, queries: Sequence[Query], time: str, unit: str, cores: int, wanted: StructType
 ) -> DataFrame:
     """The result rows of count windows that share their cuts, with the columns ``wanted``."""
-    counting, root = counting_of(plan, queries, time, unit, roots)
-    rows = results(selected(spark, counting), root, roots=roots, leaves=len(plan.tasks))
+    step = step_of(queries)
+    near = every_near(plan, step)
+    counting, root = counting_of(plan, queries, time, unit, cores, every_far(step) if near is None else near)
+    if near is None:
+        rows = results(selected(spark, counting), root, roots=counting.roots, leaves=len(plan.tasks))
+    else:
+        rows = _rows_near(spark, counting, root, len(plan.tasks) + 1)
     return full_windows(rows, queries, wanted)
 
 
-def selected(spark: SparkSession, counting: Counting) -> DataFrame:
-    """Frames of leaves over positions."""
+def _rows_near(spark: SparkSession, counting: Counting, root: bytes, leaves: int) -> DataFrame:
+    """One root finds the positions of what was carried to it; if there are several, or relays, somebody does it before."""
     from headwater.spark.types import spark_types
 
-    count = len(Plan.from_text(counting.plan).tasks)
-    notes, frames = spark_types(NOTES)[1], spark_types(FRAMES)[1]
-    tasks = spark.range(0, count, 1, count).selectExpr("CAST(id AS INT) AS task", "CAST(NULL AS BINARY) AS data")
-    sent = tasks.mapInArrow(_stage(sample, counting), notes).repartition(1)
-    zoned = sent.mapInArrow(_stage(zone, counting), notes).repartitionById(count, "task")
-    keyed = zoned.mapInArrow(_stage(keys, counting), notes).repartitionById(counting.roots, "task")
-    cut = keyed.mapInArrow(_stage(cut_zones, counting), notes).repartitionById(count, "task")
-    return cut.mapInArrow(_stage(leaves, counting), frames)
-
-
-Stage = Callable[[Counting, Iterable[tuple[int, Any]]], Iterator[pa.RecordBatch]]
-
-
-def _stage(stage: Stage, counting: Counting) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    name = stage.__name__
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark import counting as stages
-
-        yield from getattr(stages, name)(counting, stages.received(batches))
-
-    return run
-
-
-def received(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:
-    for batch in batches:
-        for task, data in zip(batch.column("task").to_pylist(), batch.column("data")):
-            yield task, None if data.as_py() is None else from_bytes(data.as_py())
-
-
-def _note(task: int, tree: Any) -> pa.RecordBatch:
-    return pa.record_batch([[task], [to_bytes(tree)]], schema=NOTES)
-
-
-# --- the stages ---
-
-
-def sample(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
-    """The samples of each run of a task's events."""
-    for task, _ in given:
-        runs = [sampled(times, counting.every) for _, times, _ in _runs(counting, task)]
-        yield _note(0, [[run.count, run.times] for run in runs])
-
-
-def zone(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
-    """Zones, for every task."""
-    runs = [Sampled(count, counting.every, times) for _, listed in given for count, times in listed]
-    zones = find_zones(runs, counting.step)
-    for task in range(len(Plan.from_text(counting.plan).tasks)):
-        yield _note(task, [zones.low, zones.high])
-
-
-def keys(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
-    """What a task has before zones and inside: for whoever has a zone."""
-    for task, (low, high) in given:
-        before, latest = np.zeros(len(low), np.int64), np.full(len(low), NOTHING)
-        owner = _owner(len(low), counting.roots)
-        for source, times, offsets in _runs(counting, task):
-            inside = look_inside(times, source, offsets, low, high)
-            before += inside.before
-            latest = np.maximum(latest, inside.latest)
-            for number in range(counting.roots):
-                rows = np.flatnonzero(owner[inside.zone] == number)
-                if len(rows):
-                    listed = (getattr(inside, name)[rows] for name in ("zone", *KEYS))
-                    yield _note(number, {"keys": list(listed)})
-        for number in range(counting.roots):
-            yield _note(number, {"before": before, "latest": latest})
-
-
-def cut_zones(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
-    """The cuts of some zones, for every task."""
-    notes = list(given)
-    if not notes:
-        return
-    number = _addressee(notes)
-    known = [tree["keys"] for _, tree in notes if "keys" in tree]
-    before = [tree["before"] for _, tree in notes if "before" in tree]
-    latest = [tree["latest"] for _, tree in notes if "latest" in tree]
-    count, reach = np.sum(before, axis=0), np.max(latest, axis=0)
-    columns = [np.concatenate(column) for column in zip(*known)] or [np.empty(0, np.int64)] * 4
-    order = np.argsort(columns[0], kind="stable")
-    edges = np.searchsorted(columns[0][order], np.arange(len(count) + 1))
-    found = []
-    for place in np.flatnonzero(_owner(len(count), counting.roots) == number).tolist():
-        rows = order[edges[place] : edges[place + 1]]
-        none = np.empty(0, np.int64)
-        inside = Inside(none, none, none, *(column[rows] for column in columns[1:]))
-        cuts = find_cuts(int(count[place]), int(reach[place]), inside, counting.step)
-        found.append([cuts.positions, cuts.times, cuts.sources, cuts.offsets, cuts.before])
-    together = _side_by_side(found)
-    for task in range(len(Plan.from_text(counting.plan).tasks)):
-        yield _note(task, together)
-
-
-def leaves(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
-    """The frames of a leaf that reads events at their positions, when all cuts are known."""
-    notes = list(given)
-    if not notes:
-        return
-    task = _addressee(notes)
-    columns = _side_by_side([tree for _, tree in notes])
-    order = np.argsort(columns[0])
-    cuts = Cuts(*(column[order] for column in columns))
-    plan = Plan.from_text(counting.plan)
-    assert plan.root is not None
-    ranks = _ranks(plan)
-    feeds = (
-        Feed(feed.source, feed.home, _placed(counting, feed, ranks[feed.source], cuts)) for feed in plan.feeds(task)
-    )
-    sources = [(piece.source, piece.home) for piece in plan.tasks[task]]
-    yield from LeafTask(plan.root, task, sources, counting.roots).run(feeds, flush=True)
-
-
-def _addressee(notes: Sequence[tuple[int, Any]]) -> int:
-    """Whom the notes of a partition are for: one task, as it was asked for."""
-    numbers = {task for task, _ in notes}
-    if len(numbers) != 1:
-        raise HeadwaterError(f"one partition has notes for {len(numbers)} tasks; this is a mistake in headwater")
-    return numbers.pop()
-
-
-def _side_by_side(tables: Sequence[Sequence[Int64Array]]) -> list[Int64Array]:
-    """The columns of several cuts as those of one."""
-    return [np.concatenate(column) for column in zip([np.empty(0, np.int64)] * 5, *tables)]
-
-
-def _placed(counting: Counting, feed: Feed, source: int, cuts: Cuts) -> Iterator[pa.RecordBatch | Passed]:
-    """The batches of a source with the position of the stretch that each event lies in."""
-    offset = 0
-    for batch in feed.batches:
-        if isinstance(batch, Passed):
-            offset += batch.count
-            yield batch
-            continue
-        times, bad, _ = read_times(batch.column(counting.time), counting.unit)
-        places = np.arange(offset, offset + len(batch), dtype=np.int64)
-        offset += len(batch)
-        at = stretches(times, source, places, cuts) * counting.step
-        unplaced = np.zeros(len(batch), np.bool_)
-        unplaced[list(bad)] = True
-        positions = pa.array(at, mask=unplaced if bad else None)
-        yield batch.append_column(POSITION, positions).append_column(TIME, pa.array(times))
-
-
-def _runs(counting: Counting, task: int) -> Iterator[tuple[int, Int64Array, Int64Array]]:
-    """The number of the source, the times and the offsets of what counts, batch by batch, each sorted."""
-    plan = Plan.from_text(counting.plan)
-    where = plan.where
-    names = [counting.time, *sorted((where.columns() if where is not None else set()) - {counting.time})]
-    ranks = _ranks(plan)
-    for feed in replace(plan, columns=names).feeds(task):
-        offset = 0
-        for batch in feed.batches:
-            if isinstance(batch, Passed):
-                offset += batch.count
-                continue
-            times, bad, scan = read_times(batch.column(counting.time), counting.unit)
-            rows = without(bad, len(batch)) if bad else None
-            if where is not None:
-                passing = mask(where, {name: batch.column(name) for name in where.columns()}, len(batch))
-                rows = np.flatnonzero(passing) if rows is None else rows[passing[rows]]
-            if rows is not None:
-                times = times[rows]
-            if scan is None or not scan.in_order:
-                order = np.argsort(times, kind="stable")
-                times, rows = times[order], order if rows is None else rows[order]
-            places = np.arange(offset, offset + len(batch), dtype=np.int64) if rows is None else offset + rows
-            offset += len(batch)
-            yield ranks[feed.source], times, places
-
-
-def _ranks(plan: Plan) -> dict[str, int]:
-    """The numbers of sources in the order of their names as bytes."""
-    names = sorted((piece.source for task in plan.tasks for piece in task), key=str.encode)
-    return {name: number for number, name in enumerate(names)}
-
-
-def _owner(zones: int, roots: int) -> Int64Array:
-    return np.arange(zones, dtype=np.int64) * roots // max(zones, 1)
+    frames, settle = carried(spark, counting), settling(counting)
+    if counting.roots == 1 and leaves <= FAN_IN:
+        return results(frames, root, leaves=leaves, settle=settle)
+    sent = frames.repartitionById(counting.roots, "bucket").mapInArrow(settle, spark_types(FRAMES)[1])
+    return results(sent, root, roots=counting.roots, leaves=leaves)

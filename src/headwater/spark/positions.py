@@ -137,16 +137,8 @@ def _joined(events: DataFrame, buckets: DataFrame, names: Sequence[str]) -> Data
 
 def full_windows(rows: DataFrame, family: Sequence[Query], wanted: StructType) -> DataFrame:
     """Result rows of windows over positions as those of count windows: only full ones, with their first and last time."""
-    f, over = functions_of(rows), window_of(rows)
-    keys = _keys(family[0])
-    window = over.partitionBy("query", "window_start", *(quoted(key) for key in keys))
-    spanned = rows.select(
-        "*",
-        f.sum("event_count").over(window).alias("__members"),
-        f.min(FIRST).over(window).alias("__since"),
-        f.max(LAST).over(window).alias("__until"),
-    )
-    full = spanned.where("__members = window_end - window_start")
+    f = functions_of(rows)
+    full = _spanned(rows, family).where("__members = window_end - window_start")
     times = {"first_time": "__since", "last_time": "__until"}
     picked = [
         (f.col(times.get(field.name, quoted(field.name))) if field.name in {*rows.columns, *times} else f.lit(None))
@@ -155,6 +147,22 @@ def full_windows(rows: DataFrame, family: Sequence[Query], wanted: StructType) -
         for field in wanted.fields
     ]
     return full.select(*picked)
+
+
+def _spanned(rows: DataFrame, family: Sequence[Query]) -> DataFrame:
+    """The same rows with what their windows hold of all keys."""
+    f, over = functions_of(rows), window_of(rows)
+    if not any(query.keys for query in family):
+        # A window is one row then, which nobody has to look for.
+        return rows.selectExpr("*", "event_count AS __members", f"{FIRST} AS __since", f"{LAST} AS __until")
+    keys = _keys(family[0])
+    window = over.partitionBy("query", "window_start", *(quoted(key) for key in keys))
+    return rows.select(
+        "*",
+        f.sum("event_count").over(window).alias("__members"),
+        f.min(FIRST).over(window).alias("__since"),
+        f.max(LAST).over(window).alias("__until"),
+    )
 
 
 def schema_with_positions(schema: pa.Schema) -> pa.Schema:

@@ -6,8 +6,8 @@ Each root has some keys, so several share the work; what has no keys is on one o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -39,6 +39,7 @@ PARALLELISM = 8
 ROOTS_MAX = 32
 
 Output = Literal["results", "aside", "accounts"]
+Settle: TypeAlias = "Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
 #: What a root counts for each query; `in` is the sum of the others.
 COUNTS = ("in", "filtered", "outside", "member", "late", "dropped", "malformed")
 ACCOUNTS = pa.schema([("query", pa.string()), *((name, pa.int64()) for name in COUNTS)])
@@ -58,10 +59,12 @@ def results(
     leaves: int | None = None,
     output: Output = "results",
     columns: pa.Schema | None = None,
+    settle: Settle | None = None,
 ) -> DataFrame:
     """What comes out of roots that begin as the fresh ``root``.
 
     ``leaves``: how many there are at most, None if nobody knows. ``columns``: those of result rows, where they are known.
+    ``settle``: what makes frames of all that comes, if that is not frames only.
     """
     from headwater.spark.types import spark_types
 
@@ -73,7 +76,7 @@ def results(
     def assemble(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from headwater.spark.root import rows
 
-        yield from rows(root, batches, schema, flush, output)
+        yield from rows(root, batches if settle is None else settle(batches), schema, flush, output)
 
     if leaves is None or leaves > FAN_IN:
         frames = relayed(frames, roots, leaves)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from headwater.protocols.actions import Noted
+from headwater.protocols.count_windows import Counting
 from headwater.spark.formats import Wanted
 from headwater.spark.streaming import inputs
 from headwater.spark.streaming.checkpoint import Checkpoint
@@ -142,16 +143,19 @@ class Loop:
     """One stream, from its beginning to its end, over any number of lives of its driver."""
 
     def __init__(
-        self, place: Path, opened: ListedInput, queries: Any, settings: Any, chains: int, roots: int, seed: int
-    ):
+        self, place: Path, opened: ListedInput, queries: Any, settings: Any, chains: int, roots: int, seed: int,
+        counting: Counting | None = None,
+    ):  # fmt: skip
         self.checkpoint = Checkpoint(place)
         self.opened = opened
-        begin(self.checkpoint, opened, queries, settings, chains, roots)
+        begin(self.checkpoint, opened, queries, settings, chains, roots, counting=counting)
         self.roots = roots
         self.dice = random.Random(seed)
         self.now_ns = 10**18
         self.sink, self.aside = DurableSink(), DurableSink()
         self.notes: dict[int, list[Noted]] = {}
+        #: What a root on the driver gave in each batch, one table after the other.
+        self.given: dict[int, list[pa.Table]] = {}
         self.planned: list[dict[str, Any]] = []
         self.committed = 0
         self.crash_at: str | None = None
@@ -181,6 +185,7 @@ class Loop:
 
     def ran(self, host: RootHost, batch: int, outcome: Outcome) -> None:
         """A root has computed a batch; of several the first speaks for all."""
+        self.given[batch] = outcome.rows
         if host._checkpoint.path.name in (self.checkpoint.path.name, "000"):
             notes = [note for note in outcome.notes if "record" in note.detail]
             known = self.notes.setdefault(batch, notes)

@@ -26,6 +26,7 @@ from headwater.engine.state_bytes import from_bytes, to_bytes
 from headwater.errors import DataError, HeadwaterError
 from headwater.logs import files
 from headwater.node.splitting import Sharing
+from headwater.protocols.count_windows import Counting
 
 VERSION = 1
 #: States and directives of so many batches are kept behind the last, for whoever wants to look.
@@ -190,6 +191,12 @@ def sharing_of(about: Mapping[str, Any]) -> Sharing:
     """What the roots of a stream agree on about keys."""
     told = about["sharing"]
     return Sharing(tuple(told["raw_keys"]), tuple(map(tuple, told["together"])))
+
+
+def counting_of(about: Mapping[str, Any]) -> Counting:
+    """How a stream counts; of those that began before there were schemes, and of several roots, events travel."""
+    told = about.get("counting")
+    return Counting("central") if told is None or about["roots"] > 1 else Counting(**told)
 
 
 def checkpoint_folder(path: object) -> Path:

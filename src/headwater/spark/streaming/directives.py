@@ -1,4 +1,4 @@
-"""What the root tells the leaves after a batch: where each chain goes on, queries, cuts, whether it waits."""
+"""What the root tells the leaves after a batch: where each chain goes on, queries, cuts, forecasts, whether it waits."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from functools import cached_property
 from typing import Any
 
 from headwater.protocols.messages import Assign, decode, encode
+from headwater.spark.streaming.narrowing import Again
 
 
 @dataclass(frozen=True)
 class Directive:
     """``queries`` names their text in the checkpoint, ``columns`` are those they read. ``cuts``: the
-    frame of a cut that leaves have to answer.
+    frame of a cut that leaves have to answer. ``plan``: the frame that says where count windows are expected to end.
+    ``again``: of sources that are read again only in part, from where to where.
 
     ``wants_batch``: the root waits for something that does not depend on new events. ``silent_at_ns``: when it will have waited
     too long for some source. ``status``: how the stream is doing, for people.
@@ -32,6 +34,8 @@ class Directive:
     is_finished: bool = False
     commands: int = 0
     status: Mapping[str, Any] = field(default_factory=dict)
+    plan: bytes | None = None
+    again: Again = field(default_factory=dict)
 
     def sources(self) -> dict[str, list[str]]:
         """The sources of each chain."""
@@ -44,22 +48,28 @@ class Directive:
     @cached_property
     def hash(self) -> str:
         """Of all that decides something; how the stream is doing depends on the clock."""
-        decisive = {name: value for name, value in self.to_data().items() if name != "status"}
-        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
+        return _hash(self.to_data())
 
     def to_data(self) -> dict[str, Any]:
-        return {
-            "batch": self.batch,
-            "queries": self.queries,
-            "columns": self.columns,
-            "assigns": {chain: _text(encode(assign)) for chain, assign in self.assigns.items()},
-            "cuts": None if self.cuts is None else _text(self.cuts),
-            "wants_batch": self.wants_batch,
-            "silent_at_ns": self.silent_at_ns,
-            "is_finished": self.is_finished,
-            "commands": self.commands,
-            "status": dict(self.status),
-        }
+        # Left out where there are none, as in the checkpoints of releases that knew no plans.
+        plan = {} if self.plan is None else {"plan": _text(self.plan)}
+        again = {"again": {name: list(map(list, some)) for name, some in self.again.items()}} if self.again else {}
+        return (
+            plan
+            | again
+            | {
+                "batch": self.batch,
+                "queries": self.queries,
+                "columns": self.columns,
+                "assigns": {chain: _text(encode(assign)) for chain, assign in self.assigns.items()},
+                "cuts": None if self.cuts is None else _text(self.cuts),
+                "wants_batch": self.wants_batch,
+                "silent_at_ns": self.silent_at_ns,
+                "is_finished": self.is_finished,
+                "commands": self.commands,
+                "status": dict(self.status),
+            }
+        )
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Directive:
@@ -68,8 +78,16 @@ class Directive:
             message = decode(base64.b64decode(text))
             assert isinstance(message, Assign)
             assigns[chain] = message
-        cuts = None if data["cuts"] is None else base64.b64decode(data["cuts"])
-        return cls(**{**data, "assigns": assigns, "cuts": cuts})
+        frames = {name: base64.b64decode(data[name]) for name in ("cuts", "plan") if data.get(name) is not None}
+        directive = cls(**{**data, "assigns": assigns, **frames})
+        # Of what was written: another release may write the same in another way.
+        directive.__dict__["hash"] = _hash(data)
+        return directive
+
+
+def _hash(data: Mapping[str, Any]) -> str:
+    decisive = {name: value for name, value in data.items() if name != "status"}
+    return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _text(data: bytes) -> str:

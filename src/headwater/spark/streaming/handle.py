@@ -12,7 +12,7 @@ from headwater.explanation import explain
 from headwater.query import Query
 from headwater.query_io import to_json
 from headwater.spark.streaming.changes import running_queries
-from headwater.spark.streaming.checkpoint import Checkpoint
+from headwater.spark.streaming.checkpoint import Checkpoint, counting_of
 from headwater.spark.streaming.inputs import Input
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.status import StreamStatus
@@ -102,7 +102,8 @@ class Stream:
         assert about is not None
         where = "on the driver" if about["roots"] == 1 else f"in {about['roots']} tasks that share the keys"
         queries = list(running_queries(self._checkpoint).values())
-        return f"root {where}: {about['why']}\n{explain(queries, about['roots'] == 1)}"
+        counts = counting_of(about).is_distributed
+        return f"root {where}: {about['why']}\n{explain(queries, about['roots'] == 1, counts)}"
 
     # --- what it is asked for ---
 

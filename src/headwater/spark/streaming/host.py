@@ -26,13 +26,14 @@ from headwater.protocols.events import (
     QueryRemoved,
     TimerFired,
 )
-from headwater.protocols.messages import Hello, encode
+from headwater.protocols.messages import Assign, Hello, encode
 from headwater.query_io import from_json
 from headwater.spark.leaf import CONTROL
 from headwater.spark.root import in_order
 from headwater.spark.streaming.changes import check_shared
 from headwater.spark.streaming.checkpoint import Checkpoint, CheckpointError
 from headwater.spark.streaming.directives import Directive
+from headwater.spark.streaming.narrowing import narrowed
 from headwater.spark.streaming.offsets import Offset
 
 #: A snapshot is written once what was recorded since the last is as large, or after so many batches.
@@ -138,20 +139,28 @@ class RootHost:
         """What the leaves are told for the next batch."""
         root = self._root
         assert root is not None
-        assigns = {assign.chain: assign for assign in root.assignments()}
+        assigns: dict[str, Assign] = {}
+        again: dict[str, list[tuple[int, int]]] = {}
+        for assign in root.assignments():
+            assigns[assign.chain], some = narrowed(assign, root.rereads(assign.chain))
+            again |= some
         behind = any(s.offset < offset.ends.get(s.name, 0) for a in assigns.values() for s in a.sources)
-        cuts = root.announced
+        cuts, plan = root.announced, root.count_plan
+        # Whoever has a look to answer reads events again; that needs no new ones.
+        is_asked = cuts is not None or any(assign.looks for assign in assigns.values())
         return Directive(
             offset.batch,
             self._checkpoint.write_queries(root.query_text),
             list(root.columns),
             assigns,
             None if cuts is None else encode(cuts),
-            not root.is_finished and (behind or cuts is not None or offset.flush),
+            not root.is_finished and (behind or is_asked or offset.flush),
             root.silent_at_ns,
             root.is_finished,
             offset.commands,
             status or {},
+            None if plan is None else encode(plan),
+            again,
         )
 
     def save_state(self, batch: int) -> None:

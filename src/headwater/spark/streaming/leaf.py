@@ -13,26 +13,34 @@ from headwater.errors import QueryError
 from headwater.node import LeafNode, NodeSettings
 from headwater.node.splitting import Sharing, unbundled
 from headwater.protocols.actions import Action, PauseReading, Refused, ResumeReading, SendMessage
-from headwater.protocols.events import BatchArrived, EventsPassed, TimerFired
+from headwater.protocols.events import BatchArrived, EventsPassed, Leaving, TimerFired
 from headwater.protocols.ledger import Position
-from headwater.protocols.messages import Assign, Cuts, Flush, Positions, decode
+from headwater.protocols.messages import Assign, Cuts, Flush, Plan, Positions, decode
 from headwater.spark.formats import Passed, Wanted
 from headwater.spark.leaf import CONTROL, FAN_IN, ROOT, frame_rows
 from headwater.spark.streaming.inputs import Watermark, input_class
 
+Told = BatchArrived | EventsPassed
+#: Stretches without a gap, and the offset at which the first begins; what lies between runs is not read.
+Run = tuple[int, Sequence[Mapping[str, Any]]]
+#: Count windows: a leaf sends what is closed when it has read so many events, so that little of it has to be read again ...
+SEND_EVENTS = 1 << 17
+#: ... and reads up to so many sources side by side, so that they get on together and little has to wait.
+SIDE_BY_SIDE_MAX = 64
+SIDE_BY_SIDE_EVENTS = 1 << 14
 #: Nothing waits for a clock. What waits for cuts is read again in every batch, so more of it may.
-SETTINGS = NodeSettings(pending_bytes_max=1 << 23, held_max=1 << 24)
+SETTINGS = NodeSettings(pending_bytes_max=1 << 23, held_max=1 << 24, is_brief=True)
 
 
 @dataclass(frozen=True, slots=True)
 class LeafWork:
-    """What one task does: ``stretches`` of each source in the order of the assignment, each with the offset it begins at."""
+    """What one task does: ``runs`` of each source in the order of the assignment."""
 
     number: int
     assign: bytes
     queries: str
     kind: str
-    stretches: Mapping[str, tuple[int, Sequence[Mapping[str, Any]]]]
+    runs: Mapping[str, Sequence[Run]]
     columns: Sequence[str]
     schema: bytes
     strict: bool
@@ -40,6 +48,7 @@ class LeafWork:
     sharing: Sharing
     flush: bool
     cuts: bytes | None
+    plan: bytes | None = None
 
     def frames(self) -> Iterator[pa.RecordBatch]:
         """What the leaf sends."""
@@ -63,40 +72,83 @@ class _Task:
         self._position = assign.position
         self._sent = 0
         self._is_paused = False
+        self._counts = bool(assign.covered)
+        self._is_side_by_side = self._counts and 1 < len(work.runs) <= SIDE_BY_SIDE_MAX
+        self._unsent = 0
 
     def run(self) -> Iterator[pa.RecordBatch]:
         work = self._work
         yield from self._after(self._leaf.hear(replace(self._assign, queries=work.queries)))
+        if work.plan is not None:
+            plan = decode(work.plan)
+            assert isinstance(plan, Plan)
+            yield from self._after(self._leaf.hear(plan))
         wanted = Wanted(work.columns, pa.ipc.read_schema(pa.py_buffer(work.schema)), work.strict)
-        for source, (start, stretches) in work.stretches.items():
-            yield from self._read(source, start, stretches, wanted)
+        for event in self._events(wanted):
+            yield from self._after(self._leaf.handle(event, 0))
+            yield from self._send_sometimes(event)
+            if self._is_paused:
+                break  # the root has to cut first; the next batch reads on from here
         if work.flush:
             yield from self._after(self._leaf.hear(Flush()))
-        yield from self._after(self._leaf.handle(TimerFired("send"), 0))
+        # Count windows: what this leaf kept for later, the next would have to read again.
+        yield from self._after(self._leaf.handle(Leaving(), 0))
         if work.cuts is not None:
             cuts = decode(work.cuts)
             assert isinstance(cuts, Cuts)
             yield from self._after(self._leaf.hear(cuts), is_cut=True)
 
-    def _read(
-        self, source: str, start: int, stretches: Sequence[Mapping[str, Any]], wanted: Wanted
-    ) -> Iterator[pa.RecordBatch]:
-        """What the leaf says to the events of one source from ``start`` on."""
-        at = start
-        for stretch in stretches:
-            for told in input_class(self._work.kind).read(stretch, wanted):
-                if isinstance(told, Passed):
-                    event: Any = EventsPassed(source, at, told.count, told.low, told.high)
-                    at += told.count
-                elif isinstance(told, Watermark):
-                    columns = pa.schema([wanted.schema.field(name) for name in wanted.columns])
-                    event = BatchArrived(source, at, pa.RecordBatch.from_pylist([], columns), told.time)
-                else:
-                    event = BatchArrived(source, at, told)
-                    at += len(told)
-                yield from self._after(self._leaf.handle(event, 0))
-                if self._is_paused:
-                    return  # the root has to cut first; the next batch reads on from here
+    def _events(self, wanted: Wanted) -> Iterator[Told]:
+        """The events of all sources."""
+        reading = {source: self._read(source, runs, wanted) for source, runs in self._work.runs.items()}
+        if not self._is_side_by_side:
+            for each in reading.values():
+                yield from each
+            return
+        while reading:
+            source = min(reading, key=self._leaf.watermark)
+            event = next(reading[source], None)
+            if event is None:
+                del reading[source]
+            else:
+                yield event
+
+    def _read(self, source: str, runs: Sequence[Run], wanted: Wanted) -> Iterator[Told]:
+        """What a source says in its runs, up to where it was accepted at least."""
+        states = {state.name: state for state in self._assign.sources}
+        at, accepted = states[source].hold, states[source].offset
+        for start, stretches in runs:
+            if at < start:
+                yield EventsPassed(source, at, start - at)
+                at = start
+            for stretch in stretches:
+                for told in input_class(self._work.kind).read(stretch, wanted):
+                    if isinstance(told, Passed):
+                        yield EventsPassed(source, at, told.count, told.low, told.high)
+                        at += told.count
+                    elif isinstance(told, Watermark):
+                        columns = pa.schema([wanted.schema.field(name) for name in wanted.columns])
+                        yield BatchArrived(source, at, pa.RecordBatch.from_pylist([], columns), told.time)
+                    else:
+                        for part in self._parts(told):
+                            yield BatchArrived(source, at, part)
+                            at += len(part)
+        if at < accepted:
+            yield EventsPassed(source, at, accepted - at)
+
+    def _parts(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """A batch at once, or so that another source gets its turn soon."""
+        step = SIDE_BY_SIDE_EVENTS if self._is_side_by_side else max(1, len(batch))
+        return [batch.slice(at, step) for at in range(0, len(batch), step)]
+
+    def _send_sometimes(self, event: Told) -> Iterator[pa.RecordBatch]:
+        """Count windows: send what is closed, once it is much."""
+        if not self._counts or not isinstance(event, BatchArrived):
+            return
+        self._unsent += len(event.batch)
+        if self._unsent >= SEND_EVENTS:
+            self._unsent = 0
+            yield from self._after(self._leaf.handle(TimerFired("send"), 0))
 
     def _after(self, actions: Sequence[Action], is_cut: bool = False) -> Iterator[pa.RecordBatch]:
         """Frames on their way. What a task yields arrives, so it counts as accepted until the task is over."""

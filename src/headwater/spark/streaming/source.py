@@ -17,12 +17,12 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from headwater.protocols.messages import Assign, Cuts, decode, encode
+from headwater.protocols.messages import Assign, Cuts, SourceState, decode, encode
 from headwater.spark.leaf import FRAMES
 from headwater.spark.streaming.checkpoint import Checkpoint, CheckpointError, sharing_of
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.inputs import Extent, Input, input_class
-from headwater.spark.streaming.leaf import LeafWork, control_row
+from headwater.spark.streaming.leaf import LeafWork, Run, control_row
 from headwater.spark.streaming.offsets import Offset
 from headwater.spark.streaming.planning import Found, next_offset
 from headwater.spark.types import spark_types
@@ -143,16 +143,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         cuts = None if directive.cuts is None else decode(directive.cuts)
         for number, assign in enumerate(directive.assigns.values()):
             is_asked = isinstance(cuts, Cuts) and assign.cut < cuts.number
-            if is_asked or _has_news(assign, offset):
-                stretches = dict(self._stretches(assign, offset))
+            if is_asked or assign.looks or _has_news(assign, offset):
+                stretches = {source.name: self._runs(source, offset, directive) for source in assign.sources}
                 asked = directive.cuts if is_asked else None
-                yield LeafWork(number, encode(assign), text, about["kind"], stretches, *fixed, asked)
+                yield LeafWork(number, encode(assign), text, about["kind"], stretches, *fixed, asked, directive.plan)
 
-    def _stretches(self, assign: Assign, offset: Offset) -> Iterator[tuple[str, tuple[int, list[dict[str, Any]]]]]:
-        """What is read of each source: behind what was accepted, and once more what waits to be cut."""
-        for source in assign.sources:
-            begin, end = min(source.hold, source.offset), offset.ends.get(source.name, 0)
-            yield source.name, (begin, self._input.stretches(source.name, begin, end) if begin < end else [])
+    def _runs(self, source: SourceState, offset: Offset, directive: Directive) -> list[Run]:
+        """What is read of a source: once more what waits to be cut or is looked into, and what was not accepted."""
+        end, again = offset.ends.get(source.name, 0), directive.again.get(source.name)
+        # Without a gap: one stretch of a file is read faster than two.
+        known = [(min(source.hold, source.offset), end)] if again is None else [*again, (source.offset, end)]
+        joined: list[list[int]] = []
+        for begin, stop in known:
+            if joined and begin <= joined[-1][1]:
+                joined[-1][1] = max(joined[-1][1], stop)
+            elif begin < stop:
+                joined.append([begin, stop])
+        return [(begin, self._input.stretches(source.name, begin, stop)) for begin, stop in joined]
 
     def _text(self, name: str) -> str:
         if name not in self._texts:

@@ -16,6 +16,7 @@ from headwater.arguments import check_disorder, check_queries
 from headwater.errors import DataError, QueryError
 from headwater.node import NodeSettings, RootNode
 from headwater.node.splitting import Sharing
+from headwater.protocols.count_windows import Counting
 from headwater.protocols.events import MessageReceived
 from headwater.protocols.messages import Hello, encode
 from headwater.query import Query
@@ -71,6 +72,7 @@ def stream(
     max_events_per_trigger: int | None = None,
     tasks: int | None = None,
     root: str = "auto",
+    count_scheme: str | Counting = "auto",
     name: str | None = None,
     metrics_port: int | None = None,
     progress: bool | None = None,
@@ -91,6 +93,10 @@ def stream(
     after the other. ``max_events_per_trigger`` bounds a batch, ``tasks`` is how many leaves share the sources. The
     ``root`` is on the "driver", or in "reducers": tasks that share the keys, when these are very many.
 
+    ``count_scheme`` says what leaves send for count windows before anybody asks (see `headwater.protocols.count_windows`), for the
+    whole life of a stream whose root is on the driver; all but "approx" are exact. With "central", and with roots in tasks, it is
+    their events.
+
     How it is doing: ``stream.status``, a line in the terminal (``progress``), on ``metrics_port`` for Prometheus (0: any port
     that is free), and in the log "headwater.stream".
     """
@@ -102,6 +108,7 @@ def stream(
     opened = open_input(source, known, strict=strict, pace=pace, time=time, unit=unit, **options)
     settings = {"time": time, "unit": unit, "disorder": check_disorder(disorder, unit), "strict": strict}
     settings["idle_ns"] = None if idle is None else in_ticks(duration(idle), "ns")
+    counting = count_scheme if isinstance(count_scheme, Counting) else Counting(count_scheme)
     _check_counts(max_events_per_trigger, tasks)
     sinks: dict[str, Any] = {"sink": sink_of(sink, "sink"), "aside": None if aside is None else sink_of(aside, "aside")}
     is_remote = type(spark).__module__.startswith("pyspark.sql.connect")
@@ -110,7 +117,7 @@ def stream(
     if about is None:
         cores = cores_of(spark)
         roots, why = choose_roots(opened, asked or (), cores, root)
-        begin(known, opened, asked, settings, cores if tasks is None else tasks, roots, why)
+        begin(known, opened, asked, settings, cores if tasks is None else tasks, roots, why, counting)
     else:
         check_same(about, opened, settings, place)
         if asked is not None:
@@ -153,6 +160,7 @@ def begin(
     chains: int,
     roots: int = 1,
     why: str = "",
+    counting: Counting | None = None,
 ) -> None:
     """A new stream: the root meets the sources that are there, so that the first batch can read them."""
     if not queries:
@@ -161,7 +169,7 @@ def begin(
     engine = {name: settings[name] for name in ("time", "unit", "disorder", "strict")}
     nodes = NodeSettings(idle_ns=settings["idle_ns"], checkpoint_every=NEVER_BY_ITSELF)
     # Roots that share the keys have no way down of their own: what would need it travels.
-    root = RootNode("root", queries, schema=schema, settings=nodes, round_trips=roots == 1, **engine)
+    root = RootNode("root", queries, schema=schema, settings=nodes, round_trips=roots == 1, counting=counting, **engine)
     to_json(queries)  # those that cannot travel are refused
     for chain, named in joining({}, opened.extents(), chains).items():
         root.handle(MessageReceived(chain, encode(Hello(chain, chain, sources=tuple(named.items())))), 0)
@@ -182,6 +190,7 @@ def begin(
             "roots": roots,
             "sharing": asdict(Sharing.of(queries, round_trips=roots == 1)),
             "why": why,
+            "counting": None if counting is None else asdict(counting),
             "born_ms": time_ns() // 1_000_000,
         }
     )

@@ -1,0 +1,107 @@
+"""Count windows that are believed instead of proven: every window takes as many events of each chain as the first one did.
+
+The baseline of the paper that is fast and wrong: the k-th share of every chain makes the k-th window, whatever their times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from headwater.arrays import Int64Array
+from headwater.engine.piece_table import AT, BLOCK, CHAIN, COUNT, IS_RAW, O1, O2, T1, T2
+from headwater.engine.reorder import Stretch
+
+
+def split_evenly(counts: Int64Array, total: int) -> Int64Array:
+    """``total`` in whole numbers, in the ratio of ``counts``: what is left over goes to the largest remainders.
+
+    >>> split_evenly(np.array([1_200_000, 800_000]), 1_000_000)
+    array([600000, 400000])
+    >>> split_evenly(np.array([1, 1, 1]), 10)
+    array([4, 3, 3])
+    """
+    exact = counts * (total / max(int(counts.sum()), 1))
+    sizes: Int64Array = np.floor(exact).astype(np.int64)
+    most = np.argsort(sizes - exact, kind="stable")
+    sizes[most[: total - int(sizes.sum())]] += 1
+    return sizes
+
+
+@dataclass(slots=True)
+class Shares:
+    """From position ``origin`` on, each ``unit`` of positions has ``sizes[c]`` events of chain c, from its event ``begins[c]``.
+
+    ``taken``: so many events of each chain are in windows.
+    """
+
+    origin: int
+    unit: int
+    sizes: Int64Array
+    begins: Int64Array
+    taken: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def grow(self, chains: int) -> None:
+        """Chains that come later have no share."""
+        for name in ("sizes", "begins", "taken"):
+            known = getattr(self, name)
+            setattr(self, name, np.concatenate((known, np.zeros(chains - len(known), np.int64))))
+
+    def _indices(self, rows: Int64Array) -> Int64Array:
+        """Of each piece, sorted by chain and order, how many events of its chain are before it."""
+        before = np.cumsum(rows[COUNT]) - rows[COUNT]
+        heads = np.searchsorted(rows[CHAIN], rows[CHAIN])
+        return np.asarray(before - before[heads] + self.taken[rows[CHAIN]])
+
+    def split(self, rows: Int64Array, events: Mapping[int, Stretch]) -> Int64Array:
+        """Runs of raw events cut where a share ends."""
+        index, made = self._indices(rows), []
+        size = np.maximum(self.sizes[rows[CHAIN]], 1)
+        phase = (index - self.begins[rows[CHAIN]]) % size
+        is_cut = (rows[IS_RAW] == 1) & (self.sizes[rows[CHAIN]] > 0) & (phase + rows[COUNT] > size)
+        for place in range(rows.shape[1]):
+            row = rows[:, place : place + 1]
+            if not is_cut[place]:
+                made.append(row)
+                continue
+            start, count = int(row[AT, 0]), int(row[COUNT, 0])
+            inner = np.arange(int(size[place] - phase[place]), count, int(size[place]))
+            edges = np.concatenate(([0], inner, [count]))
+            at, sizes = start + edges[:-1], np.diff(edges)
+            chunk = events[int(row[BLOCK, 0])].chunk
+            split = np.repeat(row, len(at), axis=1)
+            split[T1 : O1 + 1], split[T2 : O2 + 1] = chunk.places(at), chunk.places(at + sizes - 1)
+            split[COUNT], split[AT] = sizes, at
+            made.append(split)
+        return np.concatenate(made, axis=1)
+
+    def places(self, rows: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The number of the share that each piece begins in, and its position."""
+        chain = rows[CHAIN]
+        size, offset = self.sizes[chain], np.cumsum(self.sizes) - self.sizes
+        index = self._indices(rows) - self.begins[chain]
+        share = np.where(size > 0, index // np.maximum(size, 1), 0)
+        inside = np.where(size > 0, index % np.maximum(size, 1), 0)
+        # Chains without a share are in no window.
+        position = self.origin + share * self.unit + offset[chain] + inside
+        return np.where(size > 0, share, np.int64(2**62)), position
+
+    def complete(self, rows: Int64Array) -> int:
+        """So many shares are complete in all chains."""
+        there = self.taken + np.bincount(rows[CHAIN], rows[COUNT], len(self.taken)).astype(np.int64) - self.begins
+        counting = self.sizes > 0
+        return int((there[counting] // self.sizes[counting]).min()) if counting.any() else 0
+
+    def settle(self, rows: Int64Array) -> None:
+        """These pieces are in windows."""
+        self.taken += np.bincount(rows[CHAIN], rows[COUNT], len(self.taken)).astype(np.int64)
+
+    def of(self, chain: int) -> tuple[int, int, int]:
+        """The begin and the size of a chain's share, and by how much it may differ, for its leaf."""
+        return (int(self.begins[chain]), int(self.sizes[chain]), 0) if chain < len(self.sizes) else (0, 0, 0)
+
+    def state(self) -> list[Any]:
+        return [self.origin, self.unit, self.sizes, self.begins, self.taken]

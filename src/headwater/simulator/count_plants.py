@@ -1,0 +1,70 @@
+"""Known mistakes of count windows, planted like those of trees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headwater.arrays import Int64Array
+from headwater.engine import count_root
+from headwater.engine.count_root import CountRootGroup
+from headwater.engine.cut_search import FAR, Found
+from headwater.engine.piece_table import COUNT, IS_RAW
+from headwater.engine.store import RowBlock
+from headwater.simulator.planting import Plant, instead
+
+
+def _unproven(right: Any, *arguments: Any) -> Found:
+    """All pieces before the frontier are settled in the order of their first keys, whatever may lie inside of them."""
+    found: Found = right(*arguments)
+    sequence, last, counts, base, frontier = arguments[0], arguments[2], arguments[3], arguments[4], arguments[6]
+    found.asked[:] = False
+    found.settled[:] = (last[0] < frontier) | (frontier >= FAR)
+    inside = np.where(found.settled, counts, 0)
+    before = np.cumsum(inside) - inside
+    found.position[:] = base[sequence] + before - before[np.searchsorted(sequence, sequence)]
+    return found
+
+
+def _without_raw(right: Any, group: CountRootGroup, rows: Int64Array, position: Int64Array) -> list[RowBlock]:
+    """Of raw events only those count that are alone, or beside which there is no piece to take their place."""
+    blocks: list[RowBlock] = right(group, rows, position)
+    is_ignored = (rows[IS_RAW] == 1).any() and (rows[IS_RAW] == 0).any()
+    return [block.take(np.empty(0, np.int64)) for block in blocks] if is_ignored else blocks
+
+
+def _kept_beside(_right: Any, group: CountRootGroup, number: int, count: int) -> bool:
+    """A piece that was looked into stays, beside the smaller ones that came instead of it."""
+    place = group.table.find(number)
+    if place is None or tuple(group.table.joined()[[COUNT, IS_RAW], place]) != (count, 0):
+        return False
+    group._looks.pop(number, None)
+    group._has_news = True
+    return True
+
+
+def _by_arrival(_right: Any, names: list[str]) -> Int64Array:
+    """Sources in the order in which they came, not in that of their names."""
+    return np.arange(len(names))
+
+
+def _not_strict(right: Any, *arguments: Any) -> Found:
+    """Events at the frontier itself are taken for complete."""
+    *others, frontier = arguments
+    found: Found = right(*others, frontier if frontier >= FAR else frontier + 1)
+    return found
+
+
+COUNT_PLANTS: dict[str, Plant] = {
+    # Windows are emitted though their ends may lie inside of pieces.
+    "unproven-window": instead(count_root, "search", _unproven),
+    # Events that travelled raw, because a cut was expected near them, are forgotten when windows are put together.
+    "buffer-ignored": instead(CountRootGroup, "_event_rows", _without_raw),
+    # A piece counts beside what was found in it.
+    "roll-back-forgotten": instead(CountRootGroup, "_replace", _kept_beside),
+    # Between events of one time, the source that joined first is first.
+    "tie-by-arrival": instead(count_root, "source_ranks", _by_arrival),
+    # An event at the frontier is settled although others of its time may come.
+    "frontier-not-strict": instead(count_root, "search", _not_strict),
+}

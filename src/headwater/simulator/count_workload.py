@@ -1,0 +1,104 @@
+"""Streams for count windows: rates that change, sources that say nothing, times that many sources share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.protocols.events import QueryAdded
+from headwater.simulator.count_queries import COUNT_SCHEMA, MEMBER, MEMBER_BITS, CountQueries, features
+from headwater.simulator.streams import SourceLog, Told
+from headwater.simulator.topology import Topology
+from headwater.simulator.workload import SPAN_TICKS, TICK_NS, Style, Workload, draw_script
+
+
+@dataclass(frozen=True)
+class CountWorkload:
+    """A workload, and what is special about it, in words."""
+
+    workload: Workload
+    features: frozenset[str]
+
+
+def draw_count_workload(dice: Random, topology: Topology, event_count: int) -> CountWorkload:
+    """About so many events over all leaves, of which some may have none."""
+    style = CountStyle(dice)
+    leaves = topology.leaves
+    weights = [dice.choice([0, 0.3, 1, 1, 1, 3]) for _ in leaves]
+    weights[dice.randrange(len(leaves))] = 1.0  # somebody has something to say
+    logs = {}
+    for leaf, weight in zip(leaves, weights, strict=True):
+        names = [f"{leaf}/{chr(97 + number)}" for number in range(dice.choice([1, 1, 2, 3]))]
+        share = event_count * weight / sum(weights) / len(names)
+        logs[leaf] = tuple(style.log(name, leaf, int(share * dice.choice([0.5, 1, 1, 1.5]))) for name in names)
+    drawing = CountQueries(dice, len(leaves), event_count)
+    queries = tuple(drawing.draw(f"q{number}") for number in range(dice.choice([1, 1, 2, 3])))
+    script, ends_early = draw_script(dice, queries, drawing.draw)
+    if dice.random() < 0.5:
+        script, ends_early = (), False  # most runs are long enough to forecast anything
+    asked = [*queries, *(event.query for _, event in script if isinstance(event, QueryAdded))]
+    found = features(asked, len(leaves), event_count) | style.features
+    found |= {"a leaf without events"} if any(not sum(map(len, some)) for some in logs.values()) else set()
+    found |= {"several sources of a leaf"} if any(len(some) > 1 for some in logs.values()) else set()
+    return CountWorkload(Workload(queries, logs, script, style.disorder, ends_early), frozenset(found))
+
+
+class CountStyle(Style):
+    """What the sources of one run have in common."""
+
+    def __init__(self, dice: Random) -> None:
+        super().__init__(dice)
+        #: Times are multiples of it: with a large one many sources share them.
+        self._grain = dice.choice([1, 1, 5, 20])
+        #: How many times of the stream there are for each of the world's: with many, two events rarely share one.
+        self._fineness = dice.choice([1, 1, 100])
+        self._is_steady = dice.random() < 0.4
+        self.features = {"times that sources share"} if self._fineness == 1 else set[str]()
+        self.features |= {"disorder within a source"} if self.jitter or self.late else set()
+        self.features |= {"rates that change"} if not self._is_steady else set()
+
+    def log(self, source: str, home: str, count: int) -> SourceLog:
+        """Everything that a source will say, perhaps nothing."""
+        dice = self.dice
+        begin = dice.choice([0, 0, 0, dice.randint(0, SPAN_TICKS // 2)])
+        self.features |= {"a source that joins late"} if begin else set()
+        moments = self._moments(count, begin)
+        burst = dice.choice([1, 4, 15])  # it speaks as soon as it knows, or of several ticks at once
+        tells = self.disorder is None or dice.random() < 0.3
+        rows, available, told, high = [], [], [], None
+        for number, now in enumerate(moments):
+            row = self.row(self._time(now))
+            rows.append(row)
+            available.append(-int(-now // burst) * burst * TICK_NS)
+            if row["time"] is not None:
+                high = row["time"] if high is None else max(high, row["time"])
+            if tells and high is not None and dice.random() < min(0.3, 20 / count):
+                mark = high - dice.choice([0, self.jitter, self.jitter + 1]) * self._fineness
+                told.append(Told(number + 1, mark, available[-1] + 1))
+        last_ns = available[-1] if available else begin * TICK_NS
+        ended_ns = last_ns + dice.randint(0, 20) * TICK_NS + 2 if dice.random() < 0.5 else None
+        self.features |= {"a source that ends"} if ended_ns is not None else set()
+        table = pa.RecordBatch.from_pylist(rows, schema=COUNT_SCHEMA)
+        return SourceLog(source, home, table, np.array(available, np.int64), tuple(told), begin * TICK_NS, ended_ns)
+
+    def _moments(self, count: int, begin: int) -> list[float]:
+        """When something happens, in ticks: a steady stream, or stretches of very different rates, silence among them."""
+        dice, span = self.dice, SPAN_TICKS - begin
+        stretches = 1 if self._is_steady else dice.randint(2, 6)
+        weights = [1.0 if self._is_steady else dice.choice([0.0, 0.2, 1.0, 5.0]) for _ in range(stretches)]
+        chosen = dice.choices(range(stretches), [w or 0.01 for w in weights], k=count)
+        return sorted(begin + (place + dice.random()) * span / stretches for place in chosen)
+
+    def _time(self, now: float) -> int:
+        dice = self.dice
+        back = dice.randint(0, self.jitter) + (dice.randint(1, 40) if dice.random() < self.late else 0)
+        time = int((now - back) * self._fineness)
+        return time // self._grain * self._grain
+
+    def row(self, time: int) -> dict[str, Any]:
+        """One event, with its id."""
+        return super().row(time) | {MEMBER: self.dice.getrandbits(MEMBER_BITS)}
