@@ -1,7 +1,7 @@
 """``headwater bench deco``: count windows over many nodes, every scheme and baseline in one run, beside the figures of Deco.
 
-Each leaf's rate is drawn anew once per window time, uniformly and by itself; eight leaves, windows of a million events and changes
-of up to 1 % where nothing else is said. ``deco_points`` asks whether every window is right, ``deco_network`` about bytes,
+Each leaf's rate is drawn anew once per window time, uniformly and by itself; eight leaves, windows of a million events and
+changes of up to 1 % where nothing else is said. ``deco_points`` asks whether every window is right, ``deco_network`` about bytes,
 ``deco_root`` and ``deco_sweep`` about processor time of nodes in one process, ``deco_throughput`` about processes and real links,
 ``deco_spark`` and ``deco_rownumber`` about Spark.
 """

@@ -7,12 +7,12 @@ with the true ones before a rate counts.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import headwater as hw
 from headwater.bench.deco_schemes import checked_query
@@ -48,12 +48,15 @@ class CountBench:
     workload: CountWorkload
     log: Path
     truth: TrueWindows
+    #: Of `headwater.stream`, for all streams.
+    more: Mapping[str, Any] = field(default_factory=dict)
 
     def rate(self, name: str, query: hw.Query, scheme: str = "auto") -> float:
         """Events per second from the end of the first batch until the stream was flushed and the last window is out."""
         events = self.workload.events
-        settings = {"max_events_per_trigger": -(-events // BATCHES), "root": "driver", "count_scheme": scheme}
-        stream = hw.stream(self.spark, self.log, query, checkpoint=self.folder / name, sink="memory", **settings)
+        settings: dict[str, Any] = {"max_events_per_trigger": -(-events // BATCHES), "root": "driver"}
+        settings |= {"count_scheme": scheme, "checkpoint": self.folder / name, "sink": "memory"}
+        stream = hw.stream(self.spark, self.log, query, **settings | self.more)
         try:
             while not (first := int(stream.progress.get("events", 0))):
                 if not stream.is_active:
@@ -81,7 +84,7 @@ def spark_async_ratio(
     """Add the figure: count windows against tumbling windows that last as long."""
     workload = workload or (QUICK if report.quick else FULL)
     counted = checked_query(workload.window)
-    timed = hw.query("timed", hw.tumbling(f"{workload.window} us"), **dict(counted.aggregates))
+    timed = replace(counted, name="timed", window=hw.tumbling(f"{workload.window} us"))
     with count_bench(workload, progress) as bench:
         rates: dict[str, list[float]] = {"timed": [], "counted": []}
         # In turns, so that a slow minute hits both; the first turn only warms Spark up.

@@ -6,33 +6,21 @@ leaf that has their events, which answers with smaller ones instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array, frozen
+from headwater.arrays import Int64Array, frozen
 from headwater.engine.assembler import Closed
-from headwater.engine.chunk import Chunk, source_ranks
+from headwater.engine.chunk import source_ranks
 from headwater.engine.count_shares import Shares, split_evenly
 from headwater.engine.cut_search import Found, search
-from headwater.engine.group import QueryGroup
-from headwater.engine.leaf_parts import values_of
 from headwater.engine.looks import Look
-from headwater.engine.op import Op
 from headwater.engine.order_slicer import next_position_cut
-from headwater.engine.parts import (
-    HEAD_ANSWERS,
-    HEAD_CHAIN,
-    HEAD_IS_ALL,
-    HEAD_LATEST,
-    HEAD_UNTIL,
-    PiecesPart,
-    RawRuns,
-    key_count,
-)
+from headwater.engine.piece_rows import PieceRows
 from headwater.engine.piece_table import (
     AT,
     BLOCK,
@@ -48,12 +36,8 @@ from headwater.engine.piece_table import (
     T1,
     T2,
     WIDTH,
-    PartialBlock,
     PieceTable,
 )
-from headwater.engine.pieces import Ranges, rows_of, spread
-from headwater.engine.reorder import Stretch, concat_stretches
-from headwater.engine.store import RowBlock, concat_blocks, map_columns
 from headwater.expressions import Expr
 from headwater.jit import njit
 from headwater.times import FOREVER, NEVER
@@ -71,144 +55,22 @@ class ProvenCut:
     counts: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """The numbers of sources over all, those of each head from ``starts`` on."""
-
-    numbers: Int64Array
-    starts: Int64Array
-
-    def of(self, head: Int64Array, place: Int64Array) -> Int64Array:
-        return np.asarray(self.numbers[self.starts[head] + place])
-
-
-class CountRootGroup(QueryGroup):
+class CountRootGroup(PieceRows):
     """Pieces in, windows out."""
 
     def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
         super().__init__(keys, where, begin)
-        self.table = PieceTable()
-        self.names: list[str] = []  # of sources, by number; the list of whoever accepts deltas
-        self.chains: dict[str, int] = {}
         self.frontier = NEVER
         self.settled_time = NEVER  # all events before it are in windows, or in none
         self.proven: list[ProvenCut] = []
+        self.cut_count = 0
         self.corrections = 0
-        self.raw_count = 0
-        self._covered = np.empty(0, np.int64)
-        self._latest = np.empty(0, np.int64)
         self._searched = NEVER
-        self._has_news = False
-        self.told: set[int] = set()  # chains of which the delta that comes in has said how far they are
-        self._is_told = np.empty(0, np.int64)  # events of each chain since the last cut
-        self._looks: dict[int, tuple[int, int]] = {}  # pieces that leaves look into: between which times
         self._asked_cuts: set[tuple[int, int]] = set()
         #: What is believed instead of proven (``approx``).
         self.shares: Shares | None = None
-        self._floor = NEVER
-        self.cut_count = 0
-
-    @property
-    def counts_by_key(self) -> bool:
-        return any(walk.by_key for walk in self.count_walks)
-
-    # --- what comes in ---
-
-    def absorb(self, part: PiecesPart, resolve: Callable[[str], Int64Array], types: Mapping[str, pa.DataType]) -> None:
-        """The pieces of a part; ``resolve``: the numbers of all sources of a chain."""
-        chains = np.array([self._chain(name) for name in part.chains])[part.heads[HEAD_CHAIN]]
-        wanted = self._take_heads(part, chains)
-        if not wanted.any():
-            return
-        self._has_news = True
-        numbers = [resolve(name) for name in part.chains]
-        starts = np.cumsum([0, *map(len, numbers)])[part.heads[HEAD_CHAIN]]
-        sources = Sources(np.concatenate(numbers), starts)
-        keys = self.keys.encode(part.key_columns, key_count(part.key_columns))
-        if len(part.sizes):
-            rows = self._whole_rows(part, keys, sources)
-            rows[CHAIN] = chains[part.head]
-            self.table.add(rows[:, wanted[part.head]])
-        if part.raw is not None:
-            rows = self._raw_rows(part.raw, keys, sources, types)
-            rows[CHAIN] = chains[part.raw.head]
-            self.raw_count += int(rows[COUNT].sum())
-            self.table.add(rows[:, wanted[part.raw.head]])
-
-    def _take_heads(self, part: PiecesPart, chains: Int64Array) -> BoolArray:
-        """What heads say of their chains; returns of which of them the pieces are wanted."""
-        heads, counts = part.heads, part.event_counts
-        is_news: BoolArray = heads[HEAD_ANSWERS] < 0
-        news = np.flatnonzero(is_news)
-        covered = np.where(heads[HEAD_IS_ALL] == 1, FOREVER, heads[HEAD_UNTIL])
-        for head, chain in zip(news.tolist(), chains[news].tolist()):
-            # Relays put parts together that are alike, so those of one delta come in any order.
-            floor = (self._covered[chain], self._latest[chain]) if chain in self.told else (NEVER, NEVER)
-            self._covered[chain] = max(floor[0], covered[head])
-            self._latest[chain] = max(floor[1], heads[HEAD_LATEST, head])
-            self.told.add(chain)
-        wanted: BoolArray = is_news & (counts > 0)
-        for head in np.flatnonzero(~is_news).tolist():
-            # Not if it was answered before, or nobody asks any more.
-            wanted[head] = self._replace(int(heads[HEAD_ANSWERS, head]), int(counts[head]))
-        return wanted
-
-    def _whole_rows(self, part: PiecesPart, keys: Int32Array, sources: Sources) -> Int64Array:
-        starts = np.searchsorted(part.piece, np.arange(len(part.sizes) + 1))
-        row_keys = keys[part.key]
-        block = self.table.add_partials(PartialBlock(row_keys, starts, dict(part.partials)))
-        rows = np.empty((WIDTH, len(part.sizes)), np.int64)
-        rows[SEQUENCE] = row_keys[starts[:-1]] if self.counts_by_key else 0
-        rows[T1 : O1 + 1], rows[T2 : O2 + 1] = part.first, part.last
-        rows[S1], rows[S2] = (sources.of(part.head, keyed[1]) for keyed in (part.first, part.last))
-        rows[COUNT], rows[BLOCK], rows[AT], rows[IS_RAW] = part.sizes, block, np.arange(len(part.sizes)), 0
-        return rows
-
-    def _raw_rows(
-        self, raw: RawRuns, keys: Int32Array, sources: Sources, types: Mapping[str, pa.DataType]
-    ) -> Int64Array:
-        columns = {name: values_of(array, types[name]) for name, array in raw.columns.items()}
-        numbers = sources.of(np.repeat(raw.head, raw.sizes), raw.places[1]).astype(np.int32)
-        chunk = Chunk(raw.places[0], raw.places[2], numbers, self.names, columns)
-        stretch = Stretch(chunk, keys[raw.key], [])
-        starts = np.cumsum(raw.sizes) - raw.sizes
-        rows = np.empty((WIDTH, len(starts)), np.int64)
-        rows[SEQUENCE] = stretch.keys[starts] if self.counts_by_key else 0
-        rows[T1 : O1 + 1], rows[T2 : O2 + 1] = chunk.places(starts), chunk.places(starts + raw.sizes - 1)
-        rows[COUNT], rows[BLOCK], rows[AT], rows[IS_RAW] = raw.sizes, self.table.add_events(stretch), starts, 1
-        return rows
-
-    def _chain(self, name: str) -> int:
-        if name not in self.chains:
-            self.chains[name] = len(self.chains)
-            self._covered = np.append(self._covered, NEVER)
-            self._latest = np.append(self._latest, NEVER)
-            self._is_told = np.append(self._is_told, 0)
-        return self.chains[name]
-
-    def _replace(self, number: int, count: int) -> bool:
-        """Let go of a piece that smaller ones come for; False if it is not there, or they are not all of it."""
-        # Also if nobody asks any more: whoever was asked will not answer again.
-        place = self.table.find(number)
-        if place is None or tuple(self.table.joined()[[COUNT, IS_RAW], place]) != (count, 0):
-            return False
-        self._looks.pop(number, None)
-        is_kept = np.ones(self.table.rows.shape[1], np.bool_)
-        is_kept[place] = False
-        self.table.keep(is_kept)
-        self._has_news = True
-        return True
 
     # --- proof ---
-
-    def covered(self, chain: str) -> int:
-        """Before this time all events of a chain are in pieces."""
-        return int(self._covered[self.chains[chain]]) if chain in self.chains else NEVER
-
-    def reach(self, watermark: int) -> int:
-        """Before this time no event of any chain is missing; ``watermark``: of all."""
-        behind = self._covered[self._latest >= self._covered]
-        return min(watermark, int(behind.min())) if len(behind) else watermark
 
     def advance(self, watermark: int) -> None:
         """Find the cuts that are provable now, as far as no leaf has to be asked; rows of settled pieces go to the windows."""
@@ -340,51 +202,6 @@ class CountRootGroup(QueryGroup):
     def _counted(self, sequence: int) -> int:
         return int(self.by_key.base[sequence]) if self.counts_by_key else self.position
 
-    def _store(self, rows: Int64Array, position: Int64Array, keep_order: bool = False) -> None:
-        """Rows of settled pieces, for windows."""
-        together = concat_blocks([*self._partial_rows(rows, position), *self._event_rows(rows, position)])
-        assert together.position is not None
-        # In the order of positions: rows that begin at the same time stay on their side of a cut.
-        block = together.take(np.argsort(together.position, kind="stable"))
-        if keep_order:
-            block.first = np.maximum(np.maximum.accumulate(block.first), self._floor)
-            self._floor = int(block.first[-1])
-        self.store.append(block)
-
-    def _partial_rows(self, rows: Int64Array, position: Int64Array) -> list[RowBlock]:
-        made = []
-        for number in np.unique(rows[BLOCK][rows[IS_RAW] == 0]).tolist():
-            block = self.table.partials[number]
-            pieces = np.flatnonzero(rows[BLOCK] == number)
-            starts = block.starts[rows[AT, pieces]]
-            sizes = block.starts[rows[AT, pieces] + 1] - starts
-            chosen, piece = spread(starts, sizes), np.repeat(pieces, sizes)
-            partials = map_columns({op: block.partials[op] for op in self.ops}, lambda column: column.take(chosen))  # noqa: B023
-            made.append(self._block(block.key[chosen], rows, piece, position, partials))
-        return made
-
-    def _event_rows(self, rows: Int64Array, position: Int64Array) -> list[RowBlock]:
-        raw = np.flatnonzero(rows[IS_RAW] == 1)
-        if len(raw) == 0:
-            return []
-        order = raw[np.argsort(rows[BLOCK, raw], kind="stable")]
-        stretches = []
-        for number in np.unique(rows[BLOCK, order]).tolist():
-            pieces = order[rows[BLOCK, order] == number]
-            stretches.append(self.table.events[number].take(spread(rows[AT, pieces], rows[COUNT, pieces])))
-        stretch, sizes = concat_stretches(stretches), rows[COUNT, order]
-        ranges = Ranges(np.cumsum(sizes) - sizes, sizes, np.zeros(len(sizes), np.bool_))
-        made = rows_of(stretch.keys, len(self.keys), ranges)
-        partials = self._lifted(stretch.chunk, made.of_event, len(made.key))
-        return [self._block(made.key, rows, order[made.piece], position, partials)]
-
-    def _block(
-        self, key: Any, rows: Int64Array, piece: Int64Array, position: Int64Array, partials: dict[Op, Any]
-    ) -> RowBlock:
-        place = position[piece]
-        # The times of the whole piece: rows of a key stay in the order of their positions.
-        return RowBlock(key.astype(np.int32), rows[T1, piece], rows[T2, piece], place, place, partials)
-
     def _note_cuts(self, rows: Int64Array, position: Int64Array) -> None:
         """Remember the cuts that were passed, for whoever predicts the next."""
         latest = np.maximum.accumulate(rows[T2])
@@ -428,15 +245,15 @@ class CountRootGroup(QueryGroup):
         window, position = shares.places(rows)
         complete = shares.complete(rows)
         self.table.rows = rows
-        found = Found(window < complete, position, *(np.zeros(0, np.int64) for _ in range(4)))  # type: ignore[arg-type]
-        if not found.settled.any():
+        settled = window < complete
+        if not settled.any():
             return
-        chosen = np.flatnonzero(found.settled)
+        chosen = np.flatnonzero(settled)
         shares.settle(rows[:, chosen])
         self._store(rows[:, chosen], position[chosen], keep_order=True)
-        self.position = max(self.position, shares.origin + complete * shares.unit)
-        self.cut_count += 1
-        self.table.keep(~found.settled)
+        before, self.position = self.position, max(self.position, shares.origin + complete * shares.unit)
+        self.cut_count += (self.position - before) // shares.unit
+        self.table.keep(~settled)
         self.settled_time = max(self.settled_time, int(rows[T1].min()))
 
     # --- windows ---
@@ -499,7 +316,8 @@ class CountRootGroup(QueryGroup):
 def _split_edges(times: Int64Array, low: int, high: int, parts_max: int) -> Int64Array:
     """Where to cut events that may hold a cut between two times: in small parts there, and around them as few as can be."""
     count = len(times)
-    begin, end = np.searchsorted(times, low), np.searchsorted(times, high, side="right")
+    begin: Any = np.searchsorted(times, low)
+    end: Any = np.searchsorted(times, high, side="right")
     parts = min(end - begin, parts_max)
     edges = np.empty(parts + 3, np.int64)
     edges[0] = 0

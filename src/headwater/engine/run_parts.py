@@ -101,7 +101,9 @@ class RunPart:
         if self.values.dtype == object:
             coded, table = self._coded()
             low, high, same = coded.picked(ranks)
-            return table[low], table[high], same
+            # Of an empty row a rank may be anything, and none of its codes.
+            last = len(table) - 1
+            return table[np.clip(low, 0, last)], table[np.clip(high, 0, last)], same
         low, high = _at_ranks(self, ranks)
         rows = self._rows_of_several_runs()
         if self._picking_pays(1):

@@ -183,9 +183,8 @@ class Forecaster:
     def timeout(self) -> int:
         """After so much event time a leaf goes on without a plan: as long as a window takes, and what it may take longer."""
         per_event, spread = self._best()
-        return max(
-            1, math.ceil(timeout(self.size, spread * math.sqrt(self.size) / max(per_event, 1e-9), 1 / per_event))
-        )
+        per_event = max(per_event, 1e-9)  # all of them may share a time
+        return max(1, math.ceil(timeout(self.size, spread * math.sqrt(self.size) / per_event, 1 / per_event)))
 
     def _best(self) -> tuple[float, float]:
         means = [errors.mean() for errors in self._errors]

@@ -1,0 +1,170 @@
+"""What the root has of leaves' pieces: a table of those that no window has yet, and how far each chain is covered by pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.engine.chunk import Chunk
+from headwater.engine.group import QueryGroup
+from headwater.engine.leaf_parts import values_of
+from headwater.engine.parts import (
+    HEAD_ANSWERS,
+    HEAD_CHAIN,
+    HEAD_IS_ALL,
+    HEAD_LATEST,
+    HEAD_UNTIL,
+    PiecesPart,
+    RawRuns,
+    key_count,
+)
+from headwater.engine.piece_table import (
+    AT,
+    BLOCK,
+    CHAIN,
+    COUNT,
+    IS_RAW,
+    O1,
+    O2,
+    S1,
+    S2,
+    SEQUENCE,
+    T1,
+    T2,
+    WIDTH,
+    PartialBlock,
+    PieceTable,
+)
+from headwater.engine.reorder import Stretch
+from headwater.expressions import Expr
+from headwater.times import FOREVER, NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The numbers of sources over all, those of each head from ``starts`` on."""
+
+    numbers: Int64Array
+    starts: Int64Array
+
+    def of(self, head: Int64Array, place: Int64Array) -> Int64Array:
+        return np.asarray(self.numbers[self.starts[head] + place])
+
+
+class PieceIntake(QueryGroup):
+    """Takes pieces in, and answers in the place of pieces that were looked into."""
+
+    def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
+        super().__init__(keys, where, begin)
+        self.table = PieceTable()
+        self.names: list[str] = []  # of sources, by number; the list of whoever accepts deltas
+        self.chains: dict[str, int] = {}
+        self.told: set[int] = set()  # chains of which the delta that comes in has said how far they are
+        self.raw_count = 0
+        self._covered = np.empty(0, np.int64)
+        self._latest = np.empty(0, np.int64)
+        self._has_news = False
+        self._is_told = np.empty(0, np.int64)  # events of each chain since the last cut
+        self._looks: dict[int, tuple[int, int]] = {}  # pieces that leaves look into: between which times
+
+    @property
+    def counts_by_key(self) -> bool:
+        return any(walk.by_key for walk in self.count_walks)
+
+    def absorb(self, part: PiecesPart, resolve: Callable[[str], Int64Array], types: Mapping[str, pa.DataType]) -> None:
+        """The pieces of a part; ``resolve``: the numbers of all sources of a chain."""
+        chains = np.array([self._chain(name) for name in part.chains])[part.heads[HEAD_CHAIN]]
+        wanted = self._take_heads(part, chains)
+        if not wanted.any():
+            return
+        self._has_news = True
+        numbers = [resolve(name) for name in part.chains]
+        starts = np.cumsum([0, *map(len, numbers)])[part.heads[HEAD_CHAIN]]
+        sources = Sources(np.concatenate(numbers), starts)
+        keys = self.keys.encode(part.key_columns, key_count(part.key_columns))
+        if len(part.sizes):
+            rows = self._whole_rows(part, keys, sources)
+            rows[CHAIN] = chains[part.head]
+            self.table.add(rows[:, wanted[part.head]])
+        if part.raw is not None:
+            rows = self._raw_rows(part.raw, keys, sources, types)
+            rows[CHAIN] = chains[part.raw.head]
+            self.raw_count += int(rows[COUNT].sum())
+            self.table.add(rows[:, wanted[part.raw.head]])
+
+    def _take_heads(self, part: PiecesPart, chains: Int64Array) -> BoolArray:
+        """What heads say of their chains; returns of which of them the pieces are wanted."""
+        heads, counts = part.heads, part.event_counts
+        is_news: BoolArray = heads[HEAD_ANSWERS] < 0
+        news = np.flatnonzero(is_news)
+        covered = np.where(heads[HEAD_IS_ALL] == 1, FOREVER, heads[HEAD_UNTIL])
+        for head, chain in zip(news.tolist(), chains[news].tolist()):
+            # Relays put parts together that are alike, so those of one delta come in any order.
+            floor = (self._covered[chain], self._latest[chain]) if chain in self.told else (NEVER, NEVER)
+            self._covered[chain] = max(floor[0], covered[head])
+            self._latest[chain] = max(floor[1], heads[HEAD_LATEST, head])
+            self.told.add(chain)
+        wanted: BoolArray = is_news & (counts > 0)
+        for head in np.flatnonzero(~is_news).tolist():
+            # Not if it was answered before, or nobody asks any more.
+            wanted[head] = self._replace(int(heads[HEAD_ANSWERS, head]), int(counts[head]))
+        return wanted
+
+    def _whole_rows(self, part: PiecesPart, keys: Int32Array, sources: Sources) -> Int64Array:
+        starts = np.searchsorted(part.piece, np.arange(len(part.sizes) + 1))
+        row_keys = keys[part.key]
+        block = self.table.add_partials(PartialBlock(row_keys, starts, dict(part.partials)))
+        rows = np.empty((WIDTH, len(part.sizes)), np.int64)
+        rows[SEQUENCE] = row_keys[starts[:-1]] if self.counts_by_key else 0
+        rows[T1 : O1 + 1], rows[T2 : O2 + 1] = part.first, part.last
+        rows[S1], rows[S2] = (sources.of(part.head, keyed[1]) for keyed in (part.first, part.last))
+        rows[COUNT], rows[BLOCK], rows[AT], rows[IS_RAW] = part.sizes, block, np.arange(len(part.sizes)), 0
+        return rows
+
+    def _raw_rows(
+        self, raw: RawRuns, keys: Int32Array, sources: Sources, types: Mapping[str, pa.DataType]
+    ) -> Int64Array:
+        columns = {name: values_of(array, types[name]) for name, array in raw.columns.items()}
+        numbers = sources.of(np.repeat(raw.head, raw.sizes), raw.places[1]).astype(np.int32)
+        chunk = Chunk(raw.places[0], raw.places[2], numbers, self.names, columns)
+        stretch = Stretch(chunk, keys[raw.key], [])
+        starts = np.cumsum(raw.sizes) - raw.sizes
+        rows = np.empty((WIDTH, len(starts)), np.int64)
+        rows[SEQUENCE] = stretch.keys[starts] if self.counts_by_key else 0
+        rows[T1 : O1 + 1], rows[T2 : O2 + 1] = chunk.places(starts), chunk.places(starts + raw.sizes - 1)
+        rows[COUNT], rows[BLOCK], rows[AT], rows[IS_RAW] = raw.sizes, self.table.add_events(stretch), starts, 1
+        return rows
+
+    def _chain(self, name: str) -> int:
+        if name not in self.chains:
+            self.chains[name] = len(self.chains)
+            self._covered = np.append(self._covered, NEVER)
+            self._latest = np.append(self._latest, NEVER)
+            self._is_told = np.append(self._is_told, 0)
+        return self.chains[name]
+
+    def _replace(self, number: int, count: int) -> bool:
+        """Let go of a piece that smaller ones come for; False if it is not there, or they are not all of it."""
+        # Also if nobody asks any more: whoever was asked will not answer again.
+        place = self.table.find(number)
+        if place is None or tuple(self.table.joined()[[COUNT, IS_RAW], place]) != (count, 0):
+            return False
+        self._looks.pop(number, None)
+        is_kept = np.ones(self.table.rows.shape[1], np.bool_)
+        is_kept[place] = False
+        self.table.keep(is_kept)
+        self._has_news = True
+        return True
+
+    def covered(self, chain: str) -> int:
+        """Before this time all events of a chain are in pieces."""
+        return int(self._covered[self.chains[chain]]) if chain in self.chains else NEVER
+
+    def reach(self, watermark: int) -> int:
+        """Before this time no event of any chain is missing; ``watermark``: of all."""
+        behind = self._covered[self._latest >= self._covered]
+        return min(watermark, int(behind.min())) if len(behind) else watermark

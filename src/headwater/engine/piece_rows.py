@@ -1,0 +1,70 @@
+"""Settled pieces as rows of partials: of whole pieces those that came, of raw events those that are made now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headwater.arrays import Int64Array
+from headwater.engine.op import Op
+from headwater.engine.piece_intake import PieceIntake
+from headwater.engine.piece_table import AT, BLOCK, COUNT, IS_RAW, T1, T2
+from headwater.engine.pieces import Ranges, rows_of, spread
+from headwater.engine.reorder import concat_stretches
+from headwater.engine.store import RowBlock, concat_blocks, map_columns
+from headwater.expressions import Expr
+from headwater.times import NEVER
+
+
+class PieceRows(PieceIntake):
+    """Puts the rows of pieces into the store of the group, in the order of their positions."""
+
+    def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
+        super().__init__(keys, where, begin)
+        self._floor = NEVER  # no row begins before it, where positions do not follow times
+
+    def _store(self, rows: Int64Array, position: Int64Array, keep_order: bool = False) -> None:
+        """Rows of settled pieces, for windows."""
+        together = concat_blocks([*self._partial_rows(rows, position), *self._event_rows(rows, position)])
+        assert together.position is not None
+        # In the order of positions: rows that begin at the same time stay on their side of a cut.
+        block = together.take(np.argsort(together.position, kind="stable"))
+        if keep_order:
+            block.first = np.maximum(np.maximum.accumulate(block.first), self._floor)
+            self._floor = int(block.first[-1])
+        self.store.append(block)
+
+    def _partial_rows(self, rows: Int64Array, position: Int64Array) -> list[RowBlock]:
+        made = []
+        for number in np.unique(rows[BLOCK][rows[IS_RAW] == 0]).tolist():
+            block = self.table.partials[number]
+            pieces = np.flatnonzero(rows[BLOCK] == number)
+            starts = block.starts[rows[AT, pieces]]
+            sizes = block.starts[rows[AT, pieces] + 1] - starts
+            chosen, piece = spread(starts, sizes), np.repeat(pieces, sizes)
+            partials = map_columns({op: block.partials[op] for op in self.ops}, lambda column: column.take(chosen))  # noqa: B023
+            made.append(self._block(block.key[chosen], rows, piece, position, partials))
+        return made
+
+    def _event_rows(self, rows: Int64Array, position: Int64Array) -> list[RowBlock]:
+        raw = np.flatnonzero(rows[IS_RAW] == 1)
+        if len(raw) == 0:
+            return []
+        order = raw[np.argsort(rows[BLOCK, raw], kind="stable")]
+        stretches = []
+        for number in np.unique(rows[BLOCK, order]).tolist():
+            pieces = order[rows[BLOCK, order] == number]
+            stretches.append(self.table.events[number].take(spread(rows[AT, pieces], rows[COUNT, pieces])))
+        stretch, sizes = concat_stretches(stretches), rows[COUNT, order]
+        ranges = Ranges(np.cumsum(sizes) - sizes, sizes, np.zeros(len(sizes), np.bool_))
+        made = rows_of(stretch.keys, len(self.keys), ranges)
+        partials = self._lifted(stretch.chunk, made.of_event, len(made.key))
+        return [self._block(made.key, rows, order[made.piece], position, partials)]
+
+    def _block(
+        self, key: Any, rows: Int64Array, piece: Int64Array, position: Int64Array, partials: dict[Op, Any]
+    ) -> RowBlock:
+        place = position[piece]
+        # The times of the whole piece: rows of a key stay in the order of their positions.
+        return RowBlock(key.astype(np.int32), rows[T1, piece], rows[T2, piece], place, place, partials)
