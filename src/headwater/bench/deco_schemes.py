@@ -34,6 +34,11 @@ def checked_query(window: int, step: int | None = None) -> hw.Query:
     return hw.query("checked", kind, n=hw.count(), member=hw.sum("member"), value=hw.sum("value"))
 
 
+def members_query(window: int) -> hw.Query:
+    """Counts and members: the least that says which events a row holds."""
+    return hw.query("members", hw.count_tumbling(window), n=hw.count(), member=hw.sum("member"))
+
+
 def plain_query(window: int) -> hw.Query:
     """The paper's: a sum."""
     return hw.query("plain", hw.count_tumbling(window), value=hw.sum("value"))

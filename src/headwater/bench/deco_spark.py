@@ -56,7 +56,7 @@ class CountBench:
         events = self.workload.events
         settings: dict[str, Any] = {"max_events_per_trigger": -(-events // BATCHES), "root": "driver"}
         settings |= {"count_scheme": scheme, "checkpoint": self.folder / name, "sink": "memory"}
-        stream = hw.stream(self.spark, self.log, query, **settings | self.more)
+        stream = hw.stream(self.spark, self.log, query, **{**settings, **self.more})
         try:
             while not (first := int(stream.progress.get("events", 0))):
                 if not stream.is_active:

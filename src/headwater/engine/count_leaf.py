@@ -9,13 +9,14 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.arrays import BoolArray, Int64Array
 from headwater.engine.chunk import Chunk
 from headwater.engine.group import QueryGroup
 from headwater.engine.leaf_parts import arrow_values
 from headwater.engine.looks import Look
-from headwater.engine.parts import PiecesPart, RawRuns, listed_keys
+from headwater.engine.parts import KeyRows, PiecesPart, RawRuns, listed_keys
 from headwater.engine.pieces import (
+    PieceRows,
     Ranges,
     Zoning,
     between_keys,
@@ -26,6 +27,7 @@ from headwater.engine.pieces import (
     spread,
 )
 from headwater.engine.reorder import Stretch, concat_stretches
+from headwater.engine.run_pieces import cut_runs, ends_of, joined_zones, raw_of, run_rows
 from headwater.engine.zoning import LocalWindows
 from headwater.expressions import Expr
 from headwater.times import FOREVER, NEVER
@@ -174,6 +176,8 @@ class CountLeafGroup(QueryGroup):
         is_last_time = all(part.chunk.times[-1] <= until for part in self.buffer.parts)
         # Not as if all were sent: of what comes next, some may have to wait, and then it must be known what did not.
         until += has_one_source and until == closed < FOREVER and is_last_time
+        if self.is_brief and not (has_one_source or self.counts_by_key or isinstance(self.zoning(), LocalWindows)):
+            return self._take_runs(family, chain, until, latest, is_all)
         released = self._released(until)
         parts = [] if released is None else self._apart(released, has_one_source)
         if is_all and (rest := self._released(FOREVER)) is not None:
@@ -197,6 +201,27 @@ class CountLeafGroup(QueryGroup):
             np.concatenate([getattr(ranges, name) for ranges in found]) for name in ("starts", "sizes", "is_raw")
         )
         return self._part(family, chain, until, latest, is_all, -1, stretch, Ranges(starts, sizes, is_raw))
+
+    def _take_runs(self, family: int, chain: str, until: int, latest: int, is_all: bool) -> PiecesPart:
+        """The same, of events that nobody keeps: those of several sources do not have to be brought into one order."""
+        parts = self.buffer.split_off(FOREVER if is_all else until)
+        self.covered = FOREVER if is_all else until
+        if not parts:
+            return self._part(family, chain, until, latest, is_all, -1, None, None)
+        stretch = concat_stretches(parts)
+        runs = [part.chunk.times for part in parts]
+        low, high = max(self.reached + 1, min(int(times[0]) for times in runs)), max(int(times[-1]) for times in runs)
+        # What lies among events that were sent travels, and what has no final place in the order.
+        begins, ends = self.zoning().zones(low, high) if low <= high else (np.empty(0, np.int64),) * 2
+        begins, ends = np.concatenate(([NEVER], begins, [until])), np.concatenate(([low], ends, [FOREVER]))
+        cuts = cut_runs(runs, *joined_zones(begins, ends), self._piece_max)
+        self.taken += len(stretch)
+        self.reached = max(self.reached, high)
+        rows = run_rows(stretch.keys, len(self.keys), cuts)
+        travelling = stretch.take(raw_of(cuts)).in_order()
+        head, sizes, places = (family, chain, until, latest, is_all, -1), cuts.sizes, ends_of(stretch.chunk, cuts)
+        whole, raw_sizes = sizes[~cuts.is_raw], sizes[cuts.is_raw]
+        return self._put_together(head, whole, places, stretch.chunk, rows, travelling, raw_sizes)
 
     def may_leave(self, closed: int) -> int:
         """Up to where events may leave: those behind the horizon wait for another plan, but not for ever."""
@@ -261,27 +286,26 @@ class CountLeafGroup(QueryGroup):
         none, nowhere = np.empty(0, np.int64), np.empty((3, 0), np.int64)
         if stretch is None or ranges is None:
             return PiecesPart.of(*head, none, nowhere, nowhere, none, _no_keys(self), none, {})
-        whole = np.flatnonzero(~ranges.is_raw)
+        whole, travels = np.flatnonzero(~ranges.is_raw), np.flatnonzero(ranges.is_raw)
         starts, sizes = ranges.starts[whole], ranges.sizes[whole]
         places = stretch.chunk.places(starts), stretch.chunk.places(starts + sizes - 1)
         rows = rows_of(stretch.keys, len(self.keys), ranges)
-        partials = self._lifted(stretch.chunk, rows.of_event, len(rows.key)) if len(whole) else {}
-        raw, raw_keys = self._raw(stretch, ranges)
-        columns, keys = listed_keys(self.keys.columns(), np.concatenate((rows.key, raw_keys)))
-        if raw is not None:
-            raw.key = keys[len(rows.key) :]
-            self.raw_count += len(raw.key)
-        return PiecesPart.of(*head, sizes, *places, rows.piece, columns, keys[: len(rows.key)], partials, raw)
+        raw = stretch.take(spread(ranges.starts[travels], ranges.sizes[travels]))
+        return self._put_together(head, sizes, places, stretch.chunk, rows, raw, ranges.sizes[travels])
 
-    def _raw(self, stretch: Stretch, ranges: Ranges) -> tuple[RawRuns | None, Int32Array]:
-        chosen = np.flatnonzero(ranges.is_raw)
-        if len(chosen) == 0:
-            return None, np.empty(0, np.int32)
-        events = spread(ranges.starts[chosen], ranges.sizes[chosen])
-        chunk: Chunk = stretch.chunk.take(events)
-        columns: dict[str, pa.Array] = {name: arrow_values(values) for name, values in chunk.columns.items()}
-        places = chunk.places(np.arange(len(chunk)))
-        return RawRuns(ranges.sizes[chosen], places, np.empty(0, np.int64), columns), stretch.keys[events]
+    def _put_together(
+        self, head: tuple[int, str, int, int, bool, int], sizes: Int64Array, places: tuple[KeyRows, KeyRows],
+        chunk: Chunk, rows: PieceRows, raw: Stretch, raw_sizes: Int64Array,
+    ) -> PiecesPart:  # fmt: skip
+        """Pieces of these sizes, and events that travel in runs."""
+        partials = self._lifted(chunk, rows.of_event, len(rows.key)) if len(sizes) else {}
+        columns, keys = listed_keys(self.keys.columns(), np.concatenate((rows.key, raw.keys)))
+        runs = None
+        if len(raw_sizes):
+            values = {name: arrow_values(values) for name, values in raw.chunk.columns.items()}
+            runs = RawRuns(raw_sizes, raw.chunk.places(np.arange(len(raw))), keys[len(rows.key) :], values)
+            self.raw_count += len(raw)
+        return PiecesPart.of(*head, sizes, *places, rows.piece, columns, keys[: len(rows.key)], partials, runs)
 
 
 def _of_first_sources(stretch: Stretch, count: int) -> Stretch:

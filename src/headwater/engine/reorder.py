@@ -58,6 +58,15 @@ class ReorderBuffer:
 
     def release(self, watermark: int) -> list[Stretch]:
         """Take out the events with time < watermark (all of them at the end of the stream), in order."""
+        ready = self.split_off(watermark)
+        ready.sort(key=lambda part: int(part.chunk.times[0]))
+        for earlier, later in pairwise(ready):
+            if earlier.chunk.times[-1] >= later.chunk.times[0]:
+                return [concat_stretches(sorted(ready, key=lambda part: part.chunk.birth())).in_order()]
+        return ready
+
+    def split_off(self, watermark: int) -> list[Stretch]:
+        """The same, but each stretch by itself."""
         ready, waiting = [], []
         for part in self.parts:
             split = len(part) if watermark == FOREVER else int(np.searchsorted(part.chunk.times, watermark))
@@ -68,10 +77,6 @@ class ReorderBuffer:
                 # A short rest of a long stretch must not keep the whole of it in memory.
                 waiting.append(rest if 2 * len(rest) > len(part) else rest.take(np.arange(len(rest))))
         self.parts = waiting
-        ready.sort(key=lambda part: int(part.chunk.times[0]))
-        for earlier, later in pairwise(ready):
-            if earlier.chunk.times[-1] >= later.chunk.times[0]:
-                return [concat_stretches(sorted(ready, key=lambda part: part.chunk.birth())).in_order()]
         return ready
 
     def keys_marked_at(self, time: int, marker: int) -> Int64Array:

@@ -24,10 +24,10 @@ Told = BatchArrived | EventsPassed
 #: Stretches without a gap, and the offset at which the first begins; what lies between runs is not read.
 Run = tuple[int, Sequence[Mapping[str, Any]]]
 #: Count windows: a leaf sends what is closed when it has read so many events, so that little of it has to be read again ...
-SEND_EVENTS = 1 << 17
+SEND_EVENTS = 1 << 18
 #: ... and reads up to so many sources side by side, so that they get on together and little has to wait.
 SIDE_BY_SIDE_MAX = 64
-SIDE_BY_SIDE_EVENTS = 1 << 14
+SIDE_BY_SIDE_EVENTS = 1 << 16
 #: Nothing waits for a clock. What waits for cuts is read again in every batch, so more of it may.
 SETTINGS = NodeSettings(pending_bytes_max=1 << 23, held_max=1 << 24, is_brief=True)
 

@@ -1,0 +1,153 @@
+"""Pieces of several runs of events, each in order, without putting all of them into one: pieces are cut by time.
+
+Nothing asks for an order inside of a piece, so only events that travel raw are sorted. Merging runs takes longer than everything
+else that a leaf does for a piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.engine.chunk import Chunk, source_ranks
+from headwater.engine.parts import KeyRows
+from headwater.engine.pieces import PieceRows, spread
+from headwater.jit import njit
+
+SAMPLES_PER_PIECE = 16
+
+
+@dataclass(slots=True)
+class RunCuts:
+    """Stretches of time, one after the other, none of them empty, and which of them travel raw.
+
+    Of run p, events ``begins[p, j]`` to ``ends[p, j]`` lie in stretch j; runs lie one behind the other.
+    """
+
+    begins: Int64Array
+    ends: Int64Array
+    is_raw: BoolArray
+
+    @property
+    def sizes(self) -> Int64Array:
+        sizes: Int64Array = (self.ends - self.begins).sum(axis=0)
+        return sizes
+
+
+def cut_runs(runs: Sequence[Int64Array], zone_begins: Int64Array, zone_ends: Int64Array, piece_max: int) -> RunCuts:
+    """Cut at the ends of zones, whose events travel raw, and in between into pieces of about ``piece_max`` events.
+
+    >>> cuts = cut_runs([np.arange(0, 20, 2), np.arange(5, 15)], np.array([8]), np.array([10]), 4)
+    >>> cuts.sizes, cuts.is_raw
+    (array([3, 4, 3, 3, 3, 4]), array([False, False,  True, False, False, False]))
+    """
+    low, high = min(int(times[0]) for times in runs), max(int(times[-1]) for times in runs) + 1
+    zones = np.clip(np.stack((zone_begins, zone_ends), 1).ravel(), low, high)
+    edges = np.unique(np.concatenate(([low, high], zones)))
+    coarse = _bounds(runs, edges)
+    whole = np.flatnonzero(~_are_in(zones, edges[:-1])).tolist()
+    inner = [_inner_edges(runs, coarse, j, piece_max) for j in whole]
+    edges = np.unique(np.concatenate([edges, *inner]))
+    bounds = _bounds(runs, edges)
+    filled = np.flatnonzero(np.diff(bounds, axis=1).sum(axis=0))
+    before = np.cumsum([0, *map(len, runs)])[:-1, None]
+    return RunCuts(before + bounds[:, filled], before + bounds[:, filled + 1], _are_in(zones, edges[filled]))
+
+
+def joined_zones(begins: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Zones, ascending by begin, without those that are empty; those that meet or overlap are one.
+
+    >>> joined_zones(np.array([0, 3, 5, 9]), np.array([4, 6, 5, 12]))
+    (array([0, 9]), array([ 6, 12]))
+    """
+    filled = begins < ends
+    begins, ends = begins[filled], np.maximum.accumulate(ends[filled])
+    is_new = np.append(True, begins[1:] > ends[:-1]) if len(begins) else np.zeros(0, np.bool_)
+    return begins[is_new], ends[np.append(np.flatnonzero(is_new)[1:] - 1, len(ends) - 1)] if len(ends) else ends
+
+
+def _are_in(zones: Int64Array, times: Int64Array) -> BoolArray:
+    are_in: BoolArray = np.searchsorted(zones, times, side="right") % 2 == 1
+    return are_in
+
+
+def _bounds(runs: Sequence[Int64Array], edges: Int64Array) -> Int64Array:
+    return np.stack([np.searchsorted(times, edges) for times in runs])
+
+
+def _inner_edges(runs: Sequence[Int64Array], bounds: Int64Array, j: int, piece_max: int) -> Int64Array:
+    """Times that cut a stretch into about equal parts, as far as a sample of its events tells."""
+    count = -(-int((bounds[:, j + 1] - bounds[:, j]).sum()) // piece_max)
+    step = max(1, piece_max // SAMPLES_PER_PIECE)
+    samples = [times[begin:end:step] for times, begin, end in zip(runs, bounds[:, j], bounds[:, j + 1])]
+    sample = np.sort(np.concatenate(samples))
+    times: Int64Array = sample[np.arange(1, count) * len(sample) // max(count, 1)]
+    return times
+
+
+def ends_of(chunk: Chunk, cuts: RunCuts) -> tuple[KeyRows, KeyRows]:
+    """The first and the last key of each stretch that does not travel raw."""
+    whole = np.flatnonzero(~cuts.is_raw)
+    begins, ends = cuts.begins[:, whole], cuts.ends[:, whole]
+    is_there = begins < ends
+    ranks = source_ranks(chunk.source_names)
+    return _extreme(chunk, begins, is_there, ranks, 1), _extreme(chunk, ends - 1, is_there, ranks, -1)
+
+
+def _extreme(chunk: Chunk, events: Int64Array, is_there: BoolArray, ranks: Int64Array, sign: int) -> KeyRows:
+    """Of the events of each column the first in the order, or with the sign -1 the last."""
+    found = np.empty((3, events.shape[1]), np.int64)
+    has_any = np.zeros(events.shape[1], np.bool_)
+    for some, there in zip(events, is_there):
+        keys = chunk.places(np.where(there, some, 0))
+        (t, s, o), (t0, s0, o0) = keys, found
+        s, s0 = ranks[s], ranks[np.where(has_any, s0, 0)]
+        is_before = (sign * t < sign * t0) | (t == t0) & ((sign * s < sign * s0) | (s == s0) & (sign * o < sign * o0))
+        better = there & (~has_any | is_before)
+        found[:, better] = keys[:, better]
+        has_any |= there
+    return found
+
+
+def run_rows(keys: Int32Array, key_count: int, cuts: RunCuts) -> PieceRows:
+    """As `rows_of`: a row for each stretch and key that does not travel raw."""
+    of_event = np.empty(len(keys), np.int32)
+    row_key, row_piece = np.empty(len(keys), np.int32), np.empty(len(keys), np.int64)
+    current = np.full(key_count, -1, np.int64)
+    count = _assign(keys, cuts.begins, cuts.ends, cuts.is_raw, current, of_event, row_key, row_piece)
+    return PieceRows(of_event, row_key[:count].copy(), row_piece[:count].copy())
+
+
+def raw_of(cuts: RunCuts) -> Int64Array:
+    """The events that travel, stretch after stretch."""
+    raw = np.flatnonzero(cuts.is_raw)
+    begins, ends = cuts.begins[:, raw].T.ravel(), cuts.ends[:, raw].T.ravel()
+    return spread(begins, ends - begins)
+
+
+@njit
+def _assign(
+    keys: Int32Array, begins: Int64Array, ends: Int64Array, is_raw: BoolArray, current: Int64Array,
+    of_event: Int32Array, row_key: Int32Array, row_piece: Int64Array,
+) -> int:  # fmt: skip
+    count, piece = 0, 0
+    for j in range(len(is_raw)):
+        floor = count
+        for p in range(len(begins)):
+            for i in range(begins[p, j], ends[p, j]):
+                if is_raw[j]:
+                    of_event[i] = -1
+                    continue
+                row = current[keys[i]]
+                if row < floor:
+                    row = count
+                    current[keys[i]] = row
+                    row_key[row] = keys[i]
+                    row_piece[row] = piece
+                    count += 1
+                of_event[i] = row
+        piece += not is_raw[j]
+    return count
