@@ -63,6 +63,7 @@ FOUND = {
     15: "of a single source all was said to be sent, and events at its watermark counted twice after a crash",
     17: "leaves were told to wait until after the end of time",
     18: "an event of a source that joined late lay between those of an older piece, which could not be found again",
+    144: "a relay put parts in another order, and a chain seemed to be less far than it was: events counted twice",
     357: "a root that came back did not know the names of sources before the next delta",
     35: "with the removal of any query also the marks went from which count windows read again",
 }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.arrays import Float64Array, Int64Array
-from headwater.bench.deco_links import Logged
+from headwater.bench.deco_links import Logged, window_of
 from headwater.edge.cluster import Cluster
 from headwater.edge.outcome import Outcome
 from headwater.edge.pace import AtTimes
@@ -93,12 +93,6 @@ def latencies_ms(outcome: Outcome, behind: Int64Array, rate: float) -> Float64Ar
     due_ns = outcome.begin_ns + np.ceil(behind * (SECOND_NS / rate)).astype(np.int64)
     late: Float64Array = (outcome.row_emitted_ns[places] - due_ns) / 1e6
     return late[min(SKIPPED, len(late) // 2) :]
-
-
-def window_of(outcome: Outcome) -> int:
-    """The size of the windows of a run."""
-    rows = outcome.rows
-    return int(rows["window_end"][0].as_py() - rows["window_start"][0].as_py())
 
 
 def is_steady(late_ms: Float64Array, window_s: float) -> bool:

@@ -23,6 +23,7 @@ from headwater.edge.cluster import Cluster
 from headwater.edge.outcome import Outcome
 from headwater.edge.pace import Pace
 from headwater.edge.plan import ROOT, Leaf, Plan
+from headwater.edge.rates import SECOND_NS
 from headwater.edge.sources import LogSource
 from headwater.logs import Log
 from headwater.node import NodeSettings
@@ -30,9 +31,12 @@ from headwater.node import NodeSettings
 #: A leaf gathers for a millisecond or two; nothing is lost on loopback, so nothing is sent twice however long a thin link takes.
 LINGER_NS = 1_000_000
 RESEND_NS = 120_000_000_000
-EVENTS_MAX = 1 << 17
-#: Every scheme once, so that all kernels are there, over so many windows.
-WARM_WINDOWS = 6
+#: A leaf is given so many events at once, and may have so many deltas under way: it is about four windows ahead at most.
+EVENTS_MAX = 1 << 16
+STEPS_MAX = 8
+#: Before anything is timed every scheme has run over so many windows, so that all kernels are there; and of each run so many are
+#: not timed, for schemes learn in them.
+WARM_WINDOWS = 8
 LIMIT_S = 180.0
 
 
@@ -65,7 +69,9 @@ class Logged:
             (plain_query(self.workload.window),),
             leaves,
             root_settings=root_settings(scheme),
-            leaf_settings=NodeSettings(linger_ns=linger_ns, resend_ns=RESEND_NS, held_max=held, is_recorded=False),
+            leaf_settings=NodeSettings(
+                linger_ns=linger_ns, resend_ns=RESEND_NS, steps_max=STEPS_MAX, held_max=held, is_recorded=False
+            ),
             bits_per_s=bits_per_s,
             leaves_per_process=len(leaves),
             events_max=EVENTS_MAX,
@@ -78,15 +84,26 @@ def logged(workload: CountWorkload) -> Iterator[Logged]:
     """The events of a workload on disk, without members: those are for the truth alone."""
     with TemporaryDirectory(prefix="headwater-bench-") as folder:
         path = Path(folder, "log")
-        log, truth = Log.create(path, partition_count=workload.leaves, time="time"), Truth(workload)
-        with ExitStack() as stack:
-            writers = [stack.enter_context(log.writer(leaf, fsync="never")) for leaf in range(workload.leaves)]
-            for number in range(workload.slices):
-                batches = [workload.batch(leaf, number) for leaf in range(workload.leaves)]
-                truth.add(batches)
-                for writer, batch in zip(writers, batches, strict=True):
-                    writer.append(batch.select(list(PLAIN)), arrival=0)
-        yield Logged(workload, path, truth.windows())
+        yield Logged(workload, path, write_log(workload, path))
+
+
+def write_log(workload: CountWorkload, path: Path) -> TrueWindows:
+    """A partition for each leaf, with as many events in a record as a leaf is given at once; returns the true windows."""
+    log, truth = Log.create(path, partition_count=workload.leaves, time="time"), Truth(workload)
+    waiting: list[list[pa.RecordBatch]] = [[] for _ in range(workload.leaves)]
+    with ExitStack() as stack:
+        writers = [stack.enter_context(log.writer(leaf, fsync="never")) for leaf in range(workload.leaves)]
+        for number in range(workload.slices):
+            batches = [workload.batch(leaf, number) for leaf in range(workload.leaves)]
+            truth.add(batches)
+            is_last = number == workload.slices - 1
+            for writer, gathered, batch in zip(writers, waiting, batches, strict=True):
+                gathered.append(batch.select(list(PLAIN)))
+                # One more of these would be too many.
+                if is_last or sum(map(len, gathered)) + len(batch) > EVENTS_MAX:
+                    writer.append(pa.concat_batches(gathered), arrival=0)
+                    gathered.clear()
+    return truth.windows()
 
 
 @contextmanager
@@ -117,37 +134,45 @@ def check_sums(rows: pa.Table, truth: TrueWindows, scheme: str) -> None:
         raise LoadError(f"with the scheme {scheme!r} {rows.num_rows - int(right.sum())} rows are of no true window")
 
 
+def steady_rate(outcome: Outcome, warm_windows: int = WARM_WINDOWS) -> float:
+    """Events a second from the row of the last window that is not timed until the end of the stream."""
+    emitted, window = outcome.row_emitted_ns, window_of(outcome)
+    skipped = min(warm_windows, len(emitted) // 2)
+    events = outcome.events - skipped * window
+    return events * SECOND_NS / int(outcome.finished_ns - emitted[skipped - 1])
+
+
+def window_of(outcome: Outcome) -> int:
+    """The size of the windows of a run."""
+    rows = outcome.rows
+    return int(rows["window_end"][0].as_py() - rows["window_start"][0].as_py())
+
+
+def busier_cpu_s(outcome: Outcome) -> float:
+    """Processor seconds of the process of the root or that of the leaves, whichever took more."""
+    return max(outcome.root.cpu_s, sum(node.cpu_s for name, node in outcome.nodes.items() if name != ROOT))
+
+
 @dataclass(frozen=True)
 class LinkRate:
-    """The fastest of several runs of a scheme, which others disturbed least, and the middle one."""
+    """Of several runs of a scheme: the fastest, which others disturbed least, and the middle one."""
 
     scheme: str
     best: float
     middle: float
-    #: Events per second if each of both processes had a processor for itself: that of the busier one.
-    alone: float
-    root_cpus: float
+    #: Events per second, learning included, if each of both processes had a processor for itself: that of the busier one.
+    by_cpu: float
     total_bytes_per_event: float
 
     @classmethod
     def of(cls, scheme: str, outcomes: Sequence[Outcome]) -> LinkRate:
-        rates = [outcome.events_per_s for outcome in outcomes]
-        fastest = max(outcomes, key=lambda outcome: outcome.events_per_s)
-        return cls(
-            scheme,
-            max(rates),
-            median(rates),
-            max(outcome.events / max(root_and_leaves(outcome)) for outcome in outcomes),
-            fastest.root.cpu_s / fastest.wall_s,
-            fastest.total_bytes / fastest.events,
-        )
+        """The rates of some runs."""
+        rates = [steady_rate(outcome) for outcome in outcomes]
+        by_cpu = max(outcome.events / busier_cpu_s(outcome) for outcome in outcomes)
+        least = min(outcome.total_bytes / outcome.events for outcome in outcomes)
+        return cls(scheme, max(rates), median(rates), by_cpu, least)
 
     def __str__(self) -> str:
         return (
-            f"{self.scheme} {self.best / 1e6:.1f} M/s (middle {self.middle / 1e6:.1f}, by CPU {self.alone / 1e6:.1f})"
+            f"{self.scheme} {self.best / 1e6:.1f} M/s (middle {self.middle / 1e6:.1f}, by CPU {self.by_cpu / 1e6:.1f})"
         )
-
-
-def root_and_leaves(outcome: Outcome) -> tuple[float, float]:
-    """Processor seconds of the process of the root, and of that of the leaves."""
-    return outcome.root.cpu_s, sum(node.cpu_s for name, node in outcome.nodes.items() if name != ROOT)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import headwater as hw
 from headwater.bench.deco_schemes import checked_query
-from headwater.bench.deco_truth import Truth, TrueWindows, right_windows
+from headwater.bench.deco_truth import TrueWindows, Truth, right_windows
 from headwater.bench.deco_workload import CountWorkload
 from headwater.bench.load import LoadError
 from headwater.bench.report import Report, at_least

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from headwater.bench.deco_latency import Latency, latency_of
-from headwater.bench.deco_links import LINGER_NS, LinkRate, Logged, logged, take_turns, warm_cluster
+from headwater.bench.deco_links import (
+    EVENTS_MAX,
+    LINGER_NS,
+    WARM_WINDOWS,
+    LinkRate,
+    Logged,
+    logged,
+    take_turns,
+    warm_cluster,
+)
 from headwater.bench.deco_workload import CountWorkload
 from headwater.bench.report import Report, at_least, at_most
 from headwater.bench.timing import Progress
@@ -15,10 +24,10 @@ from headwater.edge.plan import Plan
 SCHEMES = ("async", "approx", "central", "auto", "sync", "monitor")
 THIN = ("async", "central")
 THIN_BITS = 100e6
-THIN_WINDOWS = 16
+THIN_WINDOWS = 20
 REPEATS = 4
 LATE = ("async", "central", "auto")
-FULL = CountWorkload(windows=44)
+FULL = CountWorkload(windows=56)
 QUICK = CountWorkload(window=100_000, windows=20)
 
 
@@ -46,15 +55,13 @@ class LinkBench:
         self.rates = self._measured(cluster, events, plans, 1 if self.report.quick else REPEATS)
         report, rates = self.report, self.rates
         for scheme, rate in rates.items():
-            report.add(
-                f"link_rate_{scheme}", rate.best, "events/s", None, f"{rate}, root {rate.root_cpus:.2f} processors"
-            )
+            report.add(f"link_rate_{scheme}", rate.best, "events/s", None, str(rate))
         where = (
-            f"{len(events.truth)} windows, {events.workload.leaves} leaves in one process, the root in another, "
-            f"linger {LINGER_NS / 1e6:g} ms"
+            f"{len(events.truth)} windows, the first {WARM_WINDOWS} not timed; {events.workload.leaves} leaves in one process, "
+            f"the root in another; {EVENTS_MAX:,} events read at once, linger {LINGER_NS / 1e6:g} ms"
         )
         for name, scheme, bound in (("async_vs_approx", "approx", 0.9), ("async_vs_central", "central", 3)):
-            by_cpu = rates["async"].alone / rates[scheme].alone
+            by_cpu = rates["async"].by_cpu / rates[scheme].by_cpu
             note = f"{rates['async']}, {rates[scheme]}; by CPU {by_cpu:.2f}; {where}"
             report.add(name, rates["async"].best / rates[scheme].best, "ratio", at_least(bound), note)
 

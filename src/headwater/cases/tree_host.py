@@ -84,7 +84,7 @@ class TreeHost(EngineHost):
     def __init__(self, arrangement: Arrangement, *, round_trips: bool = True, counting: Counting | None = None) -> None:
         super().__init__()
         self._arrangement = arrangement
-        self._ways = {"round_trips": round_trips, "counting": counting}
+        self._ways: dict[str, Any] = {"round_trips": round_trips, "counting": counting}
 
     def finish(self, aggregation: Aggregation, parts: Sequence[Sequence[Any]]) -> Any:
         """Each part leaves its leaf as bytes, a relay merges them, and the root lowers what arrives."""

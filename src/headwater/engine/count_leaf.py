@@ -27,7 +27,7 @@ from headwater.engine.pieces import (
     spread,
 )
 from headwater.engine.reorder import Stretch, concat_stretches
-from headwater.engine.run_pieces import cut_runs, ends_of, joined_zones, raw_of, run_rows
+from headwater.engine.run_pieces import cut_runs, ends_of, joined_zones, raw_of, run_rows, values_of
 from headwater.engine.zoning import LocalWindows
 from headwater.expressions import Expr
 from headwater.times import FOREVER, NEVER
@@ -208,20 +208,19 @@ class CountLeafGroup(QueryGroup):
         self.covered = FOREVER if is_all else until
         if not parts:
             return self._part(family, chain, until, latest, is_all, -1, None, None)
-        stretch = concat_stretches(parts)
         runs = [part.chunk.times for part in parts]
         low, high = max(self.reached + 1, min(int(times[0]) for times in runs)), max(int(times[-1]) for times in runs)
         # What lies among events that were sent travels, and what has no final place in the order.
         begins, ends = self.zoning().zones(low, high) if low <= high else (np.empty(0, np.int64),) * 2
         begins, ends = np.concatenate(([NEVER], begins, [until])), np.concatenate(([low], ends, [FOREVER]))
         cuts = cut_runs(runs, *joined_zones(begins, ends), self._piece_max)
-        self.taken += len(stretch)
+        self.taken += sum(map(len, parts))
         self.reached = max(self.reached, high)
-        rows = run_rows(stretch.keys, len(self.keys), cuts)
-        travelling = stretch.take(raw_of(cuts)).in_order()
-        head, sizes, places = (family, chain, until, latest, is_all, -1), cuts.sizes, ends_of(stretch.chunk, cuts)
-        whole, raw_sizes = sizes[~cuts.is_raw], sizes[cuts.is_raw]
-        return self._put_together(head, whole, places, stretch.chunk, rows, travelling, raw_sizes)
+        rows = run_rows(np.concatenate([part.keys for part in parts]), len(self.keys), cuts)
+        head, sizes = (family, chain, until, latest, is_all, -1), cuts.sizes
+        values, travelling = values_of(parts, self.ops), raw_of(parts, cuts)
+        pieces, raw_sizes = sizes[~cuts.is_raw], sizes[cuts.is_raw]
+        return self._put_together(head, pieces, ends_of(parts, cuts), values, rows, travelling, raw_sizes)
 
     def may_leave(self, closed: int) -> int:
         """Up to where events may leave: those behind the horizon wait for another plan, but not for ever."""

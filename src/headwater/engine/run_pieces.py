@@ -6,18 +6,22 @@ else that a leaf does for a piece.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from headwater.arrays import BoolArray, Int32Array, Int64Array
-from headwater.engine.chunk import Chunk, source_ranks
+from headwater.engine.chunk import Chunk, concat_chunks, concat_values, source_ranks
+from headwater.engine.op import Op
 from headwater.engine.parts import KeyRows
 from headwater.engine.pieces import PieceRows, spread
+from headwater.engine.reorder import Stretch, concat_stretches
 from headwater.jit import njit
 
 SAMPLES_PER_PIECE = 16
+#: Operators that depend on the order of events.
+ORDERED = frozenset({"ordered", "first", "last", "user"})
 
 
 @dataclass(slots=True)
@@ -88,21 +92,23 @@ def _inner_edges(runs: Sequence[Int64Array], bounds: Int64Array, j: int, piece_m
     return times
 
 
-def ends_of(chunk: Chunk, cuts: RunCuts) -> tuple[KeyRows, KeyRows]:
+def ends_of(runs: Sequence[Stretch], cuts: RunCuts) -> tuple[KeyRows, KeyRows]:
     """The first and the last key of each stretch that does not travel raw."""
     whole = np.flatnonzero(~cuts.is_raw)
     begins, ends = cuts.begins[:, whole], cuts.ends[:, whole]
     is_there = begins < ends
-    ranks = source_ranks(chunk.source_names)
-    return _extreme(chunk, begins, is_there, ranks, 1), _extreme(chunk, ends - 1, is_there, ranks, -1)
+    before = _before(runs)
+    firsts, lasts = np.where(is_there, begins - before, 0), np.where(is_there, ends - 1 - before, 0)
+    return _extreme(runs, firsts, is_there, 1), _extreme(runs, lasts, is_there, -1)
 
 
-def _extreme(chunk: Chunk, events: Int64Array, is_there: BoolArray, ranks: Int64Array, sign: int) -> KeyRows:
-    """Of the events of each column the first in the order, or with the sign -1 the last."""
+def _extreme(runs: Sequence[Stretch], events: Int64Array, is_there: BoolArray, sign: int) -> KeyRows:
+    """Of the events of each column, one of each run, the first in the order, or with the sign -1 the last."""
     found = np.empty((3, events.shape[1]), np.int64)
     has_any = np.zeros(events.shape[1], np.bool_)
-    for some, there in zip(events, is_there):
-        keys = chunk.places(np.where(there, some, 0))
+    ranks = source_ranks(max((run.chunk.source_names for run in runs), key=len))
+    for run, some, there in zip(runs, events, is_there, strict=True):
+        keys = run.chunk.places(some)
         (t, s, o), (t0, s0, o0) = keys, found
         s, s0 = ranks[s], ranks[np.where(has_any, s0, 0)]
         is_before = (sign * t < sign * t0) | (t == t0) & ((sign * s < sign * s0) | (s == s0) & (sign * o < sign * o0))
@@ -112,6 +118,28 @@ def _extreme(chunk: Chunk, events: Int64Array, is_there: BoolArray, ranks: Int64
     return found
 
 
+def raw_of(runs: Sequence[Stretch], cuts: RunCuts) -> Stretch:
+    """The events that travel, in order."""
+    sizes, begins = (cuts.ends - cuts.begins)[:, cuts.is_raw], (cuts.begins - _before(runs))[:, cuts.is_raw]
+    return concat_stretches([run.take(spread(b, s)) for run, b, s in zip(runs, begins, sizes, strict=True)]).in_order()
+
+
+def values_of(runs: Sequence[Stretch], ops: Iterable[Op]) -> Chunk:
+    """All values, one run after the other; where and when events were born only if some operator asks."""
+    chunks = [run.chunk for run in runs]
+    if any(op.kind in ORDERED for op in ops):
+        return concat_chunks(chunks)
+    shared = [name for name in chunks[0].columns if all(name in chunk.columns for chunk in chunks)]
+    columns = {name: concat_values([chunk.columns[name] for chunk in chunks]) for name in shared}
+    return Chunk(np.empty(sum(map(len, runs)), np.int64), 0, 0, chunks[0].source_names, columns)
+
+
+def _before(runs: Sequence[Stretch]) -> Int64Array:
+    """How many events lie in the runs before each."""
+    counts: Int64Array = np.cumsum([0, *map(len, runs)])[:-1, None]
+    return counts
+
+
 def run_rows(keys: Int32Array, key_count: int, cuts: RunCuts) -> PieceRows:
     """As `rows_of`: a row for each stretch and key that does not travel raw."""
     of_event = np.empty(len(keys), np.int32)
@@ -119,13 +147,6 @@ def run_rows(keys: Int32Array, key_count: int, cuts: RunCuts) -> PieceRows:
     current = np.full(key_count, -1, np.int64)
     count = _assign(keys, cuts.begins, cuts.ends, cuts.is_raw, current, of_event, row_key, row_piece)
     return PieceRows(of_event, row_key[:count].copy(), row_piece[:count].copy())
-
-
-def raw_of(cuts: RunCuts) -> Int64Array:
-    """The events that travel, stretch after stretch."""
-    raw = np.flatnonzero(cuts.is_raw)
-    begins, ends = cuts.begins[:, raw].T.ravel(), cuts.ends[:, raw].T.ravel()
-    return spread(begins, ends - begins)
 
 
 @njit

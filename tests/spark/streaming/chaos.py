@@ -27,6 +27,7 @@ def drawn_settings(dice: random.Random) -> dict[str, Any]:
         "root": dice.choice(["driver", "driver", "reducers"]),
         "events": dice.choice([200, 300, 500]),
         "batch_events": dice.choice([15, 60, 150]),
+        "count_scheme": dice.choice(["auto", "monitor", "async"]),
     }
 
 

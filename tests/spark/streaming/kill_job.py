@@ -29,6 +29,7 @@ QUERIES = [
     hw.query("rests", hw.session(8), keys=["house"], total=hw.sum("load"), ends=hw.last("note")),
     hw.query("middle", hw.tumbling(30), mid=hw.median("load"), different=hw.count_distinct("note")),
     hw.query("sevens", hw.count_tumbling(7), notes=hw.collect("note")),
+    hw.query("forties", hw.count_sliding(40, 25), total=hw.sum("load"), n=hw.count()),
     hw.query("work", hw.punctuated(hw.col("note") == "go"), keys=["house"], top=hw.max("load")),
 ]
 #: Added when this share of the events is in.
@@ -46,6 +47,7 @@ class Job:
     root: str
     total: int
     batch_events: int
+    count_scheme: str = "auto"
 
     @property
     def place(self) -> Path:
@@ -99,6 +101,7 @@ def start(spark, job: Job):
         disorder=DISORDER,
         max_events_per_trigger=job.batch_events,
         root=job.root,
+        count_scheme=job.count_scheme,
     )
 
 

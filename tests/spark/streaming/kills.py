@@ -115,6 +115,7 @@ class Story:
         root: str = "driver",
         events: int = 300,
         batch_events: int = 40,
+        count_scheme: str = "auto",
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         dice = random.Random(seed)
@@ -122,7 +123,7 @@ class Story:
         names = ["00000", "00001"] if source == "log" else ["a", "b"]
         self._events = {name: drawn_events(dice, events) for name in names}
         self._feeder = Feeder(folder / "in", source, self._events, pieces=30)
-        self._job = Job(master, str(folder), sink, root, events * len(names), batch_events)
+        self._job = Job(master, str(folder), sink, root, events * len(names), batch_events, count_scheme)
         self._lives = 0
 
     # --- its lives ---

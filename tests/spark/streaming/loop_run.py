@@ -126,10 +126,10 @@ class Run:
     def _emitted(self, batch: int) -> None:
         """A row may replace another of the same batch."""
         sunk = self.loop.sink.batches[batch]
-        given = self.loop.given.get(batch, []) if self.loop.roots == 1 else [sunk]
+        given = [joined([table]) for table in self.loop.given.get(batch, [])] if self.loop.roots == 1 else [sunk]
         assert sum(map(len, given)) == len(sunk)
         for number, table in enumerate(given):
-            self.checker._emitted(batch * EMISSIONS_MAX + number, joined([table]))
+            self.checker._emitted(batch * EMISSIONS_MAX + number, table)
 
 
 def _without_empty(workload):

@@ -15,8 +15,9 @@ pytestmark = pytest.mark.spark
 SHORT = {"events": 150, "batch_events": 60}
 
 
-def test_the_driver_dies_behind_steps(processes, tmp_path):
-    settings = {"source": "log", "sink": "folder", "root": "driver", **SHORT}
+@pytest.mark.parametrize("count_scheme", ["auto", "monitor"])
+def test_the_driver_dies_behind_steps(processes, tmp_path, count_scheme):
+    settings = {"source": "log", "sink": "folder", "root": "driver", "count_scheme": count_scheme, **SHORT}
     Story(processes, tmp_path / "story", seed=3, **settings).run([Death("rows", batch=2), Death("state", batch=2)])
 
 
@@ -30,7 +31,8 @@ def test_an_executor_dies_and_then_the_driver(processes, tmp_path):
 @pytest.mark.parametrize("root", ["driver", "reducers"])
 @pytest.mark.parametrize(("source", "sink"), [("log", "log"), ("folder", "folder")])
 def test_the_driver_dies_behind_every_step(processes, tmp_path, root, source, sink):
-    story = Story(processes, tmp_path / "story", seed=5, source=source, sink=sink, root=root)
+    scheme = "monitor" if source == "log" else "async"
+    story = Story(processes, tmp_path / "story", seed=5, source=source, sink=sink, root=root, count_scheme=scheme)
     story.run([Death(step, batch=1 + number % 3) for number, step in enumerate(STEPS)])
 
 

@@ -12,7 +12,6 @@ from headwater.spark.streaming import leaf
 from headwater.spark.streaming.handle import Stream
 from spark.streaming.loop_run import Run
 
-
 pytestmark = pytest.mark.usefixtures("no_sync")
 
 

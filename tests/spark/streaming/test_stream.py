@@ -174,6 +174,10 @@ def test_what_is_wrong_is_said_at_once(spark, tmp_path, log):
         hw.stream(spark, tmp_path / "log", checkpoint=tmp_path / "c")
     with pytest.raises(hw.DataError, match="checkpoint is 's3://"):
         hw.stream(spark, tmp_path / "log", QUERIES, checkpoint="s3://bucket/c")
+    with pytest.raises(hw.QueryError, match="count_scheme is 'fast': give one of 'central'"):
+        hw.stream(spark, tmp_path / "log", QUERIES, checkpoint=tmp_path / "c", count_scheme="fast")
+    with pytest.raises(hw.QueryError, match="count_scheme is 5"):
+        hw.stream(spark, tmp_path / "log", QUERIES, checkpoint=tmp_path / "c", count_scheme=5)
     with pytest.raises(hw.DataError, match="sink is 5"):
         hw.stream(spark, tmp_path / "log", QUERIES, checkpoint=tmp_path / "c", sink=5)
 
