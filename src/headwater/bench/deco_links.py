@@ -23,7 +23,6 @@ from headwater.edge.cluster import Cluster
 from headwater.edge.outcome import Outcome
 from headwater.edge.pace import Pace
 from headwater.edge.plan import ROOT, Leaf, Plan
-from headwater.edge.rates import SECOND_NS
 from headwater.edge.sources import LogSource
 from headwater.logs import Log
 from headwater.node import NodeSettings
@@ -34,8 +33,7 @@ RESEND_NS = 120_000_000_000
 #: A leaf is given so many events at once, and may have so many deltas under way: it is about four windows ahead at most.
 EVENTS_MAX = 1 << 16
 STEPS_MAX = 8
-#: Before anything is timed every scheme has run over so many windows, so that all kernels are there; and of each run so many are
-#: not timed, for schemes learn in them.
+#: Before anything is timed every scheme has run over so many windows, so that all kernels are there.
 WARM_WINDOWS = 8
 LIMIT_S = 180.0
 
@@ -134,14 +132,6 @@ def check_sums(rows: pa.Table, truth: TrueWindows, scheme: str) -> None:
         raise LoadError(f"with the scheme {scheme!r} {rows.num_rows - int(right.sum())} rows are of no true window")
 
 
-def steady_rate(outcome: Outcome, warm_windows: int = WARM_WINDOWS) -> float:
-    """Events a second from the row of the last window that is not timed until the end of the stream."""
-    emitted, window = outcome.row_emitted_ns, window_of(outcome)
-    skipped = min(warm_windows, len(emitted) // 2)
-    events = outcome.events - skipped * window
-    return events * SECOND_NS / int(outcome.finished_ns - emitted[skipped - 1])
-
-
 def window_of(outcome: Outcome) -> int:
     """The size of the windows of a run."""
     rows = outcome.rows
@@ -153,21 +143,34 @@ def busier_cpu_s(outcome: Outcome) -> float:
     return max(outcome.root.cpu_s, sum(node.cpu_s for name, node in outcome.nodes.items() if name != ROOT))
 
 
+def check_rate(outcome: Outcome, scheme: str) -> None:
+    """A thread works no longer than the clock runs: a run that seems to is not timed rightly."""
+    busiest_s = max(outcome.root.work_s, sum(node.work_s for name, node in outcome.nodes.items() if name != ROOT))
+    if outcome.wall_s < 0.95 * busiest_s:
+        raise LoadError(f"{scheme!r}: {busiest_s:.2f} s of work in a run of {outcome.wall_s:.2f} s")
+
+
 @dataclass(frozen=True)
 class LinkRate:
-    """Of several runs of a scheme: the fastest, which others disturbed least, and the middle one."""
+    """Of several runs of a scheme: the fastest, which others disturbed least, and the middle one.
+
+    A run is timed as a whole, from the begin of reading to the end of the stream. Not from the row of some later window on: by then
+    leaves have read ahead, and what they have read would count as done in no time.
+    """
 
     scheme: str
     best: float
     middle: float
-    #: Events per second, learning included, if each of both processes had a processor for itself: that of the busier one.
+    #: Events per second if each of both processes had a processor for itself: that of the busier one. No run can be faster.
     by_cpu: float
     total_bytes_per_event: float
 
     @classmethod
     def of(cls, scheme: str, outcomes: Sequence[Outcome]) -> LinkRate:
         """The rates of some runs."""
-        rates = [steady_rate(outcome) for outcome in outcomes]
+        for outcome in outcomes:
+            check_rate(outcome, scheme)
+        rates = [outcome.events_per_s for outcome in outcomes]
         by_cpu = max(outcome.events / busier_cpu_s(outcome) for outcome in outcomes)
         least = min(outcome.total_bytes / outcome.events for outcome in outcomes)
         return cls(scheme, max(rates), median(rates), by_cpu, least)

@@ -189,7 +189,7 @@ class Run:
 
     def per_window(self, name: str) -> float:
         """How often something was counted for every window."""
-        return self.report.get(name, 0) / max(1, self.rows.num_rows)
+        return float(self.report.get(name, 0) / max(1, self.rows.num_rows))
 
 
 def run_together(

@@ -57,7 +57,7 @@ class LinkBench:
         for scheme, rate in rates.items():
             report.add(f"link_rate_{scheme}", rate.best, "events/s", None, str(rate))
         where = (
-            f"{len(events.truth)} windows, the first {WARM_WINDOWS} not timed; {events.workload.leaves} leaves in one process, "
+            f"{len(events.truth)} windows, learning included; {events.workload.leaves} leaves in one process, "
             f"the root in another; {EVENTS_MAX:,} events read at once, linger {LINGER_NS / 1e6:g} ms"
         )
         for name, scheme, bound in (("async_vs_approx", "approx", 0.9), ("async_vs_central", "central", 3)):

@@ -81,6 +81,7 @@ class Membership:
         self.active: BoolArray = np.empty(0, np.bool_)
         self._heard: Int64Array = np.empty(0, np.int64)
         self._floors: dict[int, list[tuple[int, int]]] = {}
+        self.latest = NEVER  # the latest time of all accepted events
         self._group = NEVER
         self.finite = NEVER  # how far the watermark came before the end
         self._has_moved = False  # whether the minimum has to be looked for again
@@ -165,6 +166,7 @@ class Membership:
         self._heard[numbers] = now_ns
         self._has_moved = True
         known.latest = wrapped(known.latest + advance.latest)
+        self.latest = max(self.latest, known.latest)
 
     @property
     def are_all_active(self) -> bool:
@@ -187,11 +189,6 @@ class Membership:
     def finish(self) -> None:
         """The end of the stream."""
         self._group = FOREVER
-
-    @property
-    def latest(self) -> int:
-        """The latest time of all accepted events."""
-        return max((chain.latest for chain in self.chains.values()), default=NEVER)
 
     # --- decisions ---
 
@@ -316,4 +313,5 @@ class Membership:
         members._floors = {number: [(at, time) for at, time in floors] for number, floors in state["floors"]}
         members._group, members.finite = state["group"]
         members._has_moved = True
+        members.latest = max((chain.latest for chain in members.chains.values()), default=NEVER)
         return members
