@@ -35,7 +35,6 @@ from headwater.engine.piece_table import (
     SEQUENCE,
     T1,
     T2,
-    WIDTH,
     PieceTable,
 )
 from headwater.expressions import Expr
@@ -76,7 +75,9 @@ class CountRootGroup(PieceRows):
         """Find the cuts that are provable now, as far as no leaf has to be asked; rows of settled pieces go to the windows."""
         self.frontier = self.reach(watermark)
         if self.shares is not None:
-            self._believe(self.shares)
+            if self._has_news:
+                self._has_news = False
+                self._believe(self.shares)
             return
         if not self._is_due():
             return
@@ -235,7 +236,7 @@ class CountRootGroup(PieceRows):
 
     def _believe(self, shares: Shares) -> None:
         """Give pieces to windows by how many their chain had before."""
-        rows = np.concatenate([self.table.joined(), np.empty((WIDTH, 0), np.int64)], axis=1)
+        rows = self.table.joined()
         if rows.shape[1] == 0:
             return
         shares.grow(len(self.chains))

@@ -58,15 +58,15 @@ class Shares:
 
     def split(self, rows: Int64Array, events: Mapping[int, Stretch]) -> Int64Array:
         """Runs of raw events cut where a share ends."""
-        index, made = self._indices(rows), []
+        index = self._indices(rows)
         size = np.maximum(self.sizes[rows[CHAIN]], 1)
         phase = (index - self.begins[rows[CHAIN]]) % size
         is_cut = (rows[IS_RAW] == 1) & (self.sizes[rows[CHAIN]] > 0) & (phase + rows[COUNT] > size)
-        for place in range(rows.shape[1]):
+        if not is_cut.any():
+            return rows
+        made, places = [rows[:, ~is_cut]], [np.flatnonzero(~is_cut)]
+        for place in np.flatnonzero(is_cut).tolist():
             row = rows[:, place : place + 1]
-            if not is_cut[place]:
-                made.append(row)
-                continue
             start, count = int(row[AT, 0]), int(row[COUNT, 0])
             inner = np.arange(int(size[place] - phase[place]), count, int(size[place]))
             edges = np.concatenate(([0], inner, [count]))
@@ -76,7 +76,9 @@ class Shares:
             split[T1 : O1 + 1], split[T2 : O2 + 1] = chunk.places(at), chunk.places(at + sizes - 1)
             split[COUNT], split[AT] = sizes, at
             made.append(split)
-        return np.concatenate(made, axis=1)
+            places.append(np.full(len(at), place))
+        order = np.argsort(np.concatenate(places), kind="stable")
+        return np.concatenate(made, axis=1)[:, order]
 
     def places(self, rows: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The number of the share that each piece begins in, and its position."""
