@@ -154,7 +154,7 @@ def check_rate(outcome: Outcome, scheme: str) -> None:
 class LinkRate:
     """Of several runs of a scheme: the fastest, which others disturbed least, and the middle one.
 
-    A run is timed as a whole, from the begin of reading to the end of the stream. Not from the row of some later window on: by then
+    A run is timed as a whole, from the begin of reading to the end of the stream. Not from the row of a later window on: by then
     leaves have read ahead, and what they have read would count as done in no time.
     """
 

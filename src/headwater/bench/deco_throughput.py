@@ -8,7 +8,6 @@ from headwater.bench.deco_latency import Latency, latency_of
 from headwater.bench.deco_links import (
     EVENTS_MAX,
     LINGER_NS,
-    WARM_WINDOWS,
     LinkRate,
     Logged,
     logged,

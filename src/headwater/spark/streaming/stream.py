@@ -93,8 +93,8 @@ def stream(
     after the other. ``max_events_per_trigger`` bounds a batch, ``tasks`` is how many leaves share the sources. The
     ``root`` is on the "driver", or in "reducers": tasks that share the keys, when these are very many.
 
-    ``count_scheme`` says what leaves send for count windows before anybody asks (see `headwater.protocols.count_windows`), from the
-    first batch to the last; all but "approx" are exact. With "central", and with roots in tasks, events travel.
+    ``count_scheme`` says what leaves send for count windows before anybody asks (see `headwater.protocols.count_windows`), from
+    the first batch to the last; all but "approx" are exact. With "central", and with roots in tasks, events travel.
 
     How it is doing: ``stream.status``, a line in the terminal (``progress``), on ``metrics_port`` for Prometheus (0: any port
     that is free), and in the log "headwater.stream".

@@ -1,0 +1,124 @@
+"""The benchmark of count windows measures what it says: schemes are compared over the same events, and rows before times."""
+
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from headwater.bench.deco_network import MEASURED, bytes_shares, network, runs_of
+from headwater.bench.deco_papers import TITLES, points
+from headwater.bench.deco_points import CountPoint, check_point, correctness
+from headwater.bench.deco_root import root_cost
+from headwater.bench.deco_run import ROOT, run_together
+from headwater.bench.deco_schemes import EXACT, FRUGAL, SCHEMES, UNRECORDED, plain_query, root_settings
+from headwater.bench.deco_sweep import SweepBench, approx_share, measured
+from headwater.bench.deco_throughput import LinkBench
+from headwater.bench.deco_truth import right_sums, true_windows
+from headwater.bench.deco_workload import PLAIN, CountWorkload
+from headwater.bench.report import Report
+from headwater.bench.timing import Progress
+
+SMALL = CountWorkload(leaves=3, window=2_000, windows=12, change=0.1)
+
+
+def quiet() -> tuple[Report, Progress]:
+    return Report("deco", quick=True, as_json=True, out=io.StringIO()), Progress(enabled=False)
+
+
+def settings_of(*schemes: str) -> dict[str, dict[str, object]]:
+    return {scheme: {**root_settings(scheme), "settings": UNRECORDED} for scheme in schemes}
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_every_exact_scheme_has_all_windows_however_much_is_read_at_once(at_once):
+    query = plain_query(SMALL.window)
+    runs, truth = run_together(SMALL, query, settings_of(*EXACT, FRUGAL), PLAIN, with_truth=True, at_once=at_once)
+    assert truth is not None and len(truth) == 12
+    for scheme, run in runs.items():
+        assert right_sums(run.rows, truth).all(), scheme
+
+
+def test_wrong_sums_are_seen():
+    truth = true_windows(SMALL)
+    rows = run_together(SMALL, plain_query(SMALL.window), settings_of("auto"), PLAIN)[0]["auto"].rows
+    values = rows["value"].to_numpy().copy()
+    values[4] = np.nextafter(values[4], 9)
+    changed = rows.set_column(rows.column_names.index("value"), "value", pa.array(values))
+    assert np.flatnonzero(~right_sums(changed, truth)).tolist() == [4]
+    assert not right_sums(rows.slice(1), truth)[0]
+
+
+def test_windows_that_warm_up_are_in_neither_work_nor_events():
+    query = plain_query(SMALL.window)
+    whole = run_together(SMALL, query, settings_of("auto"), PLAIN)[0]["auto"]
+    part = run_together(SMALL, query, settings_of("auto"), PLAIN, warm_windows=6)[0]["auto"]
+    assert whole.events == SMALL.events
+    assert 0 < part.events <= SMALL.events - 6 * SMALL.window
+    assert part.rows.equals(whole.rows)
+
+
+def test_a_point_is_checked_for_all_schemes():
+    found = check_point(CountPoint(0.5, 1_000, 2), seed=1, is_quick=True)
+    assert [each.scheme for each in found] == list(SCHEMES)
+    assert all(each.right == each.windows for each in found if each.scheme in EXACT)
+
+
+def test_correctness_counts_all_windows_of_all_points():
+    report, progress = quiet()
+    correctness(report, progress, [CountPoint(0.01, 1_000, 1), CountPoint(1.0, 1_000, 2)], processes=1)
+    assert report.value("correct_share") == 1.0
+    assert f"{2 * 3 * len(EXACT)} windows" in report.figures[-1].note
+
+
+def test_bytes_are_compared_with_the_lesser_of_two_centrals():
+    runs = runs_of(SMALL, ("central", "async"))
+    shares = bytes_shares(runs, SMALL)
+    assert shares["central"] >= 1  # its own frames are no smaller than plain batches
+    assert shares["async"] < shares["central"]
+
+
+def test_network_figures_are_there_for_all_schemes():
+    report, progress = quiet()
+    network(report, progress, SMALL)
+    names = {figure.name for figure in report.figures}
+    for scheme in MEASURED:
+        kinds = ("network", "flows_up", "flows_down", "raw_events", "held_events")
+        assert {f"{kind}_{scheme}" for kind in kinds} <= names
+    assert "corrections_auto" in names
+    assert isinstance(report.out, io.StringIO)
+    assert all(json.loads(line)["bench"] == "deco" for line in report.out.getvalue().splitlines())
+
+
+def test_the_root_is_measured_with_relays_only_if_there_are_several():
+    few = root_cost(replace(SMALL, windows=6))
+    many = root_cost(CountWorkload(leaves=40, window=8_000, windows=4))
+    assert few.relayed is None and many.relayed is not None
+    assert sum(name.startswith("relay") for name in many.relayed.work) == 2
+    assert many.relayed.rows.equals(many.direct.rows)
+    assert many.best_ms > 0 and many.direct.work[ROOT] > 0
+
+
+def test_approx_is_right_while_nothing_changes():
+    shares = [approx_share(true_windows(replace(SMALL, change=change))) for change in (0.0, 0.1, 1.0)]
+    assert shares[0] > 0.99
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_a_cell_compares_auto_with_the_best_that_is_right():
+    cell = measured(SMALL, warm=2, repeats=1)
+    assert cell.exact_right == 1
+    assert cell.best in EXACT
+    assert 0 < cell.auto_share <= 1
+
+
+def test_every_point_has_a_title():
+    report, progress = quiet()
+    sweep = SweepBench(report, progress)
+    for change in (0.01, 0.5):
+        sweep.cells[change, SMALL.window, 8] = measured(SMALL, warm=2, repeats=1)
+    made = points(LinkBench(report, progress), sweep, runs_of(SMALL, ("auto",)))
+    assert {point.experiment for point in made} <= set(TITLES)
+    assert {"deco_8", "deco_9", "deco_10_change", "deco_10_unstable", "costs"} <= {point.experiment for point in made}
