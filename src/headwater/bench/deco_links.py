@@ -30,6 +30,8 @@ from headwater.node import NodeSettings
 #: A leaf gathers for a millisecond or two; nothing is lost on loopback, so nothing is sent twice however long a thin link takes.
 LINGER_NS = 1_000_000
 RESEND_NS = 120_000_000_000
+#: On links that carry a frame at once, whoever waits so long has missed something.
+RESEND_FAST_NS = 5_000_000_000
 #: A leaf is given so many events at once, and may have so many deltas under way: it is about four windows ahead at most.
 EVENTS_MAX = 1 << 16
 STEPS_MAX = 8
@@ -68,7 +70,11 @@ class Logged:
             leaves,
             root_settings=root_settings(scheme),
             leaf_settings=NodeSettings(
-                linger_ns=linger_ns, resend_ns=RESEND_NS, steps_max=STEPS_MAX, held_max=held, is_recorded=False
+                linger_ns=linger_ns,
+                resend_ns=RESEND_FAST_NS if bits_per_s is None else RESEND_NS,
+                steps_max=STEPS_MAX,
+                held_max=held,
+                is_recorded=False,
             ),
             bits_per_s=bits_per_s,
             leaves_per_process=len(leaves),

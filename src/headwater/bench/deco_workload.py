@@ -155,7 +155,7 @@ class Blocks:
         """Several slices of a leaf as one.
 
         >>> some = CountWorkload(leaves=2, window=1_000, windows=3)
-        >>> Blocks(some).batches(0, 0, 2).num_rows == some.offsets[2, 0]
+        >>> Blocks(some).batches(0, 0, 2).num_rows == int(some.offsets[2, 0])
         True
         """
         made = self._kept.get((leaf, first, stop))

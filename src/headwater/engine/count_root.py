@@ -66,6 +66,7 @@ class CountRootGroup(PieceRows):
         self.corrections = 0
         self._searched = NEVER
         self._asked_cuts: set[tuple[int, int]] = set()
+        self._guesses: dict[int, int] = {}  # for each cut that is looked for, about when it is
         #: What is believed instead of proven (``approx``).
         self.shares: Shares | None = None
 
@@ -148,14 +149,19 @@ class CountRootGroup(PieceRows):
     def _ask(self, found: Found) -> None:
         """What is asked now, and nothing else: before all was here, a cut may have been looked for elsewhere."""
         rows, before = self.table.rows, self._looks
-        self._looks = {}
+        self._looks, self._guesses = {}, {}
         for place in np.flatnonzero(found.asked).tolist():
             number = int(rows[NUMBER, place])
             self._looks[number] = int(found.low[place]), int(found.high[place])
             cut = int(rows[SEQUENCE, place]), int(found.cut[place])
+            self._guesses[cut[1]] = (int(found.low[place]) + int(found.high[place])) // 2
             if number not in before and cut not in self._asked_cuts:
                 self._asked_cuts.add(cut)
                 self.corrections += 1
+
+    def guesses(self) -> list[tuple[int, int]]:
+        """Cuts over all events that leaves look for: behind how many events, and about when."""
+        return sorted(self._guesses.items()) if self._looks and not self.counts_by_key else []
 
     def looks(self, chain: str) -> list[Look]:
         """What the owner of a chain has to look into; sources by their number over all."""

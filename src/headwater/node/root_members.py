@@ -121,8 +121,8 @@ class RootMembers(RootState):
         numbers = self._members.chains[chain].sources
         return looks_to_bytes({family: [look.renumbered(numbers) for look in looks] for family, looks in asked.items()})
 
-    def _plan(self) -> Plan:
-        """What all leaves are told of count windows."""
+    def _plan(self, has_guesses: bool = False) -> Plan:
+        """What all leaves are told of count windows; with ``has_guesses``, also by cuts that are not proven yet."""
         plans, groups = self._plans, self._half.counting()
         assert plans is not None
         for family, group in groups.items():
@@ -133,7 +133,8 @@ class RootMembers(RootState):
             for family, group in groups.items()
             if group.shares is not None
         }
-        forecasts = {f: told for f, told in plans.forecasts(self._horizons, shares).items() if f in groups}
+        guesses = {family: group.guesses() for family, group in groups.items()} if has_guesses else {}
+        forecasts = {f: told for f, told in plans.forecasts(self._horizons, shares, guesses).items() if f in groups}
         return Plan(plans.number, self._members.watermark(), self._half.settled_time(), forecasts)
 
     def rereads(self, chain: str) -> list[Reread]:
@@ -147,8 +148,8 @@ class RootMembers(RootState):
 
     @property
     def count_plan(self) -> Plan | None:
-        """What leaves are told of count windows; None if they are told nothing."""
-        return None if self._plans is None else self._plan()
+        """What leaves are told of count windows that are asked no sooner than in the next batch; None if nothing is."""
+        return None if self._plans is None else self._plan(has_guesses=True)
 
     def first_assignment(self) -> Assign:
         """What a root that has met nobody would answer a leaf with one source; of others only the names differ."""

@@ -141,6 +141,14 @@ class Forecaster:
                 self._errors[way].last.append(abs(cut[1] - time - distance * per_event) / math.sqrt(distance))
             self._cuts.append(cut)
 
+    def guessing(self, cuts: Sequence[tuple[int, int]]) -> Forecaster:
+        """One that was told these cuts as well, which nobody has proven yet."""
+        if not cuts:
+            return self
+        other = Forecaster.restored(self.counting, self.state())
+        other.told(cuts)
+        return other
+
     def _ways(self) -> list[float]:
         """The time that an event takes: as in the last stretch, as in all that are remembered."""
         if len(self._cuts) < 2:
@@ -229,6 +237,8 @@ class Flows:
 
 #: The begin and the size of each chain's share, and by how much it may differ.
 Shares = Mapping[str, tuple[int, int, int]]
+#: Cuts that are nearly known: behind how many events, at about which time.
+Guesses = Sequence[tuple[int, int]]
 
 
 @dataclass(slots=True)
@@ -256,10 +266,13 @@ class CountPlans:
         forecaster.size, forecaster.leaves = size, leaves
         return forecaster
 
-    def forecasts(self, horizons: Mapping[int, int], shares: Mapping[int, Shares]) -> dict[int, list[Any]]:
+    def forecasts(
+        self, horizons: Mapping[int, int], shares: Mapping[int, Shares], guesses: Mapping[int, Guesses]
+    ) -> dict[int, list[Any]]:
         """What leaves are told of each family: where to wait if they have to, and what is believed of them."""
         found = {}
-        for family, forecaster in self.forecasters.items():
+        for family, known_so_far in self.forecasters.items():
+            forecaster = known_so_far.guessing(guesses.get(family, ()))
             forecast = forecaster.forecast()
             known = shares.get(family, {})
             if family in self.sizes and forecaster.has_forecast and not forecast.is_raw:
