@@ -145,6 +145,11 @@ class RootState:
         return int((~self._members.active).sum())
 
     @property
+    def idle_sources(self) -> list[str]:
+        """Those that nobody waits for, by name."""
+        return [name for name, active in zip(self._members.names, self._members.active) if not active]
+
+    @property
     def is_finished(self) -> bool:
         """Whether the stream has ended: nothing will come out any more."""
         return self._finished

@@ -81,9 +81,11 @@ class RootWindows(RootMembers):
         is_stuck = any(groups[n].frontier >= at for n, at in self._horizons.items() if n in groups) and not looks
         if not proven and not is_stuck:
             return [*looks, *self._tell_watermark(groups)]
-        plans.number += 1
         self._horizons = plans.next_horizons({n: group.frontier for n, group in groups.items()})
         self._settle_marks()
+        if plans.is_known(self._plan().forecasts):
+            return [*looks, *self._tell_watermark(groups)]
+        plans.number += 1
         told = self._broadcast(encode(self._plan()))
         plans.flows.down += len(told)
         return [*looks, *told]

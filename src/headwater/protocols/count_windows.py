@@ -21,6 +21,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from headwater.errors import QueryError, shown
 from headwater.protocols.local_sizes import LocalSizes, timeout
 from headwater.times import FOREVER
@@ -33,7 +35,9 @@ MONITOR_PIECES = 16
 #: Of a window with fewer events per leaf, all travel: partials would be no smaller.
 RAW_EVENTS_MAX = 192
 #: If more of the events than this would travel raw, looking into small pieces is cheaper.
-RAW_SHARE_MAX = 0.1
+RAW_SHARE_MAX = 0.5
+#: A plan that says nothing new is said at every so many-th cut.
+REPEATED_MAX = 16
 PIECE_MIN, PIECE_MAX = 32, 1 << 20
 
 
@@ -146,7 +150,8 @@ class Forecaster:
         if not cuts:
             return self
         other = Forecaster.restored(self.counting, self.state())
-        other.told(cuts)
+        times = np.maximum.accumulate([other._cuts[-1][1] if other._cuts else cuts[0][1], *(time for _, time in cuts)])
+        other.told([(position, int(time)) for (position, _), time in zip(cuts, times[1:])])
         return other
 
     def _ways(self) -> list[float]:
@@ -250,6 +255,9 @@ class CountPlans:
     number: int = 0
     flows: Flows = field(default_factory=Flows)
     sizes: dict[int, LocalSizes] = field(default_factory=dict)
+    #: What leaves were told last, and how often that would have been the same since. Who has lost it says it once more.
+    last: dict[int, Sequence[Any]] = field(default_factory=dict)
+    repeated: int = 0
 
     def told(self, family: int, size: int, cuts: Sequence[tuple[int, int, Mapping[str, int]]]) -> None:
         """Proven cuts of a family whose largest window has ``size`` events; each with the events of chains since the last."""
@@ -265,6 +273,17 @@ class CountPlans:
         forecaster = self.forecasters.setdefault(family, Forecaster(self.counting, size, leaves))
         forecaster.size, forecaster.leaves = size, leaves
         return forecaster
+
+    def is_known(self, forecasts: Mapping[int, Sequence[Any]]) -> bool:
+        """Whether leaves have heard these forecasts: small windows end often, and mostly nothing is new but their ends.
+
+        Now and then they are told all the same, for then they may forget events.
+        """
+        self.repeated += 1
+        if forecasts == self.last and self.repeated < REPEATED_MAX:
+            return True
+        self.last, self.repeated = dict(forecasts), 0
+        return False
 
     def forecasts(
         self, horizons: Mapping[int, int], shares: Mapping[int, Shares], guesses: Mapping[int, Guesses]

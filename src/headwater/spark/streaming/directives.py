@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,8 @@ from headwater.spark.streaming.narrowing import Again
 class Directive:
     """``queries`` names their text in the checkpoint, ``columns`` are those they read. ``cuts``: the
     frame of a cut that leaves have to answer. ``plan``: the frame that says where count windows are expected to end.
-    ``again``: of sources that are read again only in part, from where to where.
+    ``again``: of sources that are read again only in part, from where to where. ``idle``: sources that nobody waits for, where
+    count windows have to know.
 
     ``wants_batch``: the root waits for something that does not depend on new events. ``silent_at_ns``: when it will have waited
     too long for some source. ``status``: how the stream is doing, for people.
@@ -36,6 +37,7 @@ class Directive:
     status: Mapping[str, Any] = field(default_factory=dict)
     plan: bytes | None = None
     again: Again = field(default_factory=dict)
+    idle: Sequence[str] = ()
 
     def sources(self) -> dict[str, list[str]]:
         """The sources of each chain."""
@@ -54,9 +56,11 @@ class Directive:
         # Left out where there are none, as in the checkpoints of releases that knew no plans.
         plan = {} if self.plan is None else {"plan": _text(self.plan)}
         again = {"again": {name: list(map(list, some)) for name, some in self.again.items()}} if self.again else {}
+        idle = {"idle": list(self.idle)} if self.idle else {}
         return (
             plan
             | again
+            | idle
             | {
                 "batch": self.batch,
                 "queries": self.queries,

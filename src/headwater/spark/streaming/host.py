@@ -161,6 +161,7 @@ class RootHost:
             status or {},
             None if plan is None else encode(plan),
             again,
+            [] if plan is None else root.idle_sources,
         )
 
     def save_state(self, batch: int) -> None:

@@ -24,6 +24,19 @@ def narrowed(assign: Assign, stretches: Sequence[Reread]) -> tuple[Assign, dict[
     return replace(assign, sources=tuple(states)), again
 
 
+def returning(assign: Assign, idle: Sequence[str], ends: Mapping[str, int]) -> tuple[Assign, Again] | None:
+    """Only the first new events of idle sources, if a chain that counts has any: with them its sources return.
+
+    Whatever else the leaf sent would be void. But what it sent before it came to them would not be, and in the middle of a batch
+    nobody can tell events that were in pieces before from those that were not.
+    """
+    found = [s for s in assign.sources if s.name in idle and s.offset < ends.get(s.name, 0)]
+    if not assign.covered or not found:
+        return None
+    states = tuple(replace(s, hold=s.offset, hold_watermark=s.watermark, floors=()) for s in assign.sources)
+    return replace(assign, sources=states, looks=b""), {s.name: [(s.offset, s.offset + 1)] for s in found}
+
+
 def _beginning(source: SourceState, begins: Sequence[tuple[int, int]]) -> SourceState:
     """What was decided about a source between stretches is part of the watermark at the next."""
     (hold, watermark), *others = begins

@@ -7,7 +7,7 @@ is in the offsets, and what the planner puts into partitions.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,6 +23,7 @@ from headwater.spark.streaming.checkpoint import Checkpoint, CheckpointError, sh
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.inputs import Extent, Input, input_class
 from headwater.spark.streaming.leaf import LeafWork, Run, control_row
+from headwater.spark.streaming.narrowing import returning
 from headwater.spark.streaming.offsets import Offset
 from headwater.spark.streaming.planning import Found, next_offset
 from headwater.spark.types import spark_types
@@ -138,15 +139,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             about["strict"],
             about["roots"],
             sharing_of(about),
-            offset.flush,
         )
         cuts = None if directive.cuts is None else decode(directive.cuts)
         for number, assign in enumerate(directive.assigns.values()):
             is_asked = isinstance(cuts, Cuts) and assign.cut < cuts.number
-            if is_asked or assign.looks or _has_news(assign, offset):
-                stretches = {source.name: self._runs(source, offset, directive) for source in assign.sources}
-                asked = directive.cuts if is_asked else None
-                yield LeafWork(number, encode(assign), text, about["kind"], stretches, *fixed, asked, directive.plan)
+            if not (is_asked or assign.looks or _has_news(assign, offset)):
+                continue
+            first = returning(assign, directive.idle, offset.ends)
+            if first is None:
+                runs = {source.name: self._runs(source, offset, directive) for source in assign.sources}
+                rest = offset.flush, directive.cuts if is_asked else None, directive.plan
+            else:
+                assign, stretches = first
+                runs = {
+                    source.name: self._read_runs(source.name, stretches.get(source.name, ()))
+                    for source in assign.sources
+                }
+                rest = False, None, directive.plan
+            yield LeafWork(number, encode(assign), text, about["kind"], runs, *fixed, *rest)
+
+    def _read_runs(self, source: str, stretches: Sequence[Sequence[int]]) -> list[Run]:
+        return [(begin, self._input.stretches(source, begin, stop)) for begin, stop in stretches]
 
     def _runs(self, source: SourceState, offset: Offset, directive: Directive) -> list[Run]:
         """What is read of a source: once more what waits to be cut or is looked into, and what was not accepted."""
@@ -159,7 +172,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 joined[-1][1] = max(joined[-1][1], stop)
             elif begin < stop:
                 joined.append([begin, stop])
-        return [(begin, self._input.stretches(source.name, begin, stop)) for begin, stop in joined]
+        return self._read_runs(source.name, joined)
 
     def _text(self, name: str) -> str:
         if name not in self._texts:
