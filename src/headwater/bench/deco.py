@@ -36,12 +36,11 @@ def run(report: Report, progress: Progress, plots: Path | None = None) -> None:
         if plots is not None:
             progress.say("the rest of the paper's figures")
             sweep.more_leaves()
+            written = deco_papers.write(deco_papers.points(links, sweep, runs), plots)
+            progress.say(f"{len(written)} files in {plots}")
     progress.say("correctness: sixty points")
     correctness(report, progress)
     on_spark(report, progress)
-    if plots is not None:
-        written = deco_papers.write(deco_papers.points(links, sweep, runs), plots)
-        progress.say(f"{len(written)} files in {plots}")
 
 
 def on_spark(report: Report, progress: Progress) -> None:

@@ -31,7 +31,7 @@ POINTS = 60
 WINDOW_COUNT = 20
 WINDOW_COUNT_LARGEST = 5
 #: A quick run has all points, but smaller windows and fewer of them.
-QUICK_WINDOW_MAX = 100_000
+QUICK_WINDOW_MAX = 10_000
 QUICK_WINDOW_COUNT = 3
 
 

@@ -14,6 +14,7 @@ from headwater.edge.journal import CHECKPOINT, RECORD, Journal
 from headwater.edge.links import Links
 from headwater.edge.outcome import Emission
 from headwater.edge.rates import FAR_NS
+from headwater.node.root import THE_END
 from headwater.protocols.actions import (
     Action,
     Checkpoint,
@@ -160,6 +161,9 @@ class NodeHost:
                 self.finished_ns = time.monotonic_ns()
             case Superseded():
                 self.stopped = "another node has taken its sources over"
+            case Refused(reason) if reason == THE_END:
+                # The root has everything it needs, and may have said so to others before this leaf hears of it.
+                self.finished_ns = self.finished_ns or time.monotonic_ns()
             case Refused(reason):
                 self.stopped = f"it was refused: {reason}"
             case Noted(what):
