@@ -65,6 +65,7 @@ FOUND = {
     18: "an event of a source that joined late lay between those of an older piece, which could not be found again",
     144: "a relay put parts in another order, and a chain seemed to be less far than it was: events counted twice",
     357: "a root that came back did not know the names of sources before the next delta",
+    5092: "events were accepted while others were read again, and taken for ones in pieces by who came after",
     35: "with the removal of any query also the marks went from which count windows read again",
 }
 

@@ -59,9 +59,11 @@ class LeafHalf(LeafIntake):
 
     @property
     def is_between(self) -> bool:
-        """Whether events wait that no word can tell from those in pieces, for all were in pieces and some are read again."""
-        groups = self._counting().values()
-        return any(g.covered == FOREVER and len(g.buffer) for g in groups) and not self.is_past_rereads()
+        """Whether events wait that have to be in pieces when they are accepted, while others are still read again.
+
+        Accepted without, a leaf that takes over could not tell them from those that are in pieces.
+        """
+        return any(len(group.buffer) for group in self._counting().values()) and not self.is_past_rereads()
 
     @property
     def pending(self) -> int:
