@@ -110,34 +110,43 @@ class PieceRows:
 
 def rows_of(keys: Int32Array, key_count: int, ranges: Ranges) -> PieceRows:
     """A row for each piece and key that is not raw; pieces are numbered without the raw ones."""
+    starts = ranges.starts[None, :]
+    return rows_between(keys, key_count, starts, starts + ranges.sizes, ranges.is_raw)
+
+
+def rows_between(
+    keys: Int32Array, key_count: int, begins: Int64Array, ends: Int64Array, is_raw: BoolArray
+) -> PieceRows:
+    """The same where piece j has the events ``begins[p, j]`` to ``ends[p, j]`` of several runs p."""
     of_event = np.empty(len(keys), np.int32)
     row_key, row_piece = np.empty(len(keys), np.int32), np.empty(len(keys), np.int64)
     current = np.full(key_count, -1, np.int64)
-    count = _assign(keys, ranges.starts, ranges.sizes, ranges.is_raw, current, of_event, row_key, row_piece)
+    count = _assign(keys, begins, ends, is_raw, current, of_event, row_key, row_piece)
     return PieceRows(of_event, row_key[:count].copy(), row_piece[:count].copy())
 
 
 @njit
 def _assign(
-    keys: Int32Array, starts: Int64Array, sizes: Int64Array, is_raw: BoolArray, current: Int64Array,
+    keys: Int32Array, begins: Int64Array, ends: Int64Array, is_raw: BoolArray, current: Int64Array,
     of_event: Int32Array, row_key: Int32Array, row_piece: Int64Array,
 ) -> int:  # fmt: skip
     count, piece = 0, 0
-    for r in range(len(starts)):
+    for j in range(len(is_raw)):
         floor = count
-        for i in range(starts[r], starts[r] + sizes[r]):
-            if is_raw[r]:
-                of_event[i] = -1
-                continue
-            row = current[keys[i]]
-            if row < floor:
-                row = count
-                current[keys[i]] = row
-                row_key[row] = keys[i]
-                row_piece[row] = piece
-                count += 1
-            of_event[i] = row
-        piece += not is_raw[r]
+        for p in range(len(begins)):
+            for i in range(begins[p, j], ends[p, j]):
+                if is_raw[j]:
+                    of_event[i] = -1
+                    continue
+                row = current[keys[i]]
+                if row < floor:
+                    row = count
+                    current[keys[i]] = row
+                    row_key[row] = keys[i]
+                    row_piece[row] = piece
+                    count += 1
+                of_event[i] = row
+        piece += not is_raw[j]
     return count
 
 

@@ -15,9 +15,8 @@ from headwater.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.chunk import Chunk, concat_chunks, concat_values, source_ranks
 from headwater.engine.op import Op
 from headwater.engine.parts import KeyRows
-from headwater.engine.pieces import PieceRows, spread
+from headwater.engine.pieces import PieceRows, rows_between, spread
 from headwater.engine.reorder import Stretch, concat_stretches
-from headwater.jit import njit
 
 SAMPLES_PER_PIECE = 16
 #: Operators that depend on the order of events.
@@ -142,33 +141,4 @@ def _before(runs: Sequence[Stretch]) -> Int64Array:
 
 def run_rows(keys: Int32Array, key_count: int, cuts: RunCuts) -> PieceRows:
     """As `rows_of`: a row for each stretch and key that does not travel raw."""
-    of_event = np.empty(len(keys), np.int32)
-    row_key, row_piece = np.empty(len(keys), np.int32), np.empty(len(keys), np.int64)
-    current = np.full(key_count, -1, np.int64)
-    count = _assign(keys, cuts.begins, cuts.ends, cuts.is_raw, current, of_event, row_key, row_piece)
-    return PieceRows(of_event, row_key[:count].copy(), row_piece[:count].copy())
-
-
-@njit
-def _assign(
-    keys: Int32Array, begins: Int64Array, ends: Int64Array, is_raw: BoolArray, current: Int64Array,
-    of_event: Int32Array, row_key: Int32Array, row_piece: Int64Array,
-) -> int:  # fmt: skip
-    count, piece = 0, 0
-    for j in range(len(is_raw)):
-        floor = count
-        for p in range(len(begins)):
-            for i in range(begins[p, j], ends[p, j]):
-                if is_raw[j]:
-                    of_event[i] = -1
-                    continue
-                row = current[keys[i]]
-                if row < floor:
-                    row = count
-                    current[keys[i]] = row
-                    row_key[row] = keys[i]
-                    row_piece[row] = piece
-                    count += 1
-                of_event[i] = row
-        piece += not is_raw[j]
-    return count
+    return rows_between(keys, key_count, cuts.begins, cuts.ends, cuts.is_raw)
