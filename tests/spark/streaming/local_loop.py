@@ -154,8 +154,8 @@ class Loop:
         self.now_ns = 10**18
         self.sink, self.aside = DurableSink(), DurableSink()
         self.notes: dict[int, list[Noted]] = {}
-        #: What a root on the driver gave in each batch, one table after the other.
-        self.given: dict[int, list[pa.Table]] = {}
+        #: What each root gave in each batch, one table after the other.
+        self.given: dict[int, dict[str, list[pa.Table]]] = {}
         self.planned: list[dict[str, Any]] = []
         self.committed = 0
         self.crash_at: str | None = None
@@ -185,7 +185,7 @@ class Loop:
 
     def ran(self, host: RootHost, batch: int, outcome: Outcome) -> None:
         """A root has computed a batch; of several the first speaks for all."""
-        self.given[batch] = outcome.rows
+        self.given.setdefault(batch, {})[host._checkpoint.path.name] = outcome.rows
         if host._checkpoint.path.name in (self.checkpoint.path.name, "000"):
             notes = [note for note in outcome.notes if "record" in note.detail]
             known = self.notes.setdefault(batch, notes)

@@ -126,7 +126,7 @@ class Run:
     def _emitted(self, batch: int) -> None:
         """A row may replace another of the same batch."""
         sunk = self.loop.sink.batches[batch]
-        given = [joined([table]) for table in self.loop.given.get(batch, [])] if self.loop.roots == 1 else [sunk]
+        given = [joined([table]) for tables in self.loop.given.get(batch, {}).values() for table in tables]
         assert sum(map(len, given)) == len(sunk)
         for number, table in enumerate(given):
             self.checker._emitted(batch * EMISSIONS_MAX + number, table)
