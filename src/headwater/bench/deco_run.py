@@ -120,6 +120,7 @@ class CountTree(InstantTree):
         """In which slice each leaf's next event is; the number of slices for those that have read all."""
         for leaf in np.flatnonzero(self._next >= self.workload.offsets[-1]).tolist():
             self._tell_end(leaf)
+        self.settle()
         return np.array(
             [
                 np.searchsorted(self.workload.offsets[1:, leaf], offset, side="right")
@@ -140,7 +141,6 @@ class CountTree(InstantTree):
         if name not in self._is_told:
             self._is_told.add(name)
             self.handle(name, SourceEnded(name, int(self._next[leaf])))
-            self.settle()
 
 
 def parents_of(leaves: Sequence[str], relays: int = 0) -> dict[str, str]:
@@ -220,8 +220,9 @@ def run_together(
     events = workload.events - int(workload.offsets[passed].sum())
     runs = {}
     for scheme, tree in trees.items():
-        tree.finish()
+        # The end of the stream comes once, however many windows there were.
         work = {name: used - before[scheme].get(name, 0.0) for name, used in tree.work.items()}
+        tree.finish()
         runs[scheme] = Run(workload, tree.take_rows(), tree.total_bytes, work, events, counted(tree))
     return runs, None if truth is None else truth.windows()
 
