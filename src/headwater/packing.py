@@ -15,7 +15,9 @@ import numpy as np
 from headwater.arrays import Float64Array, Int64Array, frozen
 from headwater.errors import FormatError
 from headwater.memory import empty
+from headwater.short_lists import BYTES_PER_NUMBER, HEAD_BYTES, SHORT_COUNT_MAX, read_list, write_list
 from headwater.varints import (
+    UInt8Array,
     UInt64Array,
     read_bits,
     read_rice,
@@ -106,6 +108,9 @@ class Writer:
         self.number(count)
         if count == 0:
             return
+        if count < SHORT_COUNT_MAX:
+            self._short(values)
+            return
         low, high, step_low, step_high, varint_bytes = survey(values)
         # The first value leads from zero: then steps say everything.
         bits, step_bits = (high - low).bit_length(), (step_high - step_low).bit_length() if count > 1 else 0
@@ -146,6 +151,12 @@ class Writer:
             encoded = np.empty(count * width, np.uint8)
             write_bytes(values, are_steps, smallest, width, encoded)
         self._parts.append(encoded.tobytes())
+
+    def _short(self, values: Int64Array) -> None:
+        out = np.empty(BYTES_PER_NUMBER * len(values) + HEAD_BYTES, np.uint8)
+        size, unwritten = write_list(values, UNWRITTEN_MAX - self._unwritten, out)
+        self._unwritten += unwritten
+        self._parts.append(out[:size].tobytes())
 
     def _affordable(self, count: int, size: int) -> int:
         """The size, unless a reader would refuse so many numbers in so few bytes."""
@@ -215,6 +226,7 @@ class Reader:
 
     def __init__(self, data: bytes | memoryview) -> None:
         self._data = memoryview(data)
+        self._bytes: UInt8Array | None = None
         self._at = 0
         self._unwritten = 0
 
@@ -271,6 +283,8 @@ class Reader:
         count = self.number()
         if count == 0:
             return np.empty(0, np.int64)
+        if count < SHORT_COUNT_MAX and (short := self._short(count)) is not None:
+            return short
         form = self.take(1)[0]
         mode, width = form >> 4, form & 15
         if mode == VARINT and width == 0:
@@ -295,6 +309,18 @@ class Reader:
             return (self._words(count, width) + smallest).view(np.int64)
         steps = np.concatenate([first, self._words(count - 1, width) + smallest])
         return np.cumsum(steps, dtype=np.uint64).view(np.int64)
+
+    def _short(self, count: int) -> Int64Array | None:
+        """A list of a few numbers; None if something is wrong with it."""
+        if self._bytes is None:
+            self._bytes = frozen(np.frombuffer(self._data, np.uint8), np.uint8)
+        words = np.empty(count, np.uint64)
+        end, unwritten = read_list(self._bytes, self._at, UNWRITTEN_MAX - self._unwritten, words)
+        if end < 0:
+            return None
+        self._at = end
+        self._unwritten += unwritten
+        return words.view(np.int64)
 
     def _allow(self, count: int) -> None:
         """So many numbers take no byte of their own: a few bytes must not make gigabytes."""

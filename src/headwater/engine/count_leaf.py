@@ -38,6 +38,10 @@ PIECES_PER_STEP = 64
 PIECE_MIN, PIECE_MAX = 32, 1 << 13
 #: Whoever lives for one batch only has smaller ones, and looked into they are answered raw: so one look is enough.
 BRIEF_PIECE_MAX, BRIEF_RAW_MAX = 1 << 11, 1 << 12
+#: Events that nobody waits for are gathered, but no more than this ...
+GATHERED_MAX = 1 << 18
+#: ... and so many at once are cut into pieces as they come: less is left to do once somebody waits.
+EARLY_MIN = 1 << 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,9 @@ class NoPlan:
     def zones(self, low: int, high: int) -> tuple[Int64Array, Int64Array]:
         none = np.empty(0, np.int64)
         return none, none
+
+    def awaits(self, since: int, closed: int, first: int, last: int) -> bool:
+        return True
 
 
 @dataclass(slots=True)
@@ -94,6 +101,8 @@ class CountLeafGroup(QueryGroup):
         self.taken = 0  # events that were put into pieces here
         self._rated = (0, NEVER)  # how many events there were, up to which time, when the rate was last told
         self.held_most = 0
+        self._early: list[PiecesPart] = []
+        self._early_count = 0
         self._asked = np.empty(0, np.int64), np.array([NEVER])  # begins in order; before each, the last end so far
 
     @property
@@ -109,6 +118,25 @@ class CountLeafGroup(QueryGroup):
     def closed_below(self, watermark: int) -> int:
         """How many events wait for a plan although nothing can come before them."""
         return sum(int(np.searchsorted(part.chunk.times, watermark)) for part in self.buffer.parts)
+
+    def is_awaited(self, closed: int) -> bool:
+        """Whether events up to here should leave soon: else what comes together travels at once, and costs as much as a part."""
+        waiting = len(self.buffer)
+        if closed == FOREVER or waiting + self._early_count >= GATHERED_MAX or self.counts_by_key:
+            return True
+        return self.zoning().awaits(self.covered, self.may_leave(closed), self.taken, self.taken + waiting)
+
+    def cut_early(self, family: int, chain: str, closed: int, latest: int, has_one_source: bool) -> None:
+        """Make pieces of what has come, for the next part."""
+        if len(self.buffer) >= EARLY_MIN and not self.is_brief:
+            before = self.taken
+            self._early.append(self.take_pieces(family, chain, closed, latest, False, has_one_source))
+            self._early_count += self.taken - before
+
+    def take_early(self) -> list[PiecesPart]:
+        """The pieces that were made before anybody waited for them."""
+        early, self._early, self._early_count = self._early, [], 0
+        return early
 
     def zoning(self) -> Zoning:
         if self.plan is not None:

@@ -53,6 +53,23 @@ class LeafHalf(LeafIntake):
         return bool(self._moved) or (bool(self._looks) and self.is_past_rereads())
 
     @property
+    def is_awaited(self) -> bool:
+        """Whether what has come should leave soon; not if there are only count windows, of which no end is expected in it."""
+        counting = self._counting()
+        if len(counting) < len(self._families) or self._looks:
+            return True
+        closed = max(self.lowest_watermark, self._told_until)
+        return any(group.is_awaited(closed) for group in counting.values())
+
+    def cut_early(self) -> None:
+        """Do now what can be done before anybody waits for it."""
+        if self.is_past_rereads():
+            is_alone, closed = len(self._standing) == 1, max(self.lowest_watermark, self._told_until)
+            for number, group in self._counting().items():
+                self._families[number].prepare(self._registry.types)
+                group.cut_early(number, self._chain, closed, self._latest, is_alone)
+
+    @property
     def is_waiting(self) -> bool:
         """Whether not all events for count windows are in pieces, or it was not said that they are."""
         return any(len(group.buffer) or group.covered < FOREVER for group in self._counting().values())
@@ -197,8 +214,8 @@ class LeafHalf(LeafIntake):
                 self.has_lost = True
                 self._looked.difference_update((number, look.number) for look in looks)
             is_alone = len(self._standing) == 1
-            found = [*(found or []), group.take_pieces(number, self._chain, until, self._latest, is_last, is_alone)]
-            parts.extend(merge_pieces(found))
+            last = group.take_pieces(number, self._chain, until, self._latest, is_last, is_alone)
+            parts.extend(merge_pieces([*(found or []), *group.take_early(), last]))
         return parts
 
     def covered(self) -> dict[int, int]:

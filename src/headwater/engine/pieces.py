@@ -41,6 +41,9 @@ class Zoning(Protocol):
     def zones(self, low: int, high: int) -> tuple[Int64Array, Int64Array]:
         """The stretches of time between ``low`` and ``high`` in which events travel raw: begins and ends, ascending."""
 
+    def awaits(self, since: int, closed: int, first: int, last: int) -> bool:
+        """Whether a cut may be provable by events between two times, which are so many-th of the leaf: else nobody misses them."""
+
 
 @dataclass(slots=True)
 class Ranges:

@@ -44,6 +44,18 @@ class Zones:
             return none, none
         return _zones(self.windows, self.position, self.time, self.per_event, self.spread, low, high)
 
+    def awaits(self, since: int, closed: int, first: int, last: int) -> bool:
+        """Whether the end of a zone lies between.
+
+        >>> zones = Zones(np.array([[100, 100, 0]]), 0, 0, 10.0, 2.0)
+        >>> [zones.awaits(0, time, 0, 0) for time in (979, 1020, 1021)], zones.awaits(1021, 1990, 0, 0)
+        ([False, False, True], False)
+        """
+        if self.is_raw or not math.isfinite(self.spread) or self.per_event <= 0:
+            return True
+        end = _next_end(self.windows, self.position, self.time, self.per_event, self.spread, since)
+        return bool(end <= closed)
+
 
 @dataclass(frozen=True, slots=True)
 class LocalWindows:
@@ -63,6 +75,11 @@ class LocalWindows:
         none = np.empty(0, np.int64)
         return none, none
 
+    def awaits(self, since: int, closed: int, first: int, last: int) -> bool:
+        """Whether the last event that can be in a window is there."""
+        reach = max(self.size + self.delta, 1)
+        return (first - self.begin) // reach < (last - self.begin) // reach
+
     def ranges(self, index: int, count: int) -> Ranges:
         """``count`` events in order, of which the first is the leaf's event ``index``.
 
@@ -81,6 +98,20 @@ class LocalWindows:
         is_raw = np.arange(len(edges) - 1) % 2 == 1
         filled = np.diff(edges) > 0
         return Ranges.between(np.append(edges[:-1][filled], count), is_raw[filled], self.piece_max)
+
+
+@njit
+def _next_end(
+    windows: Int64Array, position: int, time: int, per_event: float, spread: float, since: int
+) -> float:
+    """The end of the first zone that ends behind a time."""
+    cut = next_position_cut(windows, position)
+    while True:
+        distance = np.float64(cut - position)
+        end = time + np.ceil(distance * per_event + spread * np.sqrt(distance)) + 1
+        if end > since:
+            return float(end)
+        cut = next_position_cut(windows, cut)
 
 
 @njit

@@ -71,6 +71,9 @@ class LeafNode(LeafSending):
             case TimerFired("send"):
                 self._send_timer = False
                 return self._send()
+            case TimerFired("calm"):
+                self._calm_timer = False
+                return self._send()
             case TimerFired("resend"):
                 return self._on_resend_timer()
         return []
@@ -78,7 +81,7 @@ class LeafNode(LeafSending):
     # --- joining ---
 
     def _on_started(self) -> list[Action]:
-        self._send_timer = False
+        self._send_timer = self._calm_timer = False
         actions: list[Action] = [SetTimer("hello", 0)]
         if self._assigned is None:
             return actions

@@ -35,6 +35,9 @@ from headwater.protocols.messages import Assign, Cuts, Hello, Look, Plan, Positi
 from headwater.protocols.outbox import Outbox
 from headwater.times import FOREVER, NEVER
 
+#: What nobody waits for is gathered for so many times as long as everything else.
+CALM = 16
+
 
 class LeafSending:
     """What a leaf knows, its deltas under way, and its snapshot. Events are not in it: they are read again.
@@ -73,6 +76,7 @@ class LeafSending:
         self._sent = 0  # the position up to which the outbox was sent at least once
         self._paused = False
         self._send_timer = False
+        self._calm_timer = False
         self._finished = False
         self._splitting = Splitting()  # among the roots that share keys
         self._plan: Plan | None = None  # the last one heard, for count windows
@@ -92,6 +96,10 @@ class LeafSending:
         """Send after a while what has come together by then."""
         if self._send_timer or self._half is None or not self._half.has_news:
             return []
+        if not self._paused and not self._half.is_awaited:
+            self._half.cut_early()
+            is_set, self._calm_timer = self._calm_timer, True
+            return [] if is_set else [SetTimer("calm", CALM * self.settings.linger_ns)]
         self._send_timer = True
         return [SetTimer("send", self.settings.linger_ns)]
 
@@ -285,7 +293,7 @@ class LeafSending:
             return []
         self._paused = full
         if full:
-            return [Noted("paused", {}), PauseReading()]
+            return [Noted("paused", {}), PauseReading(), *self._soon()]
         return [Noted("resumed", {}), *self._reads(), ResumeReading()]
 
     def _finish(self) -> list[Action]:
