@@ -5,6 +5,8 @@ A delta of a leaf has a dozen lists of a few numbers. What Python does for each 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from headwater.arrays import Int64Array
@@ -30,7 +32,8 @@ _FAR = 1 << 62
 
 @njit
 def _bit_length(word: np.uint64) -> int:
-    return 64 - np.int64(leading_zeros(word))
+    zeros: int = leading_zeros(word)
+    return 64 - zeros
 
 
 @njit
@@ -86,14 +89,14 @@ def write_list(values: Int64Array, room: int, out: UInt8Array) -> tuple[int, int
         behind = _put_number(out, 1, np.uint64(varint_bytes))
         write_varints(values, out[behind:])
         return behind + varint_bytes, 0
-    are_steps = mode == _STEPS or mode == _STEP_BITS
+    are_steps = mode in (_STEPS, _STEP_BITS)
     smallest = low
     if are_steps:
         smallest = step_low if count > 1 else np.int64(0)
         width, bits = step_width, step_bits
     written = count - 1 if are_steps else count
     unwritten = count if width == 0 else 0
-    is_packed = mode == _BITS or mode == _STEP_BITS
+    is_packed = mode in (_BITS, _STEP_BITS)
     at = 1
     if is_packed:
         out[0], out[1] = np.uint8(mode << 4), np.uint8(bits)
@@ -112,7 +115,7 @@ def write_list(values: Int64Array, room: int, out: UInt8Array) -> tuple[int, int
 
 
 @njit
-def _take_number(data: UInt8Array, at: int) -> tuple[int, np.uint64]:
+def _take_number(data: UInt8Array, at: int) -> tuple[int, Any]:
     """The number and where it ends; -1 if it has no end here, or is none of 64 bits."""
     value = np.uint64(0)
     for place in range(10):
@@ -128,7 +131,7 @@ def _take_number(data: UInt8Array, at: int) -> tuple[int, np.uint64]:
 
 
 @njit
-def _take_signed(data: UInt8Array, at: int) -> tuple[int, np.uint64]:
+def _take_signed(data: UInt8Array, at: int) -> tuple[int, Any]:
     at, word = _take_number(data, at)
     return at, (word >> np.uint64(1)) ^ (np.uint64(0) - (word & np.uint64(1)))
 
@@ -153,13 +156,13 @@ def read_list(data: UInt8Array, at: int, room: int, words: UInt64Array) -> tuple
     mode, width = int(data[at]) >> 4, int(data[at]) & 15
     at += 1
     if mode == _VARINT and width == 0:
-        at, size = _take_number(data, at)
-        end = at + np.int64(size)
-        if at < 0 or size > np.uint64(len(data)) or end > len(data) or not read_varints(data[at:end], words):
+        at, length = _take_number(data, at)
+        end: Any = at + np.int64(length)
+        if at < 0 or length > np.uint64(len(data)) or end > len(data) or not read_varints(data[at:end], words):
             return -1, 0
         _sum_up(words, np.uint64(0))
         return end, 0
-    is_packed = mode == _BITS or mode == _STEP_BITS
+    is_packed = mode in (_BITS, _STEP_BITS)
     bits = 8 * width
     if is_packed:
         if width != 0 or at >= len(data):
@@ -168,7 +171,7 @@ def read_list(data: UInt8Array, at: int, room: int, words: UInt64Array) -> tuple
         at += 1
     if mode > _STEP_BITS or mode == _VARINT or bits > 64 or (is_packed and bits == 0):
         return -1, 0
-    are_steps = mode == _STEPS or mode == _STEP_BITS
+    are_steps = mode in (_STEPS, _STEP_BITS)
     first = np.uint64(0)
     if are_steps:
         at, first = _take_signed(data, at)
@@ -177,7 +180,9 @@ def read_list(data: UInt8Array, at: int, room: int, words: UInt64Array) -> tuple
     at, smallest = _take_signed(data, at)
     written = count - 1 if are_steps else count
     size = (written * bits + 7) >> 3
-    unwritten = max(count - size, 0) if is_packed else (count if bits == 0 else 0)
+    unwritten = count if bits == 0 else 0
+    if is_packed:
+        unwritten = max(count - size, 0)
     if at < 0 or at + size > len(data) or unwritten > room:
         return -1, 0
     begin = 1 if are_steps else 0

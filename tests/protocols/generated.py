@@ -82,6 +82,7 @@ FORECASTS = st.tuples(
     st.dictionaries(NAMES, st.tuples(NUMBERS, COUNTS, COUNTS).map(list), max_size=2),
     COUNTS,
     COUNTS,
+    COUNTS,
 )
 PLANS = st.builds(Plan, COUNTS, NUMBERS, NUMBERS, st.dictionaries(COUNTS, FORECASTS.map(list), max_size=2))
 

@@ -23,7 +23,7 @@ from headwater.edge.plan import Plan
 SCHEMES = ("async", "approx", "central", "auto", "sync", "monitor")
 THIN = ("async", "central")
 THIN_BITS = 100e6
-THIN_WINDOWS = 20
+THIN_WINDOWS = 56
 REPEATS = 4
 LATE = ("async", "central", "auto")
 FULL = CountWorkload(windows=56)

@@ -95,19 +95,33 @@ class NodeHost:
     def turn(self) -> bool:
         """Let everything happen that is due, but not for long; returns whether there may be more."""
         begin_ns = time.thread_time_ns()
-        now_ns = time.monotonic_ns()
-        self.links.pump(now_ns)
-        is_busy = self._fire(now_ns)
-        is_busy = self._hear() or is_busy
+        is_busy = self._tend()
         is_busy = self._read() or is_busy
         self.work_ns += time.thread_time_ns() - begin_ns
         return is_busy
+
+    def tend(self) -> bool:
+        """The same without reading."""
+        begin_ns = time.thread_time_ns()
+        is_busy = self._tend()
+        self.work_ns += time.thread_time_ns() - begin_ns
+        return is_busy
+
+    def _tend(self) -> bool:
+        now_ns = time.monotonic_ns()
+        self.links.pump(now_ns)
+        is_busy = self._fire(now_ns)
+        return self._hear() or is_busy
+
+    def timer_ns(self) -> int:
+        """When the next timer fires."""
+        return min(self._timers.values(), default=FAR_NS)
 
     def next_ns(self) -> int:
         """When there is something to do if no frame comes."""
         # While a link is full its queue says when to look again.
         feed_ns = FAR_NS if self.feed is None or self.links.is_full else self.feed.next_ns()
-        return min(feed_ns, *self._timers.values()) if self._timers else feed_ns
+        return min(feed_ns, self.timer_ns())
 
     def _fire(self, now_ns: int) -> bool:
         due = [name for name, due_ns in self._timers.items() if due_ns <= now_ns]

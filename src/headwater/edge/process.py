@@ -7,6 +7,7 @@ first has compiled and loaded is there for the next.
 
 from __future__ import annotations
 
+import select
 import sys
 import time
 import traceback
@@ -66,12 +67,25 @@ class Process:
         """Drive the nodes until the cluster says stop."""
         links = [host.links for host in self.hosts]
         while True:
-            # All of them have their turn before anybody is asked for more.
-            is_busy = sum(host.turn() for host in self.hosts) > 0
+            # All of them have their turn before anybody is asked for more; whoever hears something need not wait for it.
+            is_busy = False
+            for host in self.hosts:
+                is_busy = host.turn() or is_busy
+                is_busy = self._tend() or is_busy
             self._tell_news()
             until_ns = 0 if is_busy else min(host.next_ns() for host in self.hosts)
             if wait_for(links, until_ns, self._control.fileno()) and self._is_over(self._control.recv()):
                 return
+
+    def _tend(self) -> bool:
+        """Let nodes answer at once that have heard something, or whose time has come."""
+        if len(self.hosts) == 1:
+            return False
+        files = [file for host in self.hosts for file in host.links.files]
+        readable = set(select.select(files, [], [], 0)[0])
+        now_ns = time.monotonic_ns()
+        called = [h for h in self.hosts if h.timer_ns() <= now_ns or not readable.isdisjoint(h.links.files)]
+        return sum(host.tend() for host in called) > 0
 
     def _is_over(self, command: Command) -> bool:
         match command:

@@ -81,10 +81,12 @@ class Chunk:
         columns = {name: values.take(indices) for name, values in self.columns.items()}
         sources = self._source_ids if isinstance(self._source_ids, int) else self._source_ids[indices]
         offsets: Int64Array | int
-        if isinstance(indices, slice) and isinstance(self._offsets, int):
+        if not isinstance(self._offsets, int):
+            offsets = self._offsets[indices]
+        elif isinstance(indices, slice):
             offsets = self._offsets + indices.indices(len(self))[0]
         else:
-            offsets = self.offsets[indices]
+            offsets = self._offsets + indices
         return Chunk(self.times[indices], offsets, sources, self.source_names, columns)
 
     def select(self, names: Iterable[str]) -> Chunk:

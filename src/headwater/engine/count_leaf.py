@@ -16,6 +16,7 @@ from headwater.engine.leaf_parts import arrow_values
 from headwater.engine.looks import Look
 from headwater.engine.parts import KeyRows, PiecesPart, RawRuns, listed_keys
 from headwater.engine.pieces import (
+    RAW_MAX,
     PieceRows,
     Ranges,
     Zoning,
@@ -51,6 +52,7 @@ class NoPlan:
     piece_max: int
     horizon: int = FOREVER
     patience: int = 0
+    raw_max: int = RAW_MAX
 
     def zones(self, low: int, high: int) -> tuple[Int64Array, Int64Array]:
         none = np.empty(0, np.int64)
@@ -292,7 +294,7 @@ class CountLeafGroup(QueryGroup):
         kept = self.kept.between(min(look.first[0] for look in looks), max(look.last[0] for look in looks))
         if kept is None:
             return None
-        raw_max = BRIEF_RAW_MAX if self.is_brief else None
+        raw_max = BRIEF_RAW_MAX if self.is_brief else self.zoning().raw_max
         for look in looks:
             stretch = between_keys(kept, look.first, look.last)
             if self.counts_by_key:

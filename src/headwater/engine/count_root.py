@@ -13,17 +13,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array, frozen
+from headwater.arrays import Int64Array
 from headwater.engine.assembler import Closed
 from headwater.engine.chunk import source_ranks
 from headwater.engine.count_shares import Shares, split_evenly
-from headwater.engine.cut_search import Found, search
+from headwater.engine.cut_search import Found, key_order, search
 from headwater.engine.looks import Look
 from headwater.engine.order_slicer import next_position_cut
 from headwater.engine.piece_rows import PieceRows
 from headwater.engine.piece_table import (
-    AT,
-    BLOCK,
     CHAIN,
     COUNT,
     IS_RAW,
@@ -37,12 +35,9 @@ from headwater.engine.piece_table import (
     T2,
     PieceTable,
 )
+from headwater.engine.raw_cuts import clusters, cut_cluster, split_some
 from headwater.expressions import Expr
-from headwater.jit import njit
 from headwater.times import FOREVER, NEVER
-
-#: Raw events that may hold a cut are cut into so many parts at once.
-LOCAL_PARTS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +60,9 @@ class CountRootGroup(PieceRows):
         self.cut_count = 0
         self.corrections = 0
         self._searched = NEVER
+        self._last_asked = NEVER  # the last cut that leaves look for
         self._asked_cuts: set[tuple[int, int]] = set()
+        self._known_ranks = np.empty(0, np.int64)
         self._guesses: dict[int, int] = {}  # for each cut that is looked for, about when it is
         #: What is believed instead of proven (``approx``).
         self.shares: Shares | None = None
@@ -89,7 +86,7 @@ class CountRootGroup(PieceRows):
             rows = self.table.rows
             local = found.asked & (rows[IS_RAW] == 1)
             if local.any():
-                self._split(np.flatnonzero(local), found)
+                self._cut_here(np.flatnonzero(local), found)
                 continue
             self._ask(found)
             if not found.settled.any():
@@ -102,62 +99,80 @@ class CountRootGroup(PieceRows):
             return False
         if self._looks and self.frontier <= self._searched:
             return False  # answers come one by one, and all are needed
-        if self.counts_by_key:
+        if self.counts_by_key or self.frontier == FOREVER:
             return True
-        need = int(next_position_cut(self._over_all, self.position)) - self.position
-        if self.frontier == FOREVER:
-            return True
+        # Until they are there, what is new can only tell of the next cut.
+        known = max(self.position, self._last_asked) if self._looks else self.position
+        need = int(next_position_cut(self._over_all, known)) - self.position
         if self.table.event_count < need:
             return False
         rows = self.table.joined()
         return bool(rows[COUNT][rows[T1] < self.frontier].sum() >= need)
 
     def _sort(self) -> None:
-        rows, ranks = self.table.joined(), source_ranks(self.names)
-        order = np.lexsort((rows[O1], ranks[rows[S1]], rows[T1], rows[SEQUENCE]))
+        rows, ranks = self.table.joined(), self._ranks
+        keys = rows[T1], ranks[rows[S1]], rows[O1]
+        order = np.lexsort((*keys[::-1], rows[SEQUENCE])) if self.counts_by_key else key_order(*keys)
         self.table.rows = rows[:, order]
 
     def _search(self) -> Found:
-        rows, ranks = self.table.rows, source_ranks(self.names)
-        base = np.array([self.position])
-        windows = self._over_all
-        if self.counts_by_key:
-            self.by_key.grow(len(self.keys))
-            base, windows = self.by_key.base, self.by_key.counts
+        rows, ranks = self.table.rows, self._ranks
+        base, windows = self._counts
         first, last = (rows[T1], ranks[rows[S1]], rows[O1]), (rows[T2], ranks[rows[S2]], rows[O2])
         return search(rows[SEQUENCE], first, last, rows[COUNT], base, windows, self.frontier)
 
-    def _split(self, places: Int64Array, found: Found) -> None:
-        """Cut raw events that may hold a cut into smaller runs."""
-        rows = self.table.rows
+    @property
+    def _ranks(self) -> Int64Array:
+        """Of all sources; names only ever come."""
+        if len(self._known_ranks) != len(self.names):
+            self._known_ranks = source_ranks(self.names)
+        return self._known_ranks
+
+    @property
+    def _counts(self) -> tuple[Int64Array, Int64Array]:
+        """How many events each sequence has had, and the windows over them."""
+        if not self.counts_by_key:
+            return np.array([self.position]), self._over_all
+        self.by_key.grow(len(self.keys))
+        return self.by_key.base, self.by_key.counts
+
+    def _cut_here(self, places: Int64Array, found: Found) -> None:
+        """Cut raw events that may hold a cut: where it is, or into smaller runs if that depends on others."""
+        rows, events = self.table.rows, self.table.events
+        whole = clusters(rows, found, *self._counts)
+        if not whole:
+            self.table.rows = split_some(rows, places, found, events)
+            return
         is_kept = np.ones(rows.shape[1], np.bool_)
-        is_kept[places] = False
-        made = []
-        for place in places.tolist():
-            start, count, block = int(rows[AT, place]), int(rows[COUNT, place]), int(rows[BLOCK, place])
-            chunk = self.table.events[block].chunk
-            times = chunk.times[start : start + count]
-            edges = _split_edges(frozen(times, np.int64), found.low[place], found.high[place], LOCAL_PARTS)
-            at, last = start + edges[:-1], start + edges[1:] - 1
-            split = np.repeat(rows[:, place : place + 1], len(at), axis=1)
-            split[T1], split[S1], split[O1] = chunk.times[at], chunk.source_ids[at], chunk.offsets[at]
-            split[T2], split[S2], split[O2] = chunk.times[last], chunk.source_ids[last], chunk.offsets[last]
-            split[COUNT], split[AT] = last - at + 1, at
-            made.append(split)
+        is_kept[np.concatenate([cluster.places for cluster in whole])] = False
+        made = [cut_cluster(rows, cluster, events, self._ranks) for cluster in whole]
         self.table.rows = np.concatenate([rows[:, is_kept], *made], axis=1)
 
     def _ask(self, found: Found) -> None:
         """What is asked now, and nothing else: before all was here, a cut may have been looked for elsewhere."""
-        rows, before = self.table.rows, self._looks
-        self._looks, self._guesses = {}, {}
-        for place in np.flatnonzero(found.asked).tolist():
-            number = int(rows[NUMBER, place])
-            self._looks[number] = int(found.low[place]), int(found.high[place])
-            cut = int(rows[SEQUENCE, place]), int(found.cut[place])
-            self._guesses[cut[1]] = (int(found.low[place]) + int(found.high[place])) // 2
+        places, before = np.flatnonzero(found.asked), self._looks
+        low, high = found.low[places], found.high[places]
+        self._ask_for(places, low, high)
+        cuts = found.cut[places]
+        self._last_asked = int(cuts.max(initial=NEVER))
+        self._guesses = dict(zip(cuts.tolist(), ((low + high) // 2).tolist()))
+        rows = self.table.rows[:, places]
+        for number, cut in zip(rows[NUMBER].tolist(), zip(rows[SEQUENCE].tolist(), cuts.tolist())):
             if number not in before and cut not in self._asked_cuts:
                 self._asked_cuts.add(cut)
                 self.corrections += 1
+
+    def _ask_for(self, places: Int64Array, low: Int64Array, high: Int64Array) -> None:
+        """Leaves are to look into the pieces in these places, for a cut between two times."""
+        self._looks, self._asked = {}, {}
+        names = list(self.chains)
+        for row, begin, end in zip(self.table.joined()[:, places].T, low.tolist(), high.tolist()):
+            keys = pa.array(row[SEQUENCE : SEQUENCE + 1])
+            columns = [column.take(keys) for column in self.keys.columns()] if self.counts_by_key else []
+            number, chain = int(row[NUMBER]), names[row[CHAIN]]
+            look = Look(number, int(row[COUNT]), row[T1 : O1 + 1], row[T2 : O2 + 1], begin, end, columns)
+            self._looks[number] = chain
+            self._asked.setdefault(chain, {})[number] = look
 
     def guesses(self) -> list[tuple[int, int]]:
         """Cuts over all events that leaves look for: behind how many events, and about when."""
@@ -165,27 +180,11 @@ class CountRootGroup(PieceRows):
 
     def looks(self, chain: str) -> list[Look]:
         """What the owner of a chain has to look into; sources by their number over all."""
-        if not self._looks:
-            return []
-        rows = self.table.joined()
-        mine = np.isin(rows[NUMBER], list(self._looks)) & (rows[CHAIN] == self.chains.get(chain, -1))
-        asked = []
-        for row in rows[:, mine].T:
-            keys = pa.array(row[SEQUENCE : SEQUENCE + 1])
-            columns = [column.take(keys) for column in self.keys.columns()] if self.counts_by_key else []
-            low, high = self._looks[int(row[NUMBER])]
-            asked.append(
-                Look(int(row[NUMBER]), int(row[COUNT]), row[T1 : O1 + 1], row[T2 : O2 + 1], low, high, columns)
-            )
-        return asked
+        return list(self._asked.get(chain, {}).values())
 
-    def looked_into(self) -> dict[int, str]:
+    def looked_into(self) -> Mapping[int, str]:
         """The pieces that leaves look into, each with its chain."""
-        if not self._looks:
-            return {}
-        rows, names = self.table.joined(), list(self.chains)
-        mine = np.isin(rows[NUMBER], list(self._looks))
-        return {number: names[chain] for number, chain in rows[[NUMBER, CHAIN]][:, mine].T.tolist()}
+        return self._looks
 
     # --- settled pieces become rows ---
 
@@ -199,8 +198,8 @@ class CountRootGroup(PieceRows):
             self._note_cuts(rows, position)
         self.position += int(rows[COUNT].sum())
         self.table.keep(~found.settled)
-        for number in self._looks.keys() & set(rows[NUMBER].tolist()):
-            del self._looks[number]
+        for number in self._looks.keys() & set(rows[NUMBER].tolist()) if self._looks else ():
+            self._forget_look(number)
         left = self.table.rows
         open_from = int(left[T1].min()) if left.shape[1] else FOREVER
         self.settled_time = max(self.settled_time, min(open_from, self.frontier))
@@ -246,7 +245,7 @@ class CountRootGroup(PieceRows):
         if rows.shape[1] == 0:
             return
         shares.grow(len(self.chains))
-        ranks = source_ranks(self.names)
+        ranks = self._ranks
         rows = rows[:, np.lexsort((rows[O1], ranks[rows[S1]], rows[T1], rows[CHAIN]))]
         rows = shares.split(rows, self.table.events)
         window, position = shares.places(rows)
@@ -297,10 +296,10 @@ class CountRootGroup(PieceRows):
             "chains": list(self.chains),
             "arrays": [self._covered, self._latest, self._is_told],
             "times": [self.frontier, self.settled_time, self._searched, self._has_news],
-            "looks": [[number, *between] for number, between in self._looks.items()],
+            "looks": [[n, look.low, look.high] for asked in self._asked.values() for n, look in asked.items()],
             "asked": [list(cut) for cut in sorted(self._asked_cuts)],
             "numbers": [self.corrections, self.raw_count],
-            "approx": [self._floor, self.cut_count],
+            "approx": [self._floor, self.cut_count, self._last_asked],
             "shares": None if self.shares is None else self.shares.state(),
             "proven": [[cut.position, cut.time, dict(cut.counts)] for cut in self.proven],
         }
@@ -311,32 +310,10 @@ class CountRootGroup(PieceRows):
         self.chains = {name: number for number, name in enumerate(state["chains"])}
         self._covered, self._latest, self._is_told = state["arrays"]
         self.frontier, self.settled_time, self._searched, self._has_news = state["times"]
-        self._looks = {number: (low, high) for number, low, high in state["looks"]}
+        numbers, *between = np.array(state["looks"], np.int64).reshape(-1, 3).T
+        self._ask_for(self.table.places(numbers), *between)
         self._asked_cuts = {(sequence, cut) for sequence, cut in state["asked"]}
         self.corrections, self.raw_count = state["numbers"]
-        self._floor, self.cut_count = state["approx"]
+        self._floor, self.cut_count, self._last_asked = state["approx"]
         self.shares = None if state["shares"] is None else Shares(*state["shares"])
         self.proven = [ProvenCut(*cut) for cut in state["proven"]]
-
-
-@njit
-def _split_edges(times: Int64Array, low: int, high: int, parts_max: int) -> Int64Array:
-    """Where to cut events that may hold a cut between two times: in small parts there, and around them as few as can be."""
-    count = len(times)
-    begin: Any = np.searchsorted(times, low)
-    end: Any = np.searchsorted(times, high, side="right")
-    parts = min(end - begin, parts_max)
-    edges = np.empty(parts + 3, np.int64)
-    edges[0] = 0
-    n = 1
-    for k in range(parts + 1):
-        edge = begin + k * (end - begin) // max(parts, 1)
-        if edge > edges[n - 1]:
-            edges[n] = edge
-            n += 1
-    if n == 1 or (n == 2 and edges[1] == count):
-        return np.array([0, count // 2, count]) if count > 1 else np.array([0, count])
-    if edges[n - 1] < count:
-        edges[n] = count
-        n += 1
-    return edges[:n]

@@ -35,6 +35,11 @@ class Found:
     cut: Int64Array
     low: Int64Array
     high: Int64Array
+    #: How many events of its sequence lie before a piece for sure, and up to its end at most.
+    before: Int64Array
+    upto: Int64Array
+    #: By sequence: so many events lie before the frontier for sure, and none of those is missing.
+    sure: Int64Array
 
 
 def search(
@@ -59,14 +64,14 @@ def search(
     """
     count = len(counts)
     none, zeros = np.zeros(count, np.bool_), np.zeros(count, np.int64)
-    found = Found(none, zeros, none.copy(), zeros.copy(), zeros.copy(), zeros.copy())
-    by_last = np.lexsort((last[2], last[1], last[0], sequence))
+    asked = none.copy(), zeros.copy(), zeros.copy(), zeros.copy()
+    found = Found(none, zeros, *asked, np.empty(count, np.int64), np.empty(count, np.int64), base.copy())
+    by_last = key_order(*last) if len(base) == 1 else np.lexsort((last[2], last[1], last[0], sequence))
     sequence, counts, base, windows = (_plain(array) for array in (sequence, counts, base, windows))
     (t1, s1, o1), (t2, s2, o2) = (tuple(map(_plain, keys)) for keys in (first, last))
-    before, upto = np.empty(count, np.int64), np.empty(count, np.int64)
-    _bounds(sequence, t1, s1, o1, t2, s2, o2, counts, by_last, base, before, upto)
+    _bounds(sequence, t1, s1, o1, t2, s2, o2, counts, by_last, base, found.before, found.upto)
     _decide(
-        sequence, t1, t2, counts, base, windows, np.int64(frontier), before, upto,
+        sequence, t1, t2, counts, base, windows, np.int64(frontier), found.before, found.upto, found.sure,
         found.settled, found.position, found.asked, found.cut, found.low, found.high,
     )  # fmt: skip
     return found
@@ -74,6 +79,35 @@ def search(
 
 def _plain(array: Int64Array) -> Int64Array:
     return frozen(np.ascontiguousarray(array), np.int64)
+
+
+def key_order(times: Int64Array, ranks: Int64Array, offsets: Int64Array) -> Int64Array:
+    """The permutation that sorts keys. Most times are there once, and runs of them ascend: quicker than by three columns.
+
+    >>> key_order(np.array([2, 1, 1]), np.array([0, 1, 0]), np.array([0, 0, 0]))
+    array([2, 1, 0])
+    """
+    order = np.argsort(times, kind="stable")
+    _order_ties(order, _plain(times), _plain(ranks), _plain(offsets))
+    return order
+
+
+@njit
+def _order_ties(order: Int64Array, times: Int64Array, ranks: Int64Array, offsets: Int64Array) -> None:
+    begin = 0
+    for end in range(1, len(order) + 1):
+        if end < len(order) and times[order[end]] == times[order[begin]]:
+            continue
+        for i in range(begin + 1, end):
+            moved = order[i]
+            j = i
+            while j > begin and _after(
+                times[moved], ranks[order[j - 1]], offsets[order[j - 1]], times[moved], ranks[moved], offsets[moved]
+            ):
+                order[j] = order[j - 1]
+                j -= 1
+            order[j] = moved
+        begin = end
 
 
 @njit
@@ -128,7 +162,7 @@ def _bounds(
 @njit
 def _decide(
     sequence: Int64Array, t1: Int64Array, t2: Int64Array, counts: Int64Array, base: Int64Array, windows: Int64Array,
-    frontier: np.int64, before: Int64Array, upto: Int64Array,
+    frontier: np.int64, before: Int64Array, upto: Int64Array, sures: Int64Array,
     settled: BoolArray, position: Int64Array, asked: BoolArray, cuts: Int64Array, low: Int64Array, high: Int64Array,
 ) -> None:  # fmt: skip
     n = len(counts)
@@ -145,6 +179,7 @@ def _decide(
             if t1[end] < frontier:
                 begun += counts[end]
             end += 1
+        sures[q] = sure
         undecided = next_position_cut(windows, sure)
         cut, lowest, highest, since = np.int64(-1), np.int64(0), np.int64(0), begin
         for i in range(begin, end + 1):

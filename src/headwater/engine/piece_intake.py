@@ -12,6 +12,7 @@ from headwater.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.chunk import Chunk
 from headwater.engine.group import QueryGroup
 from headwater.engine.leaf_parts import values_of
+from headwater.engine.looks import Look
 from headwater.engine.parts import (
     HEAD_ANSWERS,
     HEAD_CHAIN,
@@ -69,7 +70,8 @@ class PieceIntake(QueryGroup):
         self._latest = np.empty(0, np.int64)
         self._has_news = False
         self._is_told = np.empty(0, np.int64)  # events of each chain since the last cut
-        self._looks: dict[int, tuple[int, int]] = {}  # pieces that leaves look into: between which times
+        self._looks: dict[int, str] = {}  # the chains of pieces that leaves look into
+        self._asked: dict[str, dict[int, Look]] = {}  # and what the owner of each is asked
 
     @property
     def counts_by_key(self) -> bool:
@@ -109,9 +111,8 @@ class PieceIntake(QueryGroup):
             self._latest[chain] = max(floor[1], heads[HEAD_LATEST, head])
             self.told.add(chain)
         wanted: BoolArray = is_news & (counts > 0)
-        for head in np.flatnonzero(~is_news).tolist():
-            # Not if it was answered before, or nobody asks any more.
-            wanted[head] = self._replace(int(heads[HEAD_ANSWERS, head]), int(counts[head]))
+        if not is_news.all():
+            wanted[~is_news] = self._replace(heads[HEAD_ANSWERS, ~is_news], counts[~is_news])
         return wanted
 
     def _whole_rows(self, part: PiecesPart, keys: Int32Array, sources: Sources) -> Int64Array:
@@ -147,18 +148,31 @@ class PieceIntake(QueryGroup):
             self._is_told = np.append(self._is_told, 0)
         return self.chains[name]
 
-    def _replace(self, number: int, count: int) -> bool:
-        """Let go of a piece that smaller ones come for; False if it is not there, or they are not all of it."""
+    def _replace(self, numbers: Int64Array, counts: Int64Array) -> BoolArray:
+        """Let go of pieces that smaller ones come for; returns which: not those that are gone, or of which not all came."""
         # Also if nobody asks any more: whoever was asked will not answer again.
-        place = self.table.find(number)
-        if place is None or tuple(self.table.joined()[[COUNT, IS_RAW], place]) != (count, 0):
-            return False
-        self._looks.pop(number, None)
+        answers = self._answered(numbers, counts)
         is_kept = np.ones(self.table.rows.shape[1], np.bool_)
-        is_kept[place] = False
+        is_kept[answers[answers >= 0]] = False
         self.table.keep(is_kept)
-        self._has_news = True
-        return True
+        return answers >= 0
+
+    def _answered(self, numbers: Int64Array, counts: Int64Array) -> Int64Array:
+        """The places of pieces that are looked into no more, -1 for those that do not fit."""
+        places, rows = self.table.places(numbers), self.table.rows
+        is_there = np.flatnonzero(places >= 0)
+        is_first = is_there[np.unique(places[is_there], return_index=True)[1]]
+        fits = np.zeros(len(numbers), np.bool_)
+        fits[is_first] = (rows[COUNT, places[is_first]] == counts[is_first]) & (rows[IS_RAW, places[is_first]] == 0)
+        for number in numbers[fits].tolist():
+            self._forget_look(number)
+        self._has_news = self._has_news or bool(fits.any())
+        return np.where(fits, places, -1)
+
+    def _forget_look(self, number: int) -> None:
+        chain = self._looks.pop(number, None)
+        if chain is not None:
+            del self._asked[chain][number]
 
     def covered(self, chain: str) -> int:
         """Before this time all events of a chain are in pieces."""

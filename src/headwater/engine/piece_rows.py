@@ -12,7 +12,7 @@ from headwater.engine.piece_intake import PieceIntake
 from headwater.engine.piece_table import AT, BLOCK, COUNT, IS_RAW, T1, T2
 from headwater.engine.pieces import Ranges, rows_of, spread
 from headwater.engine.reorder import concat_stretches
-from headwater.engine.store import RowBlock, concat_blocks, map_columns
+from headwater.engine.store import RowBlock, concat_blocks, concat_columns, map_columns
 from headwater.expressions import Expr
 from headwater.times import NEVER
 
@@ -36,16 +36,21 @@ class PieceRows(PieceIntake):
         self.store.append(block)
 
     def _partial_rows(self, rows: Int64Array, position: Int64Array) -> list[RowBlock]:
-        made = []
-        for number in np.unique(rows[BLOCK][rows[IS_RAW] == 0]).tolist():
-            block = self.table.partials[number]
-            pieces = np.flatnonzero(rows[BLOCK] == number)
-            starts = block.starts[rows[AT, pieces]]
-            sizes = block.starts[rows[AT, pieces] + 1] - starts
-            chosen, piece = spread(starts, sizes), np.repeat(pieces, sizes)
-            partials = map_columns({op: block.partials[op] for op in self.ops}, lambda column: column.take(chosen))  # noqa: B023
-            made.append(self._block(block.key[chosen], rows, piece, position, partials))
-        return made
+        pieces = np.flatnonzero(rows[IS_RAW] == 0)
+        if len(pieces) == 0:
+            return []
+        numbers, place = np.unique(rows[BLOCK, pieces], return_inverse=True)
+        blocks = [self.table.partials[number] for number in numbers.tolist()]
+        # As if all blocks were one: taking rows out of each of them costs as much as out of all.
+        behind = np.cumsum([0, *(len(block.starts) for block in blocks)])[place] + rows[AT, pieces]
+        before = np.repeat(np.cumsum([0, *(len(block.key) for block in blocks[:-1])]), [len(b.starts) for b in blocks])
+        edges = np.concatenate([block.starts for block in blocks]) + before
+        starts, sizes = edges[behind], edges[behind + 1] - edges[behind]
+        chosen, piece = spread(starts, sizes), np.repeat(pieces, sizes)
+        together = concat_columns([{op: block.partials[op] for op in self.ops} for block in blocks])
+        partials = map_columns(together, lambda column: column.take(chosen))
+        key = np.concatenate([block.key for block in blocks])
+        return [self._block(key[chosen], rows, piece, position, partials)]
 
     def _event_rows(self, rows: Int64Array, position: Int64Array) -> list[RowBlock]:
         raw = np.flatnonzero(rows[IS_RAW] == 1)

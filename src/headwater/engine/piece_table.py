@@ -55,16 +55,21 @@ class PieceTable:
             self.fresh = []
         return self.rows
 
-    def find(self, number: int) -> int | None:
-        """The place of a piece, if it is still there."""
-        places = np.flatnonzero(self.joined()[NUMBER] == number)
-        return int(places[0]) if len(places) else None
+    def places(self, numbers: Int64Array) -> Int64Array:
+        """Where pieces are, each asked for once; -1 for those that are not there any more."""
+        held = self.joined()[NUMBER]
+        if not len(held):
+            return np.full(len(numbers), -1)
+        order = np.argsort(held)
+        found = np.minimum(np.searchsorted(held, numbers, sorter=order), len(held) - 1)
+        return np.where(held[order[found]] == numbers, order[found], -1)
 
     def keep(self, is_kept: BoolArray) -> None:
         """Let go of all other pieces of `joined`, and of what is behind them."""
         self.rows = self.joined()[:, is_kept]
         self.event_count = int(self.rows[COUNT].sum())
-        used = set(np.unique(self.rows[BLOCK]).tolist())
+        first = int(self.rows[BLOCK].min(initial=0))
+        used = set((first + np.flatnonzero(np.bincount(self.rows[BLOCK] - first))).tolist())
         self.partials = {block: kept for block, kept in self.partials.items() if block in used}
         self.events = {block: kept for block, kept in self.events.items() if block in used}
 

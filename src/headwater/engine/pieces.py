@@ -15,7 +15,7 @@ from headwater.engine.chunk import source_ranks
 from headwater.engine.reorder import Stretch
 from headwater.jit import njit
 
-#: A look into a piece is answered with raw events if it is about so many at most ...
+#: A look into a piece is answered with raw events if it is about so many at most, unless a plan says more ...
 RAW_MAX = 128
 #: ... and else with so many smaller pieces.
 PARTS = 32
@@ -35,6 +35,10 @@ class Zoning(Protocol):
         """Events from this time on wait until there is another plan."""
 
     @property
+    def raw_max(self) -> int:
+        """A look into a piece is answered with raw events if it is about so many at most."""
+
+    @property
     def patience(self) -> int:
         """They wait no longer than until there are events so much later."""
 
@@ -42,7 +46,7 @@ class Zoning(Protocol):
         """The stretches of time between ``low`` and ``high`` in which events travel raw: begins and ends, ascending."""
 
     def awaits(self, since: int, closed: int, first: int, last: int) -> bool:
-        """Whether a cut may be provable by events between two times, which are so many-th of the leaf: else nobody misses them."""
+        """Whether a cut may be provable by events between two times, the so many-th of the leaf: else nobody misses them."""
 
 
 @dataclass(slots=True)

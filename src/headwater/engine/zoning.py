@@ -10,7 +10,7 @@ import numpy as np
 
 from headwater.arrays import Int64Array
 from headwater.engine.order_slicer import next_position_cut
-from headwater.engine.pieces import Ranges
+from headwater.engine.pieces import RAW_MAX, Ranges
 from headwater.jit import njit
 from headwater.times import FOREVER
 
@@ -35,6 +35,7 @@ class Zones:
     horizon: int = FOREVER
     is_raw: bool = False
     patience: int = 0
+    raw_max: int = RAW_MAX
 
     def zones(self, low: int, high: int) -> tuple[Int64Array, Int64Array]:
         if self.is_raw:
@@ -70,6 +71,7 @@ class LocalWindows:
     piece_max: int = 1 << 40
     horizon: int = FOREVER
     patience: int = 0
+    raw_max: int = RAW_MAX
 
     def zones(self, low: int, high: int) -> tuple[Int64Array, Int64Array]:
         none = np.empty(0, np.int64)
@@ -101,9 +103,7 @@ class LocalWindows:
 
 
 @njit
-def _next_end(
-    windows: Int64Array, position: int, time: int, per_event: float, spread: float, since: int
-) -> float:
+def _next_end(windows: Int64Array, position: int, time: int, per_event: float, spread: float, since: int) -> float:
     """The end of the first zone that ends behind a time."""
     cut = next_position_cut(windows, position)
     while True:

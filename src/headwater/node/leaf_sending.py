@@ -170,7 +170,7 @@ class LeafSending:
                 places = (told.position, told.time, told.per_event, told.spread, told.piece_max)
                 # A leaf of one batch waits for no plan: it hears only one.
                 horizon = FOREVER if told.horizon is None or self.settings.is_brief else told.horizon
-                zones[family] = Zones(windows, *places, horizon, told.is_raw, told.patience)
+                zones[family] = Zones(windows, *places, horizon, told.is_raw, told.patience, told.raw_max)
         half.follow(zones, plan.until, plan.settled)
 
     def _by_rates(self, family: int, told: Forecast) -> Forecast:

@@ -36,6 +36,8 @@ MONITOR_PIECES = 16
 RAW_EVENTS_MAX = 192
 #: If more of the events than this would travel raw, looking into small pieces is cheaper.
 RAW_SHARE_MAX = 0.5
+#: Looked into, a piece is answered with raw events if it is about so many at most: more bytes, and fewer flows.
+RAW_ANSWER = {"speed": 1 << 12, "bytes": 1 << 7}
 #: A plan that says nothing new is said at every so many-th cut.
 REPEATED_MAX = 16
 PIECE_MIN, PIECE_MAX = 32, 1 << 20
@@ -88,20 +90,22 @@ class Forecast:
     peers: int = 0
     #: For how much event time a leaf waits at the horizon.
     patience: int = 0
+    #: Looked into, a piece is answered with its events if it is about so many at most.
+    raw_max: int = RAW_ANSWER["bytes"]
 
     def to_list(self) -> list[Any]:
         spread = self.spread if math.isfinite(self.spread) else None
         shares = {chain: list(share) for chain, share in self.shares.items()}
         rates = [self.per_event, spread]
         waits = [self.piece_max, self.horizon, self.is_raw]
-        return [self.position, self.time, *rates, *waits, shares, self.peers, self.patience]
+        return [self.position, self.time, *rates, *waits, shares, self.peers, self.patience, self.raw_max]
 
     @classmethod
     def from_list(cls, fields: Sequence[Any]) -> Forecast:
-        position, time, per_event, spread, piece_max, horizon, is_raw, shares, peers, patience = fields
+        position, time, per_event, spread, piece_max, horizon, is_raw, shares, peers, patience, raw_max = fields
         known = {chain: (begin, size, delta) for chain, (begin, size, delta) in shares.items()}
         rates = (per_event, math.inf if spread is None else spread)
-        return cls(position, time, *rates, piece_max, horizon, is_raw, known, peers, patience)
+        return cls(position, time, *rates, piece_max, horizon, is_raw, known, peers, patience, raw_max)
 
 
 @dataclass(slots=True)
@@ -173,7 +177,9 @@ class Forecaster:
             return Forecast(0, 0, 0.0, math.inf, PIECE_MAX, is_raw=True)
         if scheme == "monitor" or not self.has_forecast:
             pieces = MONITOR_PIECES if self.counting.prefer == "bytes" else 4 * MONITOR_PIECES
-            piece_max = min(max(int(per_leaf) // pieces, PIECE_MIN), PIECE_MAX)
+            # While nothing is known, a piece that is looked into is answered as it is: one question is enough.
+            most = PIECE_MAX if self.has_forecast else max(RAW_ANSWER["speed"] // 2, PIECE_MIN)
+            piece_max = min(max(int(per_leaf) // pieces, PIECE_MIN), most)
             return Forecast(0, 0, 0.0, math.inf, piece_max)
         position, time = self._cuts[-1]
         per_event, spread = self._best()
@@ -298,7 +304,9 @@ class CountPlans:
                 known = self.sizes[family].shares()
             horizon = horizons.get(family)
             patience = 0 if horizon is None else forecaster.timeout()
-            found[family] = replace(forecast, horizon=horizon, patience=patience, shares=known).to_list()
+            raw_max = RAW_ANSWER[self.counting.prefer]
+            told = replace(forecast, horizon=horizon, patience=patience, shares=known, raw_max=raw_max)
+            found[family] = told.to_list()
         return found
 
     def next_horizons(self, frontiers: Mapping[int, int]) -> dict[int, int]:

@@ -289,7 +289,7 @@ def _read_plan(fields: Any) -> Plan:
 
 
 def _read_forecast(fields: Any) -> list[Any]:
-    position, time, per_event, spread, piece_max, horizon, is_raw, shares, peers, patience = fields
+    position, time, per_event, spread, piece_max, horizon, is_raw, shares, peers, patience, raw_max = fields
     if _int(piece_max) < 1 or not isinstance(is_raw, bool):
         raise FrameError("a forecast makes no sense")
     rates = [_float(per_event), None if spread is None else _float(spread)]
@@ -297,7 +297,8 @@ def _read_forecast(fields: Any) -> list[Any]:
     if any(len(share) != 3 or min(share[1:]) < 0 for share in known.values()):
         raise FrameError("a share of a window makes no sense")
     ends = None if horizon is None else _int(horizon)
-    return [_int(position), _int(time), *rates, piece_max, ends, is_raw, known, _int(peers), _int(patience)]
+    limits = [_int(peers), _int(patience), _int(raw_max)]
+    return [_int(position), _int(time), *rates, piece_max, ends, is_raw, known, *limits]
 
 
 def _float(value: Any) -> float:

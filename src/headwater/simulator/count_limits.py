@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from random import Random
 from types import ModuleType
+from typing import Any
 from unittest import mock
 
-from headwater.engine import count_leaf, count_root, pieces
+from headwater.engine import count_leaf, pieces, raw_cuts
 from headwater.protocols import count_windows, membership
 
 #: Limits as (where, name, value).
-Limits = tuple[tuple[ModuleType, str, float], ...]
+Limits = tuple[tuple[ModuleType, str, Any], ...]
 
 
 def draw_limits(dice: Random) -> Limits:
@@ -30,10 +31,12 @@ def draw_limits(dice: Random) -> Limits:
         (count_windows, "MONITOR_PIECES", dice.choice([1, 4])),
         (count_windows, "RAW_EVENTS_MAX", dice.choice([0, 4])),
         (count_windows, "RAW_SHARE_MAX", dice.choice([0.1, 10.0])),
-        (pieces, "RAW_MAX", dice.choice([1, 3, 10])),
+        (count_windows, "RAW_ANSWER", dict.fromkeys(count_windows.PREFERENCES, dice.choice([1, 3, 10]))),
         (pieces, "PARTS", dice.choice([2, 5])),
         (pieces, "KEY_RAW_MAX", dice.choice([0, 1, 4])),
-        (count_root, "LOCAL_PARTS", dice.choice([2, 16])),
+        (raw_cuts, "LOCAL_PARTS", dice.choice([2, 16])),
+        (count_leaf, "EARLY_MIN", smallest),
+        (count_leaf, "GATHERED_MAX", 10 * smallest),
         (membership, "SOURCES_MARKED_OFTEN", dice.choice([0, 8])),
         (membership, "DELTAS_PER_MARK", dice.choice([3, 16])),
     )

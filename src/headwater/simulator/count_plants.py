@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import Int64Array
+from headwater.arrays import BoolArray, Int64Array
 from headwater.engine import count_root
 from headwater.engine.count_root import CountRootGroup
 from headwater.engine.cut_search import FAR, Found
-from headwater.engine.piece_table import COUNT, IS_RAW
+from headwater.engine.piece_table import IS_RAW
 from headwater.engine.store import RowBlock
 from headwater.simulator.planting import Plant, instead
 
@@ -34,14 +34,9 @@ def _without_raw(right: Any, group: CountRootGroup, rows: Int64Array, position: 
     return [block.take(np.empty(0, np.int64)) for block in blocks] if is_ignored else blocks
 
 
-def _kept_beside(_right: Any, group: CountRootGroup, number: int, count: int) -> bool:
-    """A piece that was looked into stays, beside the smaller ones that came instead of it."""
-    place = group.table.find(number)
-    if place is None or tuple(group.table.joined()[[COUNT, IS_RAW], place]) != (count, 0):
-        return False
-    group._looks.pop(number, None)
-    group._has_news = True
-    return True
+def _kept_beside(_right: Any, group: CountRootGroup, numbers: Int64Array, counts: Int64Array) -> BoolArray:
+    """Pieces that were looked into stay, beside the smaller ones that came instead of them."""
+    return group._answered(numbers, counts) >= 0
 
 
 def _by_arrival(_right: Any, names: list[str]) -> Int64Array:
