@@ -65,8 +65,8 @@ class Plan:
     warm_up_events: int = 0
     #: So long after the begin of reading the root is killed, and another is made from its journal; if it still runs then.
     restart_root_s: float | None = None
-    #: A run that has not ended by then never will.
-    limit_s: float = 60.0
+    #: A run that has not ended by then never will. The first one may have to wait for kernels to be compiled.
+    limit_s: float = 120.0
 
     @property
     def below(self) -> tuple[Leaf | Relay, ...]:

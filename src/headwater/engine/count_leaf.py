@@ -21,6 +21,7 @@ from headwater.engine.pieces import (
     Ranges,
     Zoning,
     between_keys,
+    joined_ranges,
     key_ranges,
     looked_ranges,
     planned_ranges,
@@ -190,7 +191,7 @@ class CountLeafGroup(QueryGroup):
 
     def _released(self, until: int) -> Stretch | None:
         released = self.buffer.release(until)
-        return concat_stretches(released).in_order() if released else None
+        return concat_stretches(released) if released else None
 
     # --- pieces ---
 
@@ -223,14 +224,11 @@ class CountLeafGroup(QueryGroup):
             found.append(self._planned(part, is_rest))
             found[-1].starts += self.taken - begin
             self.taken += len(part)
-        self.reached = max(self.reached, int(stretch.chunk.times.max()))
+        self.reached = max(self.reached, *(int(part.chunk.times[-1]) for part, _ in parts))
         if self.counts_by_key:
             travels = np.repeat([is_rest for _, is_rest in parts], [len(part) for part, _ in parts])
             return self._part(family, chain, until, latest, is_all, -1, *self._by_key(stretch, travels))
-        starts, sizes, is_raw = (
-            np.concatenate([getattr(ranges, name) for ranges in found]) for name in ("starts", "sizes", "is_raw")
-        )
-        return self._part(family, chain, until, latest, is_all, -1, stretch, Ranges(starts, sizes, is_raw))
+        return self._part(family, chain, until, latest, is_all, -1, stretch, joined_ranges(found))
 
     def _take_runs(self, family: int, chain: str, until: int, latest: int, is_all: bool) -> PiecesPart:
         """The same, of events that nobody keeps: those of several sources do not have to be brought into one order."""
@@ -278,6 +276,8 @@ class CountLeafGroup(QueryGroup):
         """
         side: Literal["left", "right"] = "left" if has_one_source else "right"
         count = int(np.searchsorted(stretch.chunk.times, self.reached, side=side))
+        if count == 0:
+            return [(stretch, False)]
         halves = [(stretch.take(slice(0, count)), True), (stretch.take(slice(count, len(stretch))), False)]
         return [(half, is_below) for half, is_below in halves if len(half)]
 
@@ -319,7 +319,8 @@ class CountLeafGroup(QueryGroup):
         starts, sizes = ranges.starts[whole], ranges.sizes[whole]
         places = stretch.chunk.places(starts), stretch.chunk.places(starts + sizes - 1)
         rows = rows_of(stretch.keys, len(self.keys), ranges)
-        raw = stretch.take(spread(ranges.starts[travels], ranges.sizes[travels]))
+        events = spread(ranges.starts[travels], ranges.sizes[travels]) if len(travels) else slice(0, 0)
+        raw = stretch.take(events)
         return self._put_together(head, sizes, places, stretch.chunk, rows, raw, ranges.sizes[travels])
 
     def _put_together(

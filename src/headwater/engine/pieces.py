@@ -5,6 +5,7 @@ A piece is a range of events in order; a range is (start, size, whether its even
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -72,9 +73,19 @@ class Ranges:
         return cls(starts, np.diff(starts, append=edges[-1]), is_raw[whole])
 
 
+def joined_ranges(parts: Sequence[Ranges]) -> Ranges:
+    """Ranges behind one another as one."""
+    if len(parts) == 1:
+        return parts[0]
+    starts, sizes, is_raw = zip(*((part.starts, part.sizes, part.is_raw) for part in parts))
+    return Ranges(np.concatenate(starts), np.concatenate(sizes), np.concatenate(is_raw))
+
+
 def planned_ranges(times: Int64Array, plan: Zoning, piece_max: int) -> Ranges:
     """Events in order, cut as a plan says, into pieces of at most ``piece_max``."""
     begins, ends = plan.zones(int(times[0]), int(times[-1]))
+    if not len(begins) and len(times) <= piece_max:
+        return Ranges(np.zeros(1, np.int64), np.array([len(times)]), np.zeros(1, np.bool_))
     inner = np.searchsorted(times, np.stack((begins, ends), 1).ravel())
     edges = np.concatenate(([0], inner, [len(times)]))
     is_raw = np.arange(len(edges) - 1) % 2 == 1
@@ -117,6 +128,10 @@ class PieceRows:
 
 def rows_of(keys: Int32Array, key_count: int, ranges: Ranges) -> PieceRows:
     """A row for each piece and key that is not raw; pieces are numbered without the raw ones."""
+    if key_count == 1:
+        rows = np.where(ranges.is_raw, -1, np.cumsum(~ranges.is_raw) - 1)
+        count = int(rows.max(initial=-1)) + 1
+        return PieceRows(np.repeat(rows.astype(np.int32), ranges.sizes), np.zeros(count, np.int32), np.arange(count))
     starts = ranges.starts[None, :]
     return rows_between(keys, key_count, starts, starts + ranges.sizes, ranges.is_raw)
 
