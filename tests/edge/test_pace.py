@@ -34,3 +34,17 @@ def test_a_rate_does_not_depend_on_how_events_are_cut_into_batches(first, count,
 def test_a_rate_that_is_none_is_refused(make, rate):
     with pytest.raises(DataError, match="give a rate above 0"):
         make(rate)
+
+
+@given(
+    times=st.lists(st.integers(-50, 200), min_size=1, max_size=20),
+    per_s=st.floats(0.001, 1e9),
+    elapsed=st.integers(-(10**9), 10**12),
+)
+def test_what_is_due_is_found_without_working_out_all(times, per_s, elapsed):
+    pace, batch = AtTimes(3, per_s), batch_of(times)
+    due = pace.due_ns(0, batch)
+    schedule = pace.schedule(0, batch)
+    moments = [elapsed, *(int(moment) + step for moment in due for step in (-1, 0, 1))]
+    assert [schedule.due(moment) for moment in moments] == [int((due <= moment).sum()) for moment in moments]
+    assert [schedule.at_ns(place) for place in range(len(times))] == due.tolist()

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
-from headwater.edge.pace import Pace
+from headwater.edge.pace import Pace, Schedule
 from headwater.edge.rates import FAR_NS, SECOND_NS
 from headwater.edge.sources import Store
 from headwater.protocols.events import BatchArrived, Event, SourceEnded
@@ -43,7 +41,7 @@ class SourceReader:
     next_ns: int = 0
     _start: int = 0
     _batch: pa.RecordBatch | None = None
-    _due_ns: Int64Array | None = None
+    _schedule: Schedule | None = None
 
     def move(self, offset: int) -> None:
         """Go on from here, back or forth."""
@@ -67,10 +65,10 @@ class SourceReader:
                 return None
         first = position - self._start
         stop = min(first + events_max, len(batch))
-        if self._due_ns is not None:
-            stop = min(stop, int(np.searchsorted(self._due_ns, elapsed_ns, side="right")))
+        if self._schedule is not None:
+            stop = min(stop, self._schedule.due(elapsed_ns))
             if stop <= first:
-                self.next_ns = int(self._due_ns[first])
+                self.next_ns = self._schedule.at_ns(first)
                 return None
         self.position = self._start + stop
         self.furthest = max(self.furthest, self.position)
@@ -81,7 +79,7 @@ class SourceReader:
         if found is None:
             return None
         self._start, self._batch = found
-        self._due_ns = None if self.pace is None else self.pace.due_ns(*found)
+        self._schedule = None if self.pace is None else self.pace.schedule(*found)
         return self._batch
 
 
