@@ -48,6 +48,8 @@ class CountTree(InstantTree):
         self.columns = list(columns)
         self.at_once = at_once
         self.work: defaultdict[str, float] = defaultdict(float)
+        #: Everything that has happened to the root, and when.
+        self.heard: list[tuple[Event, int]] = []
         self._numbers = {name: number for number, name in enumerate(self.workload.names)}
         #: What each leaf reads next, as far as it has said so.
         self._next = np.zeros(self.workload.leaves, np.int64)
@@ -90,6 +92,9 @@ class CountTree(InstantTree):
     def finish(self) -> None:
         """The end of the stream."""
         self.read_until(self.workload.slices)
+        for leaf in range(self.workload.leaves):
+            self._tell_end(leaf)
+        self.settle()
         self.tell_root(FlushAsked())
         self.read_until(self.workload.slices)
         if not self.is_finished:
@@ -98,6 +103,8 @@ class CountTree(InstantTree):
     def handle(self, name: str, event: Event) -> None:
         """As the tree does, with the processor time that the node took."""
         self.now_ns += 1
+        if name == ROOT:
+            self.heard.append((event, self.now_ns))
         start = time.process_time()
         actions = self.nodes[name].handle(event, self.now_ns)
         self.work[name] += time.process_time() - start
@@ -120,9 +127,6 @@ class CountTree(InstantTree):
 
     def _slices(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         """In which slice each leaf's next event is; the number of slices for those that have read all."""
-        for leaf in np.flatnonzero(self._next >= self.workload.offsets[-1]).tolist():
-            self._tell_end(leaf)
-        self.settle()
         return np.array(
             [
                 np.searchsorted(self.workload.offsets[1:, leaf], offset, side="right")

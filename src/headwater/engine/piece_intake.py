@@ -64,7 +64,7 @@ class PieceIntake(QueryGroup):
         self.table = PieceTable()
         self.names: list[str] = []  # of sources, by number; the list of whoever accepts deltas
         self.chains: dict[str, int] = {}
-        self.told: set[int] = set()  # chains of which the delta that comes in has said how far they are
+        self.told = np.empty(0, np.int64)  # chains of which the delta that comes in has said how far they are
         self.raw_count = 0
         self._covered = np.empty(0, np.int64)
         self._latest = np.empty(0, np.int64)
@@ -102,14 +102,14 @@ class PieceIntake(QueryGroup):
         """What heads say of their chains; returns of which of them the pieces are wanted."""
         heads, counts = part.heads, part.event_counts
         is_news: BoolArray = heads[HEAD_ANSWERS] < 0
-        news = np.flatnonzero(is_news)
         covered = np.where(heads[HEAD_IS_ALL] == 1, FOREVER, heads[HEAD_UNTIL])
-        for head, chain in zip(news.tolist(), chains[news].tolist()):
-            # Relays put parts together that are alike, so those of one delta come in any order.
-            floor = (self._covered[chain], self._latest[chain]) if chain in self.told else (NEVER, NEVER)
-            self._covered[chain] = max(floor[0], covered[head])
-            self._latest[chain] = max(floor[1], heads[HEAD_LATEST, head])
-            self.told.add(chain)
+        told = chains[is_news]
+        # Relays put parts together that are alike, so those of one delta come in any order.
+        fresh = told[~np.isin(told, self.told)]
+        self._covered[fresh] = self._latest[fresh] = NEVER
+        np.maximum.at(self._covered, told, covered[is_news])
+        np.maximum.at(self._latest, told, heads[HEAD_LATEST, is_news])
+        self.told = np.concatenate((self.told, fresh))
         wanted: BoolArray = is_news & (counts > 0)
         if not is_news.all():
             wanted[~is_news] = self._replace(heads[HEAD_ANSWERS, ~is_news], counts[~is_news])

@@ -132,7 +132,7 @@ class RootHalf(Progress):
         """Take in the parts of an accepted delta. Parts of queries that are gone count for nothing."""
         families = self._ready_families()
         for group in self.counting().values():
-            group.told.clear()
+            group.told = np.empty(0, np.int64)
         for part in parts:
             match part:
                 case AccountsPart():

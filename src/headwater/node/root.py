@@ -40,7 +40,7 @@ from headwater.schemas import check_schemas
 
 THE_END = "the stream has ended; what comes now is in no window"
 #: Observers are told how far each source came, unless so many moved at once.
-SOURCES_NOTED_MAX = 1000
+SOURCES_NOTED_MAX = 64
 
 
 class RootNode(RootWindows):
@@ -194,10 +194,9 @@ class RootNode(RootWindows):
         self._changed = True
         members = self._members
         self._ledger.accept(delta)
-        for chain, advance in delta.advances.items():
-            members.advance(chain, advance, now_ns)
-            if self._half.reads_again:
-                members.mark_sometimes(chain)
+        members.advance(delta.advances, now_ns)
+        if self._half.reads_again:
+            members.mark_sometimes(delta.advances)
         if self._plans is not None:
             self._plans.flows.up += len(delta.ranges)
         self._half.absorb(parts, lambda chain: members.chains[chain].sources)

@@ -6,7 +6,7 @@ the minimum over those that are active. That a source joins, falls idle or retur
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -157,16 +157,20 @@ class Membership:
         numbers = self.chains[chain].sources[advance.sources[advance.counts > 0]]
         return [int(number) for number in numbers if not self.active[number]]
 
-    def advance(self, chain: str, advance: Advance, now_ns: int) -> None:
-        """An accepted delta moved these sources on."""
-        known = self.chains[chain]
-        numbers = known.sources[advance.sources]
-        self.offsets[numbers] += advance.counts
-        self.watermarks[numbers] += advance.rises
+    def advance(self, advances: Mapping[str, Advance], now_ns: int) -> None:
+        """An accepted delta moved these sources on. All at once: a relay's is of a hundred chains with one source each."""
+        moved, known = list(advances.values()), [self.chains[chain] for chain in advances]
+        if not moved:
+            return
+        numbers = np.concatenate([chain.sources[advance.sources] for chain, advance in zip(known, moved)])
+        self.offsets[numbers] += np.concatenate([advance.counts for advance in moved])
+        self.watermarks[numbers] += np.concatenate([advance.rises for advance in moved])
         self._heard[numbers] = now_ns
         self._has_moved = True
-        known.latest = wrapped(known.latest + advance.latest)
-        self.latest = max(self.latest, known.latest)
+        for chain, advance in zip(known, moved):
+            if advance.latest:
+                chain.latest = wrapped(chain.latest + advance.latest)
+                self.latest = max(self.latest, chain.latest)
 
     @property
     def are_all_active(self) -> bool:
@@ -234,27 +238,31 @@ class Membership:
         known.unmarked = 0
         known.marks.append(Mark(known.latest, self.offsets[known.sources], self.watermarks[known.sources]))
 
-    def mark_sometimes(self, chain: str) -> None:
+    def mark_sometimes(self, chains: Iterable[str]) -> None:
         """The same after each delta: now and then is enough, for that only means to read a little more again.
 
         With few sources a mark is a few numbers, so there may be many.
         """
-        known = self.chains[chain]
-        known.unmarked += 1
-        if known.unmarked >= DELTAS_PER_MARK or len(known.sources) <= SOURCES_MARKED_OFTEN:
-            self.mark(chain)
+        for chain in chains:
+            known = self.chains[chain]
+            known.unmarked += 1
+            if known.unmarked >= DELTAS_PER_MARK or len(known.sources) <= SOURCES_MARKED_OFTEN:
+                self.mark(chain)
 
     def settle(self, time: int) -> None:
         """Nothing before ``time`` is asked for any more: of each chain, forget moments that are older than need be."""
         for chain in self.chains.values():
-            settled = [i for i, mark in enumerate(chain.marks) if mark.latest < time]
-            if settled:
-                del chain.marks[: settled[-1]]
-                self._drop_floors(chain)
+            marks, count = chain.marks, 0
+            while count < len(marks) and marks[count].latest < time:
+                count += 1
+            if count > 1:
+                del marks[: count - 1]
+                if self._floors:
+                    self._drop_floors(chain)
 
     def _drop_floors(self, chain: Chain) -> None:
         """Floors before the first mark are part of its watermarks."""
-        first = dict(zip(chain.sources.tolist(), chain.marks[0].offsets.tolist(), strict=True)) if self._floors else {}
+        first = dict(zip(chain.sources.tolist(), chain.marks[0].offsets.tolist(), strict=True))
         for number in [number for number in self._floors if number in first]:
             self._floors[number] = [floor for floor in self._floors[number] if floor[0] >= first[number]]
 
