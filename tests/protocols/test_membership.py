@@ -53,9 +53,9 @@ def told(members: Membership) -> dict[str, Any]:
 def test_the_watermark_of_all_waits_for_everyone() -> None:
     members = two_chains()
     assert members.watermark() == NEVER
-    members.advance("x", to(members, "x", (0, 1, 10), (1, 1, 20)), 1)
+    members.advance({"x": to(members, "x", (0, 1, 10), (1, 1, 20))}, 1)
     assert members.watermark() == NEVER
-    members.advance("y", to(members, "y", (0, 1, 15)), 1)
+    members.advance({"y": to(members, "y", (0, 1, 15))}, 1)
     assert members.watermark() == 10
     members.finish()
     assert members.watermark() == FOREVER
@@ -63,8 +63,8 @@ def test_the_watermark_of_all_waits_for_everyone() -> None:
 
 def test_one_that_joins_goes_on_from_the_watermark_of_all() -> None:
     members = two_chains()
-    members.advance("x", to(members, "x", (0, 1, 10), (1, 1, 20)), 1)
-    members.advance("y", to(members, "y", (0, 1, 15)), 1)
+    members.advance({"x": to(members, "x", (0, 1, 10), (1, 1, 20))}, 1)
+    members.advance({"y": to(members, "y", (0, 1, 15))}, 1)
     members.join("z", "leaf-z", named("d"), 2)
     assert members.watermark() == 10
     assert members.states("z")[0].watermark == 10
@@ -101,7 +101,7 @@ def apply(members: Membership, act: tuple[Any, ...], now: int) -> None:
             back = members.returning(chain, to(members, chain, (0, count, time)))
             members.decide_return(back, now)
             time = max(time, int(members.watermarks[number]))
-            members.advance(chain, to(members, chain, (0, count, time)), now)
+            members.advance({chain: to(members, chain, (0, count, time))}, now)
             # A watermark alone does not bring a source back.
             assert members.active[number] or count == 0
             assert members.watermarks[number] == time
@@ -123,13 +123,13 @@ def test_advances_may_be_combined(moves: list[tuple[int, int, int]], data: st.Da
     advances = []
     for move in moves:
         advances.append(to(model, "x", move))
-        model.advance("x", advances[-1], 1)
+        model.advance({"x": advances[-1]}, 1)
     for advance in advances:
-        singly.advance("x", advance, 1)
+        singly.advance({"x": advance}, 1)
     cut = data.draw(st.integers(1, len(advances)))
     for group in (advances[:cut], advances[cut:]):
         if group:
-            at_once.advance("x", added(group), 1)
+            at_once.advance({"x": added(group)}, 1)
     assert singly.states("x") == at_once.states("x")
     assert singly.chains["x"].latest == at_once.chains["x"].latest
 
@@ -139,7 +139,7 @@ def test_advances_may_be_combined(moves: list[tuple[int, int, int]], data: st.Da
 
 def test_silent_sources_are_not_waited_for_and_those_that_ended_are_not_silent() -> None:
     members = two_chains()
-    members.advance("x", to(members, "x", (0, 3, 10), (1, 1, FOREVER)), 100)
+    members.advance({"x": to(members, "x", (0, 3, 10), (1, 1, FOREVER))}, 100)
     assert members.decide_idle(now_ns=150, silence_ns=100) == ["c"]
     assert members.watermark() == 10
     assert members.decide_idle(now_ns=150, silence_ns=100) == []
@@ -150,7 +150,7 @@ def test_silent_sources_are_not_waited_for_and_those_that_ended_are_not_silent()
 def test_when_all_are_idle_the_watermark_stays() -> None:
     members = Membership()
     members.join("x", "leaf-x", named("a"), 0)
-    members.advance("x", to(members, "x", (0, 1, 10)), 0)
+    members.advance({"x": to(members, "x", (0, 1, 10))}, 0)
     members.decide_idle(100, 50)
     assert not members.active.any() and members.watermark() == 10
 
@@ -159,7 +159,7 @@ def test_one_that_returns_is_not_behind_the_others() -> None:
     members = two_chains()
     members.decide_idle(100, 50)
     members.decide_return([0, 1], 100)
-    members.advance("x", to(members, "x", (0, 1, 30), (1, 1, 40)), 100)
+    members.advance({"x": to(members, "x", (0, 1, 30), (1, 1, 40))}, 100)
     assert members.watermark() == 30
     assert members.returning("y", Advance.of([0], [1], [5])) == [2]
     members.decide_return([2], 110)
@@ -198,7 +198,7 @@ def test_why_a_chain_is_refused(chain: str, names: tuple[str, ...], says: str) -
 
 def test_a_chain_goes_on_where_it_was_accepted() -> None:
     members = two_chains()
-    members.advance("x", to(members, "x", (0, 3, 10), (1, 1, 20)), 1)
+    members.advance({"x": to(members, "x", (0, 3, 10), (1, 1, 20))}, 1)
     first, second = members.states("x")
     assert (first.offset, first.watermark, first.hold, first.hold_watermark) == (3, 10, 3, 10)
     assert (second.offset, second.watermark) == (1, 20)
@@ -207,9 +207,9 @@ def test_a_chain_goes_on_where_it_was_accepted() -> None:
 def test_marks_hold_events_until_they_are_settled() -> None:
     members = two_chains()
     members.mark("x")
-    members.advance("x", Advance.of([0], [3], [wrapped(10 - NEVER)], wrapped(12 - NEVER)), 1)
+    members.advance({"x": Advance.of([0], [3], [wrapped(10 - NEVER)], wrapped(12 - NEVER))}, 1)
     members.mark("x")
-    members.advance("x", Advance.of([0], [2], [5], 8), 1)
+    members.advance({"x": Advance.of([0], [2], [5], 8)}, 1)
     assert members.latest == 20
     assert (members.states("x")[0].hold, members.states("x")[0].hold_watermark) == (0, NEVER)
     members.settle(12)
@@ -221,11 +221,11 @@ def test_marks_hold_events_until_they_are_settled() -> None:
 
 def test_floors_are_told_as_far_as_events_are_read_again() -> None:
     members = two_chains()
-    members.advance("x", to(members, "x", (0, 1, 10), (1, 1, 10)), 0)
+    members.advance({"x": to(members, "x", (0, 1, 10), (1, 1, 10))}, 0)
     members.mark("y")
     members.decide_idle(100, 50)
     members.decide_return([0, 1], 100)
-    members.advance("x", to(members, "x", (0, 1, 30), (1, 1, 30)), 100)
+    members.advance({"x": to(members, "x", (0, 1, 30), (1, 1, 30))}, 100)
     members.decide_return([2], 110)
     assert members.states("y")[0].floors == ((0, 30),)
     assert members.states("x")[0].floors == ()

@@ -22,12 +22,12 @@ from headwater.engine.count_shares import split_evenly
 
 CHANGES = (0.001, 0.01, 0.05, 0.1, 0.5, 1.0)
 #: How many windows of each size are run, and how many of these are for warming up.
-WINDOWS = {1_000: (320, 80), 10_000: (160, 40), 100_000: (60, 12), 1_000_000: (24, 6)}
+WINDOWS = {1_000: (2_400, 400), 10_000: (320, 60), 100_000: (60, 12), 1_000_000: (24, 6)}
 QUICK_CHANGES = (0.01, 0.5)
 QUICK_WINDOWS = {1_000: (160, 32), 100_000: (12, 4)}
 LEAVES = (1, 2, 4, 8, 16, 32)
 #: A leaf reads so many events at a time at least.
-BATCH_EVENTS = 2048
+BATCH_EVENTS = 1 << 14
 REPEATS = 2
 
 
@@ -101,7 +101,7 @@ def slices_at_once(workload: CountWorkload) -> int:
     """How many slices of time make a batch of a leaf.
 
     >>> slices_at_once(CountWorkload(leaves=8, window=1_000)), slices_at_once(CountWorkload(leaves=8))
-    (17, 1)
+    (132, 1)
     """
     per_slice = workload.window / workload.parts / workload.leaves
     return max(1, -int(-BATCH_EVENTS // per_slice))
