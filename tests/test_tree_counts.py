@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from agreement import assert_agreement
 from headwater.cases.tree_host import TreeHost
+from headwater.engine import placement
 from headwater.protocols.count_windows import Counting
 from strategies import bulk_scenarios, queries, scenarios
 from test_tree import arrangements, until_the_end
@@ -13,6 +14,14 @@ from test_tree import arrangements, until_the_end
 KINDS = ("count_tumbling", "count_sliding")
 SCHEMES = [Counting(scheme) for scheme in ("monitor", "monitor_local", "sync", "async", "auto")]
 SCHEMES += [Counting("auto", prefer="bytes"), Counting("sync", forecast="sizes"), Counting("async", forecast="sizes")]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_ones():
+    """What `auto` leaves to events that travel: of all windows with as few events as there are here, no pieces would be left."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(placement, "SMALL_COUNT_MAX", 2)
+        yield
 
 
 def named(counting: Counting) -> str:

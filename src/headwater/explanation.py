@@ -30,7 +30,9 @@ class Explanation(tuple[Explained, ...]):
         return "\n".join(lines)
 
 
-def explain(queries: Query | Iterable[Query], round_trips: bool = True, counts: bool = False) -> Explanation:
+def explain(
+    queries: Query | Iterable[Query], round_trips: bool = True, counts: bool = False, large_only: bool = False
+) -> Explanation:
     """Say for each query whether leaves compute it next to its sources, or events travel to the root, and why.
 
     >>> import headwater as hw
@@ -46,7 +48,7 @@ def explain(queries: Query | Iterable[Query], round_trips: bool = True, counts: 
     """
     lines = []
     for query in check_queries(queries):
-        place = placement(query, round_trips, counts)
+        place = placement(query, round_trips, counts, large_only)
         computed = "distributed" if place.is_distributed else "central"
         lines.append(Explained(query.name, computed, place.travels, place.why))
     return Explanation(lines)

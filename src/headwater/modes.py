@@ -15,8 +15,11 @@ LEAF, ROOT = "leaf", "root"
 LEAF_ONE_WAY, ROOT_ONE_WAY = "leaf_one_way", "root_one_way"
 #: The same where leaves cut events into pieces for count windows; in the others, events of count windows travel.
 LEAF_COUNTING, ROOT_COUNTING = "leaf_counting", "root_counting"
-LEAVES: Final = frozenset({LEAF, LEAF_ONE_WAY, LEAF_COUNTING})
-COUNTING: Final = frozenset({LEAF_COUNTING, ROOT_COUNTING})
+#: The same, but not for windows of few events.
+LEAF_COUNTING_LARGE, ROOT_COUNTING_LARGE = "leaf_counting_large", "root_counting_large"
+LEAVES: Final = frozenset({LEAF, LEAF_ONE_WAY, LEAF_COUNTING, LEAF_COUNTING_LARGE})
+LARGE_ONLY: Final = frozenset({LEAF_COUNTING_LARGE, ROOT_COUNTING_LARGE})
+COUNTING: Final = frozenset({LEAF_COUNTING, ROOT_COUNTING}) | LARGE_ONLY
 ONE_WAY: Final = frozenset({LEAF_ONE_WAY, ROOT_ONE_WAY})
 HALVES: Final = frozenset({LEAF, ROOT}) | ONE_WAY | COUNTING
 

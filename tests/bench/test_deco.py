@@ -11,8 +11,8 @@ import pytest
 from headwater.bench.deco_network import MEASURED, bytes_shares, network, runs_of
 from headwater.bench.deco_papers import TITLES, points
 from headwater.bench.deco_points import CountPoint, check_point, correctness
-from headwater.bench.deco_root import root_cost
-from headwater.bench.deco_run import ROOT, run_together
+from headwater.bench.deco_root import BELOW_RELAY, root_cost
+from headwater.bench.deco_run import run_together
 from headwater.bench.deco_schemes import EXACT, FRUGAL, SCHEMES, UNRECORDED, plain_query, root_settings
 from headwater.bench.deco_sweep import SweepBench, approx_share, measured
 from headwater.bench.deco_throughput import LinkBench
@@ -94,11 +94,10 @@ def test_network_figures_are_there_for_all_schemes():
 
 def test_the_root_is_measured_with_relays_only_if_there_are_several():
     few = root_cost(replace(SMALL, windows=6))
-    many = root_cost(CountWorkload(leaves=40, window=8_000, windows=4))
-    assert few.relayed is None and many.relayed is not None
-    assert sum(name.startswith("relay") for name in many.relayed.work) == 2
-    assert many.relayed.rows.equals(many.direct.rows)
-    assert many.best_ms > 0 and many.direct.work[ROOT] > 0
+    many = root_cost(CountWorkload(leaves=BELOW_RELAY + 1, window=40_000, windows=4))
+    assert few.relays == 0 and few.best_ms == few.direct_ms > 0
+    assert many.relays == 2 and many.relayed_ms > 0 and many.relay_ms > 0
+    assert "behind 2 relays" in str(many)
 
 
 def test_approx_is_right_while_nothing_changes():

@@ -221,7 +221,7 @@ def run_together(
                 truth.add([blocks.batch(leaf, number) for leaf in range(workload.leaves)])
         for tree in trees.values():
             tree.read_until(stop)
-        if not passed and 0 < warm_slices <= stop:
+        if not passed and 0 < warm_slices <= stop < workload.slices:
             before, passed = {scheme: dict(tree.work) for scheme, tree in trees.items()}, stop
     events = workload.events - int(workload.offsets[passed].sum())
     runs = {}

@@ -24,7 +24,7 @@ CHANGES = (0.001, 0.01, 0.05, 0.1, 0.5, 1.0)
 #: How many windows of each size are run, and how many of these are for warming up.
 WINDOWS = {1_000: (2_400, 400), 10_000: (320, 60), 100_000: (60, 12), 1_000_000: (24, 6)}
 QUICK_CHANGES = (0.01, 0.5)
-QUICK_WINDOWS = {1_000: (160, 32), 100_000: (12, 4)}
+QUICK_WINDOWS = {1_000: (600, 120), 100_000: (12, 4)}
 LEAVES = (1, 2, 4, 8, 16, 32)
 #: A leaf reads so many events at a time at least.
 BATCH_EVENTS = 1 << 14
@@ -109,8 +109,8 @@ def slices_at_once(workload: CountWorkload) -> int:
 
 def warm_up(schemes: Sequence[str] = SCHEMES) -> None:
     """Kernels are compiled or loaded."""
-    for window in (1_000, 50_000):
-        measured(CountWorkload(2, window, 12, 0.1), 2, 1, schemes)
+    for window, count in ((1_000, 200), (50_000, 12)):
+        measured(CountWorkload(2, window, count, 0.1), 2, 1, schemes)
 
 
 def measured(workload: CountWorkload, warm: int, repeats: int, schemes: Sequence[str] = SCHEMES) -> Cell:

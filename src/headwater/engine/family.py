@@ -23,7 +23,7 @@ from headwater.engine.placement import Way, needs_replay, placement
 from headwater.engine.raw_group import RawGroup
 from headwater.engine.registered import Registered, one_of_each
 from headwater.engine.replay import ReplayGroup
-from headwater.modes import COUNTING, HALVES, LEAVES, ONE_WAY
+from headwater.modes import COUNTING, HALVES, LARGE_ONLY, LEAVES, ONE_WAY
 from headwater.query import Query
 from headwater.times import NEVER
 from headwater.windows import Band, CountWindow, Session, Sliding
@@ -83,7 +83,7 @@ def family_of(entry: Registered, mode: str) -> tuple[Any, ...]:
 
 def way_of(query: Query, mode: str) -> Way:
     """How a query is computed by halves of an engine in this mode."""
-    return placement(query, round_trips=mode not in ONE_WAY, counts=mode in COUNTING).way
+    return placement(query, mode not in ONE_WAY, mode in COUNTING, mode in LARGE_ONLY).way
 
 
 def group_keys(query: Query) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from headwater.engine.query_set import QuerySet
 from headwater.engine.raw_choice import RawChoice
 from headwater.engine.raw_group import RawGroup
 from headwater.engine.watermarks import Source
-from headwater.modes import LEAF, LEAF_COUNTING, LEAF_ONE_WAY
+from headwater.modes import LEAF, LEAF_COUNTING, LEAF_COUNTING_LARGE, LEAF_ONE_WAY
 from headwater.times import FOREVER, NEVER
 
 
@@ -50,7 +50,9 @@ class LeafIntake(Core):
     def __init__(
         self, queries: QuerySet, chain_name: str, sources: Sequence[Standing], latest: int, cut_time: int
     ) -> None:
-        mode = LEAF_COUNTING if queries.counts else LEAF if queries.round_trips else LEAF_ONE_WAY
+        mode = LEAF if queries.round_trips else LEAF_ONE_WAY
+        if queries.counts:
+            mode = LEAF_COUNTING_LARGE if queries.large_only else LEAF_COUNTING
         super().__init__(
             time=queries.time, unit=queries.unit, disorder=queries.disorder, strict=queries.strict, mode=mode
         )

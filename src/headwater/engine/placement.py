@@ -16,6 +16,8 @@ from headwater.windows import Between, CountWindow, Custom, Punctuated, Session
 
 #: Functions that need every value, sorted.
 RUN_FUNCTIONS = frozenset({"quantile", "mode", "count_distinct"})
+#: Count windows with no more events are small.
+SMALL_COUNT_MAX = 1 << 15
 Way = Literal["slices", "cuts", "counts", "raw"]
 
 
@@ -51,8 +53,10 @@ def needs_replay(query: Query) -> bool:
     return isinstance(window, Punctuated | Between) and query.lateness > 0
 
 
-def placement(query: Query, round_trips: bool = True, counts: bool = False) -> Placement:
+def placement(query: Query, round_trips: bool = True, counts: bool = False, large_only: bool = False) -> Placement:
     """``round_trips``: whether the root can answer leaves while events come; ``counts``: whether it does so for count windows.
+
+    ``large_only``: not for small ones, of which a root computes more when all events come than by pieces.
 
     >>> import headwater as hw
     >>> placement(hw.query("load", hw.tumbling("1 s"), mean=hw.avg("load"))).way
@@ -64,6 +68,11 @@ def placement(query: Query, round_trips: bool = True, counts: bool = False) -> P
     >>> placement(hw.query("work", hw.punctuated(hw.col("mark") == "go"), n=hw.count()), round_trips=False).way
     'raw'
     """
+    is_small = large_only and isinstance(query.window, CountWindow) and query.window.size <= SMALL_COUNT_MAX
+    if counts and is_small:
+        return Placement(
+            "raw", "events", "a root computes windows of few events faster from all of them than from pieces"
+        )
     if counts and isinstance(query.window, CountWindow) and not needs_replay(query):
         return Placement("counts", f"{_partials(query)}, events near cuts", "the root proves by keys where windows end")
     obstacle = _obstacle(query)

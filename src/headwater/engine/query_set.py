@@ -30,8 +30,9 @@ class QuerySet:
     types: Mapping[str, pa.DataType]
     #: Whether the root can answer while events come; if not, nothing waits for its word.
     round_trips: bool = True
-    #: Whether leaves cut events into pieces for count windows.
+    #: Whether leaves cut events into pieces for count windows, and whether only for large ones.
     counts: bool = False
+    large_only: bool = False
 
 
 def query_set_text(queries: QuerySet) -> str:
@@ -50,6 +51,7 @@ def query_set_text(queries: QuerySet) -> str:
             "types": schema.hex(),
             "round_trips": queries.round_trips,
             "counts": queries.counts,
+            "large_only": queries.large_only,
         }
     )
 
@@ -67,9 +69,8 @@ def read_query_set(text: str) -> QuerySet:
         schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(tree["types"])))
         types = {field.name: field.type for field in schema}
         settings = tree["time"], tree["unit"], tree["disorder"], tree["strict"]
-        return QuerySet(
-            *settings, entries, tree["names"], types, tree.get("round_trips", True), tree.get("counts", False)
-        )
+        ways = tree.get("round_trips", True), tree.get("counts", False), tree.get("large_only", False)
+        return QuerySet(*settings, entries, tree["names"], types, *ways)
     except HeadwaterError:
         raise
     except (ValueError, TypeError, KeyError, pa.ArrowException) as error:

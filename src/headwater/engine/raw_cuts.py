@@ -62,15 +62,15 @@ def _clusters(
     n = len(counts)
     number, is_whole = np.full(n, -1, np.int64), np.zeros(n, np.bool_)
     whole_clusters = np.ones(n, np.bool_)
-    cluster, reach = -1, np.int64(0)
+    cluster, reach, last = -1, np.int64(0), np.int64(-1)
     for i in range(n):
         cut = next_position_cut(windows, before[i])
         if cut >= upto[i]:
             continue
         # `before` ascends: whoever holds no cut of the last cluster begins another.
-        if cluster < 0 or sequence[i] != sequence[i - 1] or cut >= reach:
+        if sequence[i] != last or cut >= reach:
             cluster += 1
-            reach = upto[i]
+            reach, last = upto[i], sequence[i]
         reach = max(reach, upto[i])
         number[i] = cluster
         whole_clusters[cluster] &= is_here[i]

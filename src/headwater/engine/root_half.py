@@ -36,7 +36,15 @@ from headwater.engine.parts import (
 from headwater.engine.progress import Progress
 from headwater.engine.query_set import QuerySet
 from headwater.engine.store import RowBlock
-from headwater.modes import COUNTING, ONE_WAY, ROOT, ROOT_COUNTING, ROOT_ONE_WAY
+from headwater.modes import (
+    COUNTING,
+    LARGE_ONLY,
+    ONE_WAY,
+    ROOT,
+    ROOT_COUNTING,
+    ROOT_COUNTING_LARGE,
+    ROOT_ONE_WAY,
+)
 from headwater.query import Query
 from headwater.times import FOREVER
 
@@ -51,9 +59,17 @@ class RootHalf(Progress):
     """
 
     def __init__(
-        self, queries: Iterable[Query] = (), *, round_trips: bool = True, counts: bool = False, **settings: Any
+        self,
+        queries: Iterable[Query] = (),
+        *,
+        round_trips: bool = True,
+        counts: bool = False,
+        large_only: bool = False,
+        **settings: Any,
     ) -> None:
-        mode = ROOT_COUNTING if counts and round_trips else ROOT if round_trips else ROOT_ONE_WAY
+        mode = ROOT if round_trips else ROOT_ONE_WAY
+        if counts and round_trips:
+            mode = ROOT_COUNTING_LARGE if large_only else ROOT_COUNTING
         super().__init__(queries, **{"mode": mode} | settings)
         self.names: list[str] = []
         self.homes: list[str] = []
@@ -67,7 +83,8 @@ class RootHalf(Progress):
         entries = list(queries.entries.values())
         settings = self._time, self._unit, disorder, self._strict
         names, types = queries.query_names, queries.types
-        return QuerySet(*settings, entries, names, types, self.has_round_trips, self.has_counts)
+        ways = self.has_round_trips, self.has_counts, self.has_large_only
+        return QuerySet(*settings, entries, names, types, *ways)
 
     @property
     def has_round_trips(self) -> bool:
@@ -78,6 +95,11 @@ class RootHalf(Progress):
     def has_counts(self) -> bool:
         """Whether leaves cut events into pieces for count windows."""
         return self._mode in COUNTING
+
+    @property
+    def has_large_only(self) -> bool:
+        """Whether they do so for large windows only."""
+        return self._mode in LARGE_ONLY
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from headwater.engine.part_bytes import part_from_bytes
 from headwater.errors import FormatError
 from headwater.node.records import event_of, record_of
@@ -40,7 +42,7 @@ from headwater.schemas import check_schemas
 
 THE_END = "the stream has ended; what comes now is in no window"
 #: Observers are told how far each source came, unless so many moved at once.
-SOURCES_NOTED_MAX = 64
+SOURCES_NOTED_MAX = 1000
 
 
 class RootNode(RootWindows):
@@ -213,13 +215,11 @@ class RootNode(RootWindows):
         """How far each source came: from where, to where, and its watermark."""
         if sum(len(advance.sources) for advance in delta.advances.values()) > SOURCES_NOTED_MAX:
             return {}
-        members, moves = self._members, {}
-        for chain, advance in delta.advances.items():
-            numbers = members.chains[chain].sources[advance.sources]
-            for number, count in zip(numbers.tolist(), advance.counts.tolist(), strict=True):
-                end, watermark = int(members.offsets[number]), int(members.watermarks[number])
-                moves[members.names[number]] = [end - count, end, watermark]
-        return moves
+        members = self._members
+        numbers, counts = members.moved(delta.advances)
+        ends = members.offsets[numbers]
+        rows = np.stack((ends - counts, ends, members.watermarks[numbers]), 1).tolist()
+        return dict(zip([members.names[number] for number in numbers.tolist()], rows))
 
     def _reject(self, sender: str, delta: Delta, reasons: dict[str, str]) -> list[Action]:
         """Say where the chains stand; an owner that has not heard of its new epoch is told once more."""

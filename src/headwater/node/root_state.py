@@ -57,7 +57,8 @@ class RootState:
         engine: dict[str, Any] = {"time": time, "unit": unit, "disorder": disorder, "strict": strict}
         #: How leaves are told of count windows; None: their events travel.
         self._plans = CountPlans(counting) if round_trips and counting and counting.is_distributed else None
-        self._half = RootHalf(queries, round_trips=round_trips, counts=self._plans is not None, **engine)
+        ways = {"counts": self._plans is not None, "large_only": counting is not None and counting.leaves_small_ones}
+        self._half = RootHalf(queries, round_trips=round_trips, **ways, **engine)
         self._time = time
         self._members = Membership()
         self._ledger = Ledger()
@@ -165,7 +166,8 @@ class RootState:
 
     def explain(self) -> Explanation:
         """For each query: distributed or central, what travels for it, and why."""
-        return explain(self._half.queries, self._half.has_round_trips, self._half.has_counts)
+        half = self._half
+        return explain(half.queries, half.has_round_trips, half.has_counts, half.has_large_only)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -34,8 +34,8 @@ FORECASTS = ("times", "sizes")
 MONITOR_PIECES = 16
 #: Of a window with fewer events per leaf, all travel: partials would be no smaller.
 RAW_EVENTS_MAX = 192
-#: If more of the events than this would travel raw, looking into small pieces is cheaper.
-RAW_SHARE_MAX = 0.5
+#: If more events of a leaf, or of a window, than this would travel raw around its end, looking into small pieces is cheaper.
+RAW_ZONE_MAX, RAW_SHARE_MAX = 25_000, 0.35
 #: Looked into, a piece is answered with raw events if it is about so many at most: more bytes, and fewer flows.
 RAW_ANSWER = {"speed": 1 << 12, "bytes": 1 << 7}
 #: A plan that says nothing new is said at every so many-th cut.
@@ -71,6 +71,11 @@ class Counting:
     @property
     def is_distributed(self) -> bool:
         return self.scheme != "central"
+
+    @property
+    def leaves_small_ones(self) -> bool:
+        """Whether events of small windows travel as they do with ``central``: that is faster, and takes more bytes."""
+        return self.scheme == "auto" and self.prefer == "speed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +225,9 @@ class Forecaster:
         if counting.prefer == "bytes" or not self.has_forecast:
             return "monitor"
         per_event, spread = self._best()
-        raw_share = 2 * spread * math.sqrt(self.size) / max(self.size * per_event, 1e-9)
-        return "monitor" if raw_share > RAW_SHARE_MAX else "async"
+        zone = 2 * spread * math.sqrt(self.size) / max(per_event, 1e-9)
+        most = min(RAW_ZONE_MAX * max(self.leaves, 1), RAW_SHARE_MAX * self.size)
+        return "monitor" if zone > most else "async"
 
     def state(self) -> list[Any]:
         return [self.size, self.leaves, [list(cut) for cut in self._cuts], [list(e.last) for e in self._errors]]

@@ -159,18 +159,25 @@ class Membership:
 
     def advance(self, advances: Mapping[str, Advance], now_ns: int) -> None:
         """An accepted delta moved these sources on. All at once: a relay's is of a hundred chains with one source each."""
-        moved, known = list(advances.values()), [self.chains[chain] for chain in advances]
-        if not moved:
-            return
-        numbers = np.concatenate([chain.sources[advance.sources] for chain, advance in zip(known, moved)])
-        self.offsets[numbers] += np.concatenate([advance.counts for advance in moved])
-        self.watermarks[numbers] += np.concatenate([advance.rises for advance in moved])
+        numbers, counts = self.moved(advances)
+        self.offsets[numbers] += counts
+        if len(numbers):
+            self.watermarks[numbers] += np.concatenate([advance.rises for advance in advances.values()])
         self._heard[numbers] = now_ns
         self._has_moved = True
-        for chain, advance in zip(known, moved):
+        for name, advance in advances.items():
             if advance.latest:
+                chain = self.chains[name]
                 chain.latest = wrapped(chain.latest + advance.latest)
                 self.latest = max(self.latest, chain.latest)
+
+    def moved(self, advances: Mapping[str, Advance]) -> tuple[Int64Array, Int64Array]:
+        """The numbers of the sources that move, and by how many events."""
+        none = [np.empty(0, np.int64)]
+        numbers = [self.chains[chain].sources[advance.sources] for chain, advance in advances.items()]
+        return np.concatenate(numbers or none), np.concatenate(
+            [advance.counts for advance in advances.values()] or none
+        )
 
     @property
     def are_all_active(self) -> bool:

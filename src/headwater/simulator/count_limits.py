@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
-from headwater.engine import count_leaf, pieces, raw_cuts
+from headwater.engine import count_leaf, pieces, placement, raw_cuts
 from headwater.protocols import count_windows, membership
 
 #: Limits as (where, name, value).
@@ -30,7 +30,8 @@ def draw_limits(dice: Random) -> Limits:
         (count_windows, "PIECE_MAX", dice.choice([16, 1 << 20])),
         (count_windows, "MONITOR_PIECES", dice.choice([1, 4])),
         (count_windows, "RAW_EVENTS_MAX", dice.choice([0, 4])),
-        (count_windows, "RAW_SHARE_MAX", dice.choice([0.1, 10.0])),
+        (count_windows, "RAW_ZONE_MAX", dice.choice([0.5, 100.0])),
+        (placement, "SMALL_COUNT_MAX", 0 if smallest < 5 else 4),
         (count_windows, "RAW_ANSWER", dict.fromkeys(count_windows.PREFERENCES, dice.choice([1, 3, 10]))),
         (pieces, "PARTS", dice.choice([2, 5])),
         (pieces, "KEY_RAW_MAX", dice.choice([0, 1, 4])),

@@ -47,7 +47,7 @@ class Job:
     root: str
     total: int
     batch_events: int
-    count_scheme: str = "auto"
+    count_scheme: str = "async"
 
     @property
     def place(self) -> Path:

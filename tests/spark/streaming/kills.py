@@ -115,7 +115,7 @@ class Story:
         root: str = "driver",
         events: int = 300,
         batch_events: int = 40,
-        count_scheme: str = "auto",
+        count_scheme: str = "async",
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         dice = random.Random(seed)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.spark
 SHORT = {"events": 150, "batch_events": 60}
 
 
-@pytest.mark.parametrize("count_scheme", ["auto", "monitor"])
+@pytest.mark.parametrize("count_scheme", ["async", "monitor"])
 def test_the_driver_dies_behind_steps(processes, tmp_path, count_scheme):
     settings = {"source": "log", "sink": "folder", "root": "driver", "count_scheme": count_scheme, **SHORT}
     Story(processes, tmp_path / "story", seed=3, **settings).run([Death("rows", batch=2), Death("state", batch=2)])

@@ -102,8 +102,9 @@ class Stream:
         assert about is not None
         where = "on the driver" if about["roots"] == 1 else f"in {about['roots']} tasks that share the keys"
         queries = list(running_queries(self._checkpoint).values())
-        counts = counting_of(about).is_distributed
-        return f"root {where}: {about['why']}\n{explain(queries, about['roots'] == 1, counts)}"
+        counting = counting_of(about)
+        ways = about["roots"] == 1, counting.is_distributed, counting.leaves_small_ones
+        return f"root {where}: {about['why']}\n{explain(queries, *ways)}"
 
     # --- what it is asked for ---
 
