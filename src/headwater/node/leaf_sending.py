@@ -35,10 +35,6 @@ from headwater.protocols.messages import Assign, Cuts, Hello, Look, Plan, Positi
 from headwater.protocols.outbox import Outbox
 from headwater.times import FOREVER, NEVER
 
-#: What nobody waits for is gathered for so many times as long as everything else, and for a while in any case.
-CALM = 16
-CALM_NS_MIN = 50_000_000
-
 
 class LeafSending:
     """What a leaf knows, its deltas under way, and its snapshot. Events are not in it: they are read again.
@@ -100,7 +96,7 @@ class LeafSending:
         if not self._paused and not self._half.is_awaited:
             self._half.cut_early()
             is_set, self._calm_timer = self._calm_timer, True
-            return [] if is_set else [SetTimer("calm", max(CALM * self.settings.linger_ns, CALM_NS_MIN))]
+            return [] if is_set else [SetTimer("calm", self.settings.calm_ns)]
         self._send_timer = True
         return [SetTimer("send", self.settings.linger_ns)]
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from headwater.protocols.frames import FRAME_BYTES_MAX
 
 SECOND_NS = 1_000_000_000
+#: What nobody waits for is gathered for so many times as long as everything else, and for a while in any case.
+CALM = 16
+CALM_NS_MIN = SECOND_NS // 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +40,13 @@ class NodeSettings:
     is_recorded: bool = True
     #: Whether a leaf lives for one batch only: what it kept would be lost, and a question costs another batch, so it says more.
     is_brief: bool = False
+
+    @property
+    def calm_ns(self) -> int:
+        """How long a leaf gathers what nobody waits for; not so long that its sources would seem silent.
+
+        >>> NodeSettings(linger_ns=10**8).calm_ns, NodeSettings(linger_ns=10**8, idle_ns=10**9).calm_ns
+        (1600000000, 250000000)
+        """
+        calm_ns = max(CALM * self.linger_ns, CALM_NS_MIN)
+        return calm_ns if self.idle_ns is None else min(calm_ns, self.idle_ns // 4)
