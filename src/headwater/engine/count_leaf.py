@@ -125,7 +125,8 @@ class CountLeafGroup(QueryGroup):
     def is_awaited(self, closed: int) -> bool:
         """Whether events up to here should leave soon: else what comes together travels at once, and costs as much as a part."""
         waiting = len(self.buffer)
-        if closed == FOREVER or waiting + self._early_count >= GATHERED_MAX or self.counts_by_key:
+        is_over = FOREVER in (closed, self.covered)
+        if is_over or waiting + self._early_count >= GATHERED_MAX or self.counts_by_key:
             return True
         return self.zoning().awaits(self.covered, self.may_leave(closed), self.taken, self.taken + waiting)
 

@@ -14,6 +14,9 @@ from headwater.engine.pieces import RAW_MAX, Ranges
 from headwater.jit import njit
 from headwater.times import FOREVER
 
+#: No forecast reaches further.
+EVENTS_AHEAD_MAX = 1e15
+
 
 @dataclass(frozen=True, slots=True)
 class Zones:
@@ -38,7 +41,7 @@ class Zones:
     raw_max: int = RAW_MAX
 
     def zones(self, low: int, high: int) -> tuple[Int64Array, Int64Array]:
-        if self.is_raw:
+        if self.is_raw or (math.isfinite(self.spread) and self._is_beyond(low)):
             return np.array([low]), np.array([high + 1])
         if not math.isfinite(self.spread) or self.per_event <= 0:
             none = np.empty(0, np.int64)
@@ -52,10 +55,14 @@ class Zones:
         >>> [zones.awaits(0, time, 0, 0) for time in (979, 1020, 1021)], zones.awaits(1021, 1990, 0, 0)
         ([False, False, True], False)
         """
-        if self.is_raw or not math.isfinite(self.spread) or self.per_event <= 0:
+        if self.is_raw or not math.isfinite(self.spread) or self.per_event <= 0 or self._is_beyond(since):
             return True
         end = _next_end(self.windows, self.position, self.time, self.per_event, self.spread, since)
         return bool(end <= closed)
+
+    def _is_beyond(self, time: int) -> bool:
+        """Whether so many events lie between that nothing is expected there, but anything is possible."""
+        return self.per_event > 0 and (time - self.time) / self.per_event > EVENTS_AHEAD_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +110,18 @@ class LocalWindows:
 
 
 @njit
+def _first_cut(windows: Int64Array, position: int, time: int, per_event: float, spread: float, since: int) -> Any:
+    """The first cut, or one before it, whose zone may end behind a time: those that surely end before are passed at once."""
+    # Ends are rounded up, and one tick more.
+    distance = max((np.float64(since) - np.float64(time) - 2) / per_event, 0.0)
+    passed = max(distance - spread * np.sqrt(distance) / per_event - 1, 0.0)
+    return next_position_cut(windows, position + np.int64(passed))
+
+
+@njit
 def _next_end(windows: Int64Array, position: int, time: int, per_event: float, spread: float, since: int) -> float:
     """The end of the first zone that ends behind a time."""
-    cut = next_position_cut(windows, position)
+    cut = _first_cut(windows, position, time, per_event, spread, since)
     while True:
         distance = np.float64(cut - position)
         end = time + np.ceil(distance * per_event + spread * np.sqrt(distance)) + 1
@@ -121,7 +137,7 @@ def _zones(
     begins: list[Any] = []
     ends: list[Any] = []
     # Far ahead zones grow together: then everything behind is one.
-    cut = next_position_cut(windows, position)
+    cut = _first_cut(windows, position, time, per_event, spread, low)
     while True:
         distance = np.float64(cut - position)
         middle, half = distance * per_event, spread * np.sqrt(distance)

@@ -63,7 +63,7 @@ class Membership:
 
     >>> members = Membership()
     >>> members.join("leaf", "leaf-1", [("a", ""), ("b", "")], now_ns=0)
-    >>> members.advance("leaf", Advance.of([0, 1], [3, 1], [wrapped(10 - NEVER), wrapped(7 - NEVER)]), now_ns=5)
+    >>> members.advance({"leaf": Advance.of([0, 1], [3, 1], [wrapped(10 - NEVER), wrapped(7 - NEVER)])}, now_ns=5)
     >>> members.watermark()
     7
     >>> members.decide_idle(now_ns=100, silence_ns=200), members.decide_idle(now_ns=300, silence_ns=200)

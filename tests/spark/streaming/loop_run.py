@@ -62,7 +62,8 @@ class Run:
             # Behind a relay several sources end at one moment; one after the other the reference has empty windows in between.
             self.workload = workload = _without_empty(workload)
         counting = self.scenario.counting
-        self.loop = Loop(place, self.opened, workload.queries, engine, chains, roots, seed, counting)
+        with self._limited():
+            self.loop = Loop(place, self.opened, workload.queries, engine, chains, roots, seed, counting)
         added = {event.query.name: event.query for _, event in workload.script if isinstance(event, QueryAdded)}
         self.truth = Truth(workload, added)
         self.named = {query.name: query for query in workload.queries} | added
@@ -77,9 +78,12 @@ class Run:
 
     def play(self) -> None:
         """From the first event to the end."""
-        brief = ((count_leaf, "BRIEF_PIECE_MAX", 8), (count_leaf, "BRIEF_RAW_MAX", 6), (leaf, "SEND_EVENTS", 20))
-        with limited((*self.scenario.limits, *(brief if self.scenario.limits else ()))):
+        with self._limited():
             self._play()
+
+    def _limited(self):
+        brief = ((count_leaf, "BRIEF_PIECE_MAX", 8), (count_leaf, "BRIEF_RAW_MAX", 6), (leaf, "SEND_EVENTS", 20))
+        return limited((*self.scenario.limits, *(brief if self.scenario.limits else ())))
 
     def _play(self) -> None:
         while any(self.opened.ends.get(name, 0) < len(log) for name, log in self.logs.items()) or self.commands:
