@@ -22,7 +22,7 @@ from headwater.engine.count_shares import split_evenly
 
 CHANGES = (0.001, 0.01, 0.05, 0.1, 0.5, 1.0)
 #: How many windows of each size are run, and how many of these are for warming up.
-WINDOWS = {1_000: (2_400, 400), 10_000: (320, 60), 100_000: (60, 12), 1_000_000: (24, 6)}
+WINDOWS = {1_000: (1_000, 160), 10_000: (320, 60), 100_000: (60, 12), 1_000_000: (24, 6)}
 QUICK_CHANGES = (0.01, 0.5)
 QUICK_WINDOWS = {1_000: (600, 120), 100_000: (12, 4)}
 LEAVES = (1, 2, 4, 8, 16, 32)

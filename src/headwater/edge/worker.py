@@ -75,7 +75,7 @@ class Worker:
                 if isinstance(report, Failed):
                     return EdgeError(f"{self.title} failed: {report.reason}")
         except (EOFError, OSError):
-            pass
+            pass  # it died before it could say so: its exit code tells how
         try:
             code = self._process.wait(END_S)
         except subprocess.TimeoutExpired:

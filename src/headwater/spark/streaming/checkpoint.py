@@ -28,7 +28,7 @@ from headwater.logs import files
 from headwater.node.splitting import Sharing
 from headwater.protocols.count_windows import Counting
 
-VERSION = 1
+VERSION = 2
 #: States and directives of so many batches are kept behind the last, for whoever wants to look.
 KEPT = 20
 
