@@ -33,7 +33,7 @@ RESEND_NS = 120_000_000_000
 #: On links that carry a frame at once, whoever waits so long has missed something.
 RESEND_FAST_NS = 5_000_000_000
 #: A leaf is given so many events at once, and may have so many deltas under way: it is about four windows ahead at most.
-EVENTS_MAX = 1 << 16
+EVENTS_MAX = 1 << 17
 STEPS_MAX = 8
 #: Before anything is timed every scheme has run over so many windows, so that all kernels are there.
 WARM_WINDOWS = 8

@@ -67,7 +67,7 @@ class LinkBench:
     def _thin_links(self, cluster: Cluster, events: Logged) -> None:
         windows = min(THIN_WINDOWS, len(events.truth))
         plans = {scheme: events.plan(scheme, windows=windows, bits_per_s=THIN_BITS) for scheme in THIN}
-        self.thin = self._measured(cluster, events, plans, 1 if self.report.quick else 2)
+        self.thin = self._measured(cluster, events, plans, 1 if self.report.quick else REPEATS)
         ours, central = (self.thin[scheme] for scheme in THIN)
         note = f"{ours}, {central}; central sends {central.total_bytes_per_event:.0f} bytes an event, {windows} windows"
         self.report.add("async_vs_central_100mbit", ours.best / central.best, "ratio", at_least(10), note)
