@@ -67,8 +67,8 @@ def search(
     asked = none.copy(), zeros.copy(), zeros.copy(), zeros.copy()
     found = Found(none, zeros, *asked, np.empty(count, np.int64), np.empty(count, np.int64), base.copy())
     by_last = key_order(*last) if len(base) == 1 else np.lexsort((last[2], last[1], last[0], sequence))
-    sequence, counts, base, windows = (_plain(array) for array in (sequence, counts, base, windows))
-    (t1, s1, o1), (t2, s2, o2) = (tuple(map(_plain, keys)) for keys in (first, last))
+    sequence, counts, base, windows = (plain(array) for array in (sequence, counts, base, windows))
+    (t1, s1, o1), (t2, s2, o2) = (tuple(map(plain, keys)) for keys in (first, last))
     _bounds(sequence, t1, s1, o1, t2, s2, o2, counts, by_last, base, found.before, found.upto)
     _decide(
         sequence, t1, t2, counts, base, windows, np.int64(frontier), found.before, found.upto, found.sure,
@@ -77,8 +77,9 @@ def search(
     return found
 
 
-def _plain(array: Int64Array) -> Int64Array:
-    return frozen(np.ascontiguousarray(array), np.int64)
+def plain(array: Int64Array) -> Int64Array:
+    """As kernels take it."""
+    return frozen(array, np.int64)
 
 
 def key_order(times: Int64Array, ranks: Int64Array, offsets: Int64Array) -> Int64Array:
@@ -88,7 +89,7 @@ def key_order(times: Int64Array, ranks: Int64Array, offsets: Int64Array) -> Int6
     array([2, 1, 0])
     """
     order = np.argsort(times, kind="stable")
-    _order_ties(order, _plain(times), _plain(ranks), _plain(offsets))
+    _order_ties(order, plain(times), plain(ranks), plain(offsets))
     return order
 
 

@@ -58,13 +58,18 @@ class LeafHalf(LeafIntake):
         counting = self._counting()
         if len(counting) < len(self._families) or self._looks:
             return True
-        closed = max(self.lowest_watermark, self._told_until)
+        closed = self._closed
         return any(group.is_awaited(closed) for group in counting.values())
+
+    @property
+    def _closed(self) -> int:
+        """Nothing that counts comes before; an idle source is waited for no longer than the root does."""
+        return max(self.lowest_watermark, self._told_until)
 
     def cut_early(self) -> None:
         """Do now what can be done before anybody waits for it."""
         if self.is_past_rereads():
-            is_alone, closed = len(self._standing) == 1, max(self.lowest_watermark, self._told_until)
+            is_alone, closed = len(self._standing) == 1, self._closed
             for number, group in self._counting().items():
                 self._families[number].prepare(self._registry.types)
                 group.cut_early(number, self._chain, closed, self._latest, is_alone)
@@ -200,8 +205,7 @@ class LeafHalf(LeafIntake):
         """For each family of count windows what is closed by now, cut into pieces, and what was found in those looked into."""
         parts: list[Part] = []
         is_past = self.is_past_rereads()
-        # An idle source is waited for no longer than the root does: whatever it brings is sliced anew.
-        until = max(self.lowest_watermark, self._told_until)
+        until = self._closed  # whatever an idle source brings is sliced anew
         for number, group in self._counting().items():
             self._families[number].prepare(self._registry.types)
             if not is_past:
@@ -252,7 +256,7 @@ class LeafHalf(LeafIntake):
 
     def _is_released(self, group: CountLeafGroup) -> bool:
         """Whether events may leave now that had to wait."""
-        until = group.may_leave(max(self.lowest_watermark, self._told_until))
+        until = group.may_leave(self._closed)
         return until > group.covered and self.is_past_rereads()
 
     def count_windows(self, number: int) -> Int64Array | None:

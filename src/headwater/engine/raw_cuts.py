@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from headwater.arrays import BoolArray, Int64Array, frozen
-from headwater.engine.cut_search import Found, key_order
+from headwater.engine.cut_search import Found, key_order, plain
 from headwater.engine.order_slicer import next_position_cut
 from headwater.engine.piece_table import AT, BLOCK, COUNT, IS_RAW, O1, O2, S1, S2, SEQUENCE, T1, T2
 from headwater.engine.pieces import spread
@@ -34,23 +34,19 @@ class Cluster:
 
 def clusters(rows: Int64Array, found: Found, base: Int64Array, windows: Int64Array) -> list[Cluster]:
     """Those of which all events are here."""
-    sequence, counts = (_plain(rows[name]) for name in (SEQUENCE, COUNT))
+    sequence, counts = (plain(rows[name]) for name in (SEQUENCE, COUNT))
     is_here = frozen((rows[IS_RAW] == 1) | (rows[COUNT] == 1), np.bool_)
-    bounds = _plain(found.before), _plain(found.upto)
-    number, is_whole = _clusters(sequence, counts, is_here, *bounds, _plain(windows))
+    bounds = plain(found.before), plain(found.upto)
+    number, is_whole = _clusters(sequence, counts, is_here, *bounds, plain(windows))
     made = []
     # Only what somebody asks for: a cut that not all events before are known of is left alone.
     for cluster in np.unique(number[found.asked & is_whole]).tolist():
         places = np.flatnonzero(number == cluster)
         q = int(sequence[places[0]])
-        targets = _targets(sequence, counts, number, cluster, *bounds, base[q], _plain(windows), found.sure[q])
+        targets = _targets(sequence, counts, number, cluster, *bounds, base[q], plain(windows), found.sure[q])
         if len(targets):
             made.append(Cluster(places, targets))
     return made
-
-
-def _plain(array: Int64Array) -> Int64Array:
-    return frozen(np.ascontiguousarray(array), np.int64)
 
 
 @njit
@@ -118,7 +114,7 @@ def cut_cluster(rows: Int64Array, cluster: Cluster, events: Mapping[int, Stretch
     times, sources, offsets, begins = _events_of(own, events)
     run = np.repeat(np.arange(own.shape[1]), own[COUNT])
     order = key_order(times, ranks[sources], offsets)
-    of_run, start, count = _cut_runs(run[order], _plain(cluster.targets), own.shape[1])
+    of_run, start, count = _cut_runs(run[order], plain(cluster.targets), own.shape[1])
     made = own[:, of_run]
     first = begins[of_run] + start
     last = first + count - 1
