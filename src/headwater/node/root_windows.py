@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from headwater.engine.count_root import CountRootGroup
 from headwater.node.root_members import RootMembers
@@ -83,10 +84,11 @@ class RootWindows(RootMembers):
             return [*looks, *self._tell_watermark(groups)]
         self._horizons = plans.next_horizons({n: group.frontier for n, group in groups.items()})
         self._settle_marks()
-        if plans.is_known(self._plan().forecasts):
+        plan = self._plan()
+        if plans.is_known(plan.forecasts):
             return [*looks, *self._tell_watermark(groups)]
         plans.number += 1
-        told = self._broadcast(encode(self._plan()))
+        told = self._broadcast(encode(replace(plan, number=plans.number)))
         plans.flows.down += len(told)
         return [*looks, *told]
 
