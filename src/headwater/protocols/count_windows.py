@@ -32,6 +32,9 @@ PREFERENCES = ("speed", "bytes")
 FORECASTS = ("times", "sizes")
 #: Pieces of a window and leaf where every one may hold the end.
 MONITOR_PIECES = 16
+#: Pieces that a forecast needs only if it is wrong: as many as the root of a leaf's events by this. About one window in fifteen is
+#: looked for between them then, and a piece costs as much as five events that are looked into: there the two weigh the same.
+EVENTS_BY_SPARE_PIECE = 64
 #: Of a window with fewer events per leaf, all travel: partials would be no smaller.
 RAW_EVENTS_MAX = 192
 #: If more events of a leaf, or of a window, than this would travel raw around its end, looking into small pieces is cheaper.
@@ -189,7 +192,8 @@ class Forecaster:
         position, time = self._cuts[-1]
         per_event, spread = self._best()
         # Behind the zone, pieces are small enough to look into if the forecast is wrong.
-        piece_max = min(max(int(per_leaf) // MONITOR_PIECES, PIECE_MIN), PIECE_MAX)
+        pieces = min(max(math.isqrt(int(per_leaf) // EVENTS_BY_SPARE_PIECE), 1), MONITOR_PIECES)
+        piece_max = min(max(int(per_leaf) // pieces, PIECE_MIN), PIECE_MAX)
         peers = self.leaves if scheme == "monitor_local" else 0
         return Forecast(position, time, per_event, spread, piece_max, peers=peers)
 
