@@ -21,7 +21,9 @@ LANGUAGE = frozenset(
     """.split()
 )
 #: What every pure part stands on: compiled kernels, arrays, bytes, and arguments checked.
-GROUND = frozenset({"jit", "arrays", "memory", "packing", "short_lists", "varints", "arguments"})
+GROUND = frozenset(
+    {"crowds", "jit", "arrays", "memory", "name_lists", "packing", "short_lists", "varints", "arguments"}
+)
 #: The oracle. It may be slow; it may not share code, and with it mistakes, with what it judges.
 REFERENCE = frozenset({"history", "reference", "reference_aggregates", "reference_windows"})
 

@@ -15,6 +15,7 @@ import numpy as np
 from headwater.arrays import Float64Array, Int64Array, frozen
 from headwater.errors import FormatError
 from headwater.memory import empty
+from headwater.name_lists import names_from_bytes, names_to_bytes
 from headwater.short_lists import BYTES_PER_NUMBER, HEAD_BYTES, SHORT_COUNT_MAX, read_list, write_list
 from headwater.varints import (
     UInt8Array,
@@ -194,9 +195,9 @@ class Writer:
 
     def texts(self, values: Sequence[str]) -> None:
         """Texts: their lengths as one list, then all of them as one."""
-        encoded = [value.encode() for value in values]
-        self.ints(np.array([len(one) for one in encoded], np.int64))
-        self.blob(b"".join(encoded))
+        lengths, data = names_to_bytes(values)
+        self.ints(lengths)
+        self.blob(data)
 
     def words(self, values: np.ndarray[Any, Any]) -> None:
         """An array of int64 or float64 as it lies in memory: quick, and eight bytes each."""
@@ -371,16 +372,9 @@ class Reader:
             raise FormatError("a list of values is damaged")
         return [_object_of(tag, bytes(self.take(int(length)))) for tag, length in zip(tags, lengths)]
 
-    def texts(self) -> list[str]:
+    def texts(self) -> tuple[str, ...]:
         """What `Writer.texts` wrote."""
-        lengths, data = self.ints(), self.blob()
-        ends = np.cumsum(lengths).tolist()
-        if len(lengths) and (int(lengths.min()) < 0 or ends[-1] != len(data)) or (not len(lengths) and data):
-            raise FormatError("a list of texts is damaged")
-        try:
-            return [data[begin:end].decode() for begin, end in zip([0, *ends], ends)]
-        except UnicodeDecodeError as error:
-            raise FormatError(f"a list of texts is damaged: {error}") from error
+        return names_from_bytes(self.ints(), self.blob())
 
     def words(self) -> np.ndarray[Any, Any]:
         """What `Writer.words` wrote."""

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headwater as hw
+from headwater.crowds import Crowd
 from headwater.engine.leaf_half import LeafHalf
 from headwater.engine.leaf_intake import Standing
 from headwater.engine.op import Op
@@ -67,7 +68,10 @@ def parts_of(rows: list, chain: str) -> list[Part]:
 
 def answers(parts: list[Part]) -> list[str]:
     root = root_half()
-    root.absorb([part_from_bytes(part_to_bytes(part)) for part in parts], lambda chain: np.array([int(chain[1:])]))
+    root.absorb(
+        [part_from_bytes(part_to_bytes(part)) for part in parts],
+        lambda chains: Crowd.of([np.array([int(chain[1:])]) for chain in chains]),
+    )
     root.raise_to(10**6, 10**6)
     root.close()
     rows = root.take_rows()

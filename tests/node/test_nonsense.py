@@ -11,7 +11,8 @@ from headwater.engine.part_bytes import part_to_bytes
 from headwater.engine.parts import AccountsPart, AsidePart, EventsPart, LatePart, MarkersPart, Part, RowsPart
 from headwater.node import LeafNode, RelayNode
 from headwater.protocols.actions import SendMessage
-from headwater.protocols.delta import CUT_SUFFIX, Advance, Delta, Range
+from headwater.protocols.advances import Advance
+from headwater.protocols.delta import CUT_SUFFIX, Delta, Range
 from headwater.protocols.events import MessageReceived, SourceOpened, TimerFired
 from headwater.protocols.messages import Assign, Cuts, Hello, Refuse, decode, encode
 from headwater.simulator.instant import InstantTree

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from headwater.protocols.delta import Advance, Delta, Range, combine
+from headwater.protocols.advances import Advance
+from headwater.protocols.delta import Delta, Range, combine
 from headwater.protocols.ledger import Ledger, Position
 from headwater.protocols.messages import Positions, decode, encode
 from headwater.protocols.outbox import Outbox

@@ -6,7 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from headwater.protocols.delta import Advance, Delta, Range
+from headwater.protocols.advances import Advance
+from headwater.protocols.delta import Delta, Range
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import (
     Assign,

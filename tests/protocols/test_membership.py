@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.protocols.delta import Advance, added, wrapped
+from headwater.protocols.advances import Advance, added, wrapped
 from headwater.protocols.membership import Decision, Membership
 from headwater.times import FOREVER, NEVER
 

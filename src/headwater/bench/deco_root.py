@@ -21,7 +21,7 @@ LEAVES = (8, 64, 1_000)
 WINDOW = 1_000_000
 WINDOW_COUNT, WARM = 16, 8
 #: A relay for so many leaves.
-BELOW_RELAY = 125
+BELOW_RELAY = 250
 SCHEME = "auto"
 
 

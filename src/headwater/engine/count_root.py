@@ -308,6 +308,7 @@ class CountRootGroup(PieceRows):
         super().restore(state, types)
         self.table = PieceTable.restored(state["table"], self.ops)
         self.chains = {name: number for number, name in enumerate(state["chains"])}
+        self._numbered.forget()
         self._covered, self._latest, self._is_told = state["arrays"]
         self.frontier, self.settled_time, self._searched, self._has_news = state["times"]
         numbers, *between = np.array(state["looks"], np.int64).reshape(-1, 3).T

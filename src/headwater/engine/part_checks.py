@@ -5,12 +5,14 @@ Leaves and relays make no such parts. But a node that is older, newer or broken 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.arrays import Int64Array
+from headwater.crowds import Resolve
 from headwater.engine.count_root import CountRootGroup
 from headwater.engine.cut_halves import CutRootGroup
 from headwater.engine.family import Family
@@ -31,12 +33,10 @@ from headwater.engine.parts import (
 from headwater.engine.side_output import SCHEMA
 
 Types = Mapping[str, pa.DataType]
-#: How many sources a chain has; 0 if there is no such chain.
-SourceCount = Callable[[str], int]
 
 
 def part_problem(
-    part: Part, families: Mapping[int, Family], raw: Sequence[Family], types: Types, count: SourceCount
+    part: Part, families: Mapping[int, Family], raw: Sequence[Family], types: Types, resolve: Resolve
 ) -> str | None:
     """What is wrong with a part, None if nothing is. ``raw``: the families that ask for events as they are."""
     match part:
@@ -45,20 +45,20 @@ def part_problem(
         case AsidePart():
             return None if part.rows.schema.equals(SCHEMA) else "the side output has other columns"
         case EventsPart():
-            return _sources_problem(part, count) or _events_problem(part, families, raw, types)
+            return _sources_problem(part, resolve) or _events_problem(part, families, raw, types)
         case RowsPart() | LatePart() | MarkersPart():
             family = families.get(part.family)
             if family is None:
                 return None  # of a query that is gone
             if not isinstance(family.group, QueryGroup):
                 return "partials came for a query that needs events"
-            return _keyed_problem(part, family.group, types, count)
+            return _keyed_problem(part, family.group, types, resolve)
         case PiecesPart():
             family = families.get(part.family)
-            return None if family is None else _pieces_problem(part, family, types, count)
+            return None if family is None else _pieces_problem(part, family, types, resolve)
 
 
-def _pieces_problem(part: PiecesPart, family: Family, types: Types, count: SourceCount) -> str | None:
+def _pieces_problem(part: PiecesPart, family: Family, types: Types, resolve: Resolve) -> str | None:
     group = family.group
     if not isinstance(group, CountRootGroup):
         return "pieces came for a query that needs something else"
@@ -73,20 +73,16 @@ def _pieces_problem(part: PiecesPart, family: Family, types: Types, count: Sourc
     found = {} if raw is None else {name: column.type for name, column in raw.columns.items()}
     if raw is not None and found != {name: _kept_type(types[name]) for name in needed}:
         return f"raw events need the columns {', '.join(sorted(needed)) or 'none'}, in the types they are kept in"
-    counts = np.array([count(chain) for chain in part.chains])[part.heads[HEAD_CHAIN]]
-    if not (_are_known(part.first[1], counts[part.head]) and _are_known(part.last[1], counts[part.head])):
+    crowd, chains = resolve(part.chains), part.heads[HEAD_CHAIN]
+    if not all(crowd.has(chains[part.head], keyed[1]) for keyed in (part.first, part.last)):
         return "pieces are of sources that are not there"
-    if raw is not None and not _are_known(raw.places[1], np.repeat(counts[raw.head], raw.sizes)):
+    if raw is not None and not crowd.has(chains[np.repeat(raw.head, raw.sizes)], raw.places[1]):
         return "events are of sources that are not there"
     return None
 
 
-def _are_known(sources: Int64Array, counts: Int64Array) -> bool:
-    return bool(((sources >= 0) & (sources < counts)).all())
-
-
 def _keyed_problem(
-    part: RowsPart | LatePart | MarkersPart, group: QueryGroup, types: Types, count: SourceCount
+    part: RowsPart | LatePart | MarkersPart, group: QueryGroup, types: Types, resolve: Resolve
 ) -> str | None:
     if [plain(column.type) for column in part.key_columns] != [_key_type(name, types) for name in group.key_names]:
         return f"keys are {', '.join(group.key_names) or 'none'}, and others came"
@@ -95,7 +91,7 @@ def _keyed_problem(
         if part.cut != is_cut or (group.gap is not None and part.last is None):
             return "rows were cut in another way than the queries need"
         return None if set(group.ops) <= set(part.partials) else "partials of some operators are missing"
-    problem = _sources_problem(part, count)
+    problem = _sources_problem(part, resolve)
     if problem is not None:
         return problem
     if isinstance(part, MarkersPart):
@@ -121,9 +117,9 @@ def _events_problem(
     return None
 
 
-def _sources_problem(part: EventsPart | LatePart | MarkersPart, count: SourceCount) -> str | None:
+def _sources_problem(part: EventsPart | LatePart | MarkersPart, resolve: Resolve) -> str | None:
     sources: Int64Array = part.sources
-    if len(sources) and not 0 <= int(sources.min()) <= int(sources.max()) < count(part.chain):
+    if len(sources) and not 0 <= int(sources.min()) <= int(sources.max()) < len(resolve((part.chain,)).numbers):
         return f"chain {part.chain!r} has no such sources"
     return None
 
@@ -132,6 +128,7 @@ def _key_type(name: str, types: Types) -> pa.DataType:
     return pa.string() if name == NODE_KEY else plain(types[name])
 
 
+@lru_cache(256)
 def _kept_type(type_: pa.DataType) -> pa.DataType:
     """The type in which a column's values are kept: numbers in 64 bits, everything else as it is."""
     kept = read_values(pa.nulls(0, plain(type_)))

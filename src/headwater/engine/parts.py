@@ -113,7 +113,7 @@ class PiecesPart:
     """
 
     family: int
-    chains: list[str]
+    chains: tuple[str, ...]
     heads: Int64Array
     head: Int64Array
     sizes: Int64Array
@@ -136,7 +136,7 @@ class PiecesPart:
         if raw is not None:
             raw.head = np.zeros(len(raw.sizes), np.int64)
         head = np.zeros(len(sizes), np.int64)
-        return cls(family, [chain], heads, head, sizes, first, last, piece, key_columns, key, partials, raw)
+        return cls(family, (chain,), heads, head, sizes, first, last, piece, key_columns, key, partials, raw)
 
     @property
     def event_counts(self) -> Int64Array:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.crowds import Remembered, Resolve
 from headwater.engine.chunk import Chunk
 from headwater.engine.group import QueryGroup
 from headwater.engine.leaf_parts import values_of
@@ -45,17 +45,6 @@ from headwater.expressions import Expr
 from headwater.times import FOREVER, NEVER
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """The numbers of sources over all, those of each head from ``starts`` on."""
-
-    numbers: Int64Array
-    starts: Int64Array
-
-    def of(self, head: Int64Array, place: Int64Array) -> Int64Array:
-        return np.asarray(self.numbers[self.starts[head] + place])
-
-
 class PieceIntake(QueryGroup):
     """Takes pieces in, and answers in the place of pieces that were looked into."""
 
@@ -65,6 +54,7 @@ class PieceIntake(QueryGroup):
         self.names: list[str] = []  # of sources, by number; the list of whoever accepts deltas
         self.chains: dict[str, int] = {}
         self.told = np.empty(0, np.int64)  # chains of which the delta that comes in has said how far they are
+        self._numbered: Remembered[Int64Array] = Remembered(self._numbers)
         self.raw_count = 0
         self._covered = np.empty(0, np.int64)
         self._latest = np.empty(0, np.int64)
@@ -77,23 +67,25 @@ class PieceIntake(QueryGroup):
     def counts_by_key(self) -> bool:
         return any(walk.by_key for walk in self.count_walks)
 
-    def absorb(self, part: PiecesPart, resolve: Callable[[str], Int64Array], types: Mapping[str, pa.DataType]) -> None:
-        """The pieces of a part; ``resolve``: the numbers of all sources of a chain."""
-        chains = np.array([self._chain(name) for name in part.chains])[part.heads[HEAD_CHAIN]]
+    def absorb(self, part: PiecesPart, resolve: Resolve, types: Mapping[str, pa.DataType]) -> None:
+        """The pieces of a part; ``resolve``: the numbers of all sources of chains."""
+        of_head = part.heads[HEAD_CHAIN]
+        chains = self._numbered.of(part.chains)[of_head]
         wanted = self._take_heads(part, chains)
         if not wanted.any():
             return
         self._has_news = True
-        numbers = [resolve(name) for name in part.chains]
-        starts = np.cumsum([0, *map(len, numbers)])[part.heads[HEAD_CHAIN]]
-        sources = Sources(np.concatenate(numbers), starts)
+        sources = resolve(part.chains)
         keys = self.keys.encode(part.key_columns, key_count(part.key_columns))
         if len(part.sizes):
-            rows = self._whole_rows(part, keys, sources)
+            rows = self._whole_rows(part, keys)
+            rows[S1], rows[S2] = (sources.at(of_head[part.head], keyed[1]) for keyed in (part.first, part.last))
             rows[CHAIN] = chains[part.head]
             self.table.add(rows[:, wanted[part.head]])
         if part.raw is not None:
-            rows = self._raw_rows(part.raw, keys, sources, types)
+            of_event = of_head[np.repeat(part.raw.head, part.raw.sizes)]
+            numbers = sources.at(of_event, part.raw.places[1]).astype(np.int32)
+            rows = self._raw_rows(part.raw, keys, numbers, types)
             rows[CHAIN] = chains[part.raw.head]
             self.raw_count += int(rows[COUNT].sum())
             self.table.add(rows[:, wanted[part.raw.head]])
@@ -115,23 +107,21 @@ class PieceIntake(QueryGroup):
             wanted[~is_news] = self._replace(heads[HEAD_ANSWERS, ~is_news], counts[~is_news])
         return wanted
 
-    def _whole_rows(self, part: PiecesPart, keys: Int32Array, sources: Sources) -> Int64Array:
+    def _whole_rows(self, part: PiecesPart, keys: Int32Array) -> Int64Array:
         starts = np.searchsorted(part.piece, np.arange(len(part.sizes) + 1))
         row_keys = keys[part.key]
         block = self.table.add_partials(PartialBlock(row_keys, starts, dict(part.partials)))
         rows = np.empty((WIDTH, len(part.sizes)), np.int64)
         rows[SEQUENCE] = row_keys[starts[:-1]] if self.counts_by_key else 0
         rows[T1 : O1 + 1], rows[T2 : O2 + 1] = part.first, part.last
-        rows[S1], rows[S2] = (sources.of(part.head, keyed[1]) for keyed in (part.first, part.last))
         rows[COUNT], rows[BLOCK], rows[AT], rows[IS_RAW] = part.sizes, block, np.arange(len(part.sizes)), 0
         return rows
 
     def _raw_rows(
-        self, raw: RawRuns, keys: Int32Array, sources: Sources, types: Mapping[str, pa.DataType]
+        self, raw: RawRuns, keys: Int32Array, sources: Int32Array, types: Mapping[str, pa.DataType]
     ) -> Int64Array:
         columns = {name: values_of(array, types[name]) for name, array in raw.columns.items()}
-        numbers = sources.of(np.repeat(raw.head, raw.sizes), raw.places[1]).astype(np.int32)
-        chunk = Chunk(raw.places[0], raw.places[2], numbers, self.names, columns)
+        chunk = Chunk(raw.places[0], raw.places[2], sources, self.names, columns)
         stretch = Stretch(chunk, keys[raw.key], [])
         starts = np.cumsum(raw.sizes) - raw.sizes
         rows = np.empty((WIDTH, len(starts)), np.int64)
@@ -140,7 +130,10 @@ class PieceIntake(QueryGroup):
         rows[COUNT], rows[BLOCK], rows[AT], rows[IS_RAW] = raw.sizes, self.table.add_events(stretch), starts, 1
         return rows
 
-    def _chain(self, name: str) -> int:
+    def _numbers(self, chains: tuple[str, ...]) -> Int64Array:
+        return np.array([self._number(chain) for chain in chains], np.int64)
+
+    def _number(self, name: str) -> int:
         if name not in self.chains:
             self.chains[name] = len(self.chains)
             self._covered = np.append(self._covered, NEVER)

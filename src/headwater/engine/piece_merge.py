@@ -3,33 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.engine.keys import KeyTable
+from headwater.engine.op import Op
 from headwater.engine.parts import HEAD_CHAIN, PiecesPart, RawRuns, key_count
 from headwater.engine.store import concat_columns
 
 
-def likeness(part: PiecesPart) -> tuple[object, ...]:
-    """Parts that are alike in this can be one, if they have anything to be unlike in."""
-    types = tuple(str(column.type) for column in part.key_columns)
-    columns = None if part.raw is None else tuple((name, str(c.type)) for name, c in part.raw.columns.items())
-    return part.family, types, frozenset(part.partials), columns
+@dataclass(slots=True)
+class Alike:
+    """Parts that can be one: of a family, with the same types of keys, partials and columns; who has none of these fits any."""
+
+    family: int
+    types: tuple[str, ...]
+    partials: frozenset[Op] | None
+    columns: tuple[tuple[str, str], ...] | None
+    parts: list[PiecesPart]
+
+    @classmethod
+    def of(cls, part: PiecesPart) -> Alike:
+        types = tuple(str(column.type) for column in part.key_columns)
+        columns = None if part.raw is None else tuple((name, str(c.type)) for name, c in part.raw.columns.items())
+        return cls(part.family, types, frozenset(part.partials) if len(part.piece) else None, columns, [part])
+
+    def takes(self, other: Alike) -> bool:
+        """Whether the other can come to it; then it does."""
+        if (self.family, self.types) != (other.family, other.types):
+            return False
+        partials = {self.partials, other.partials} - {None}
+        columns = {self.columns, other.columns} - {None}
+        if len(partials) > 1 or len(columns) > 1:
+            return False
+        self.partials, self.columns = next(iter(partials), None), next(iter(columns), None)
+        self.parts.extend(other.parts)
+        return True
 
 
 def merge_pieces(parts: Sequence[PiecesPart]) -> list[PiecesPart]:
     """As few parts as can be."""
-    alike: dict[tuple[object, ...], list[PiecesPart]] = {}
-    for part in parts:
-        alike.setdefault(likeness(part), []).append(part)
-    return [_joined(some) if len(some) > 1 else some[0] for some in alike.values()]
+    alike: list[Alike] = []
+    for part in map(Alike.of, parts):
+        if not any(known.takes(part) for known in alike):
+            alike.append(part)
+    return [_joined(known.parts) if len(known.parts) > 1 else known.parts[0] for known in alike]
 
 
 def _joined(parts: list[PiecesPart]) -> PiecesPart:
     first = parts[0]
-    chains = list(dict.fromkeys(chain for part in parts for chain in part.chains))
+    chains = tuple(sorted({chain for part in parts for chain in part.chains}))
     places = {chain: place for place, chain in enumerate(chains)}
     heads = np.concatenate([part.heads for part in parts], axis=1)
     heads[HEAD_CHAIN] = [places[part.chains[at]] for part in parts for at in part.heads[HEAD_CHAIN].tolist()]
@@ -48,7 +73,7 @@ def _joined(parts: list[PiecesPart]) -> PiecesPart:
         np.concatenate([part.piece + start for part, start in zip(parts, pieces)]),
         table.columns(),
         np.concatenate([known[part.key] for part, known in zip(parts, keys)]).astype(np.int64),
-        concat_columns([part.partials for part in parts]) if first.partials else {},
+        concat_columns([part.partials for part in parts if len(part.piece)] or [{}]),
         _joined_raw(
             [
                 (part.raw, known[part.raw.key].astype(np.int64), int(start))

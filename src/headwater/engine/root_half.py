@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.crowds import Resolve
 from headwater.engine.chunk import Chunk
 from headwater.engine.count_root import CountRootGroup, ProvenCut
 from headwater.engine.cut_halves import CutRootGroup
@@ -21,7 +21,7 @@ from headwater.engine.looks import Look
 from headwater.engine.op import Op
 from headwater.engine.output import Piece, empty_table
 from headwater.engine.part_bytes import cuts_to_bytes
-from headwater.engine.part_checks import SourceCount, part_problem
+from headwater.engine.part_checks import part_problem
 from headwater.engine.parts import (
     AccountsPart,
     AsidePart,
@@ -49,7 +49,6 @@ from headwater.query import Query
 from headwater.times import FOREVER
 
 #: The numbers of all sources of a chain, in the order of the chain.
-Resolve = Callable[[str], Int64Array]
 
 
 class RootHalf(Progress):
@@ -143,11 +142,11 @@ class RootHalf(Progress):
 
     # --- what comes in ---
 
-    def problem(self, parts: Iterable[Part], source_count: SourceCount) -> str | None:
+    def problem(self, parts: Iterable[Part], resolve: Resolve) -> str | None:
         """What is wrong with the parts of a delta, None if nothing is: then they can be absorbed."""
         families = self._ready_families()
         raw = [family for family in families.values() if self._is_raw(family)]
-        problems = (part_problem(part, families, raw, self._registry.types, source_count) for part in parts)
+        problems = (part_problem(part, families, raw, self._registry.types, resolve) for part in parts)
         return next(filter(None, problems), None)
 
     def absorb(self, parts: Iterable[Part], resolve: Resolve) -> None:
@@ -176,7 +175,7 @@ class RootHalf(Progress):
     def _add(self, part: RowsPart | LatePart | MarkersPart, group: QueryGroup, resolve: Resolve) -> None:
         if isinstance(part, MarkersPart):
             assert isinstance(group, CutRootGroup)
-            group.absorb_markers(part, resolve(part.chain)[part.sources].astype(np.int32), self.names)
+            group.absorb_markers(part, resolve((part.chain,)).numbers[part.sources].astype(np.int32), self.names)
             return
         keys = group.keys.encode(part.key_columns, key_count(part.key_columns))[part.key]
         if isinstance(part, RowsPart):
@@ -186,13 +185,13 @@ class RootHalf(Progress):
             group.add_block(RowBlock(keys, first, part.last, None, None, dict(part.partials)))
             return
         columns = {name: values_of(array, self._registry.types[name]) for name, array in part.columns.items()}
-        sources = resolve(part.chain)[part.sources].astype(np.int32)
+        sources = resolve((part.chain,)).numbers[part.sources].astype(np.int32)
         group.add_late(Chunk(part.times, part.offsets, sources, self.names, columns), keys, part.watermarks)
 
     def _accept_events(self, part: EventsPart, families: Mapping[int, Family], resolve: Resolve) -> None:
         """Events as themselves, for one family or for all that ask for such."""
         arrays = dict(part.columns)
-        sources = resolve(part.chain)[part.sources].astype(np.int32)
+        sources = resolve((part.chain,)).numbers[part.sources].astype(np.int32)
         if self._registry.by_node:
             arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(pa.array(sources), pa.array(self.homes, pa.string()))
         names = [name for name in self._registry.value_columns if name in arrays]

@@ -28,8 +28,9 @@ from headwater.protocols.actions import (
     SendMessage,
     SetTimer,
 )
+from headwater.protocols.advances import Advance, wrapped
 from headwater.protocols.count_windows import Forecast
-from headwater.protocols.delta import CUT_SUFFIX, Advance, Delta, Range, wrapped
+from headwater.protocols.delta import CUT_SUFFIX, Delta, Range
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Assign, Cuts, Hello, Look, Plan, Positions, Rates, decode, encode
 from headwater.protocols.outbox import Outbox

@@ -55,10 +55,18 @@ class Routes:
     def __init__(self) -> None:
         self.links: dict[str, dict[str, None]] = {}
         self.children: dict[str, None] = {}
+        self._last: dict[str, tuple[str, ...]] = {}
 
     def heard(self, chain: str, link: str) -> None:
         self.children[link] = None
         self.links.setdefault(chain.removesuffix(CUT_SUFFIX), {})[link] = None
+
+    def heard_all(self, chains: tuple[str, ...], link: str) -> None:
+        """The same of many; most often they are those of the last time."""
+        if self._last.get(link) != chains:
+            self._last[link] = chains
+            for chain in chains:
+                self.heard(chain, link)
 
     def of(self, chain: str) -> list[str]:
         return list(self.links.get(chain.removesuffix(CUT_SUFFIX), ()))
@@ -140,8 +148,7 @@ class RelayNode:
     # --- up ---
 
     def _on_delta(self, sender: str, delta: Delta, nbytes: int) -> list[Action]:
-        for chain in delta.ranges:
-            self._routes.heard(chain, sender)
+        self._routes.heard_all(tuple(delta.ranges), sender)
         if self._holding.take(delta, nbytes):
             return self._soon()
         positions = self._holding.ledger.of(delta.ranges)

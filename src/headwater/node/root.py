@@ -22,6 +22,7 @@ from headwater.protocols.actions import (
     SendMessage,
     SetTimer,
 )
+from headwater.protocols.advances import Advances
 from headwater.protocols.delta import CUT_SUFFIX, Delta
 from headwater.protocols.events import (
     Event,
@@ -42,7 +43,7 @@ from headwater.schemas import check_schemas
 
 THE_END = "the stream has ended; what comes now is in no window"
 #: Observers are told how far each source came, unless so many moved at once.
-SOURCES_NOTED_MAX = 1000
+SOURCES_NOTED_MAX = 100
 
 
 class RootNode(RootWindows):
@@ -148,8 +149,7 @@ class RootNode(RootWindows):
     # --- deltas ---
 
     def _on_delta(self, sender: str, delta: Delta, now_ns: int) -> list[Action]:
-        for chain in delta.ranges:
-            self._routes.heard(chain, sender)
+        self._routes.heard_all(tuple(delta.ranges), sender)
         if self._finished:
             return self._reject_after_the_end(sender, delta)
         reasons = self._ledger.objections(delta.ranges)
@@ -166,7 +166,7 @@ class RootNode(RootWindows):
             parts = [part_from_bytes(data, operators) for data in delta.parts]
         except FormatError as error:
             return self._begin_anew(sender, delta, str(error))
-        problem = self._half.problem(parts, self._members.source_count)
+        problem = self._half.problem(parts, self._members.crowd)
         if problem is not None:
             return self._begin_anew(sender, delta, problem)
         return self._accept(sender, delta, parts, now_ns)
@@ -198,10 +198,10 @@ class RootNode(RootWindows):
         self._ledger.accept(delta)
         members.advance(delta.advances, now_ns)
         if self._half.reads_again:
-            members.mark_sometimes(delta.advances)
+            members.mark_sometimes(tuple(delta.advances))
         if self._plans is not None:
             self._plans.flows.up += len(delta.ranges)
-        self._half.absorb(parts, lambda chain: members.chains[chain].sources)
+        self._half.absorb(parts, members.crowd)
         actions = self._advance()
         note = self._noted(
             "accepted",
@@ -213,12 +213,12 @@ class RootNode(RootWindows):
 
     def _moves(self, delta: Delta) -> dict[str, list[int]]:
         """How far each source came: from where, to where, and its watermark."""
-        if sum(len(advance.sources) for advance in delta.advances.values()) > SOURCES_NOTED_MAX:
+        members, moved = self._members, Advances.of(delta.advances)
+        if len(moved.sources) > SOURCES_NOTED_MAX:
             return {}
-        members = self._members
-        numbers, counts = members.moved(delta.advances)
+        numbers = members.moved(moved)
         ends = members.offsets[numbers]
-        rows = np.stack((ends - counts, ends, members.watermarks[numbers]), 1).tolist()
+        rows = np.stack((ends - moved.counts, ends, members.watermarks[numbers]), 1).tolist()
         return dict(zip([members.names[number] for number in numbers.tolist()], rows))
 
     def _reject(self, sender: str, delta: Delta, reasons: dict[str, str]) -> list[Action]:
@@ -244,9 +244,9 @@ class RootNode(RootWindows):
         self._changed = True
         decided = len(self._members.decisions)
         actions: list[Action] = []
+        # Else the next of them would fall idle before this one is back, and so on for ever.
+        self._members.hear(delta.advances, now_ns)
         for chain, numbers in back.items():
-            # Else the next of them would fall idle before this one is back, and so on for ever.
-            self._members.hear(chain, delta.advances[chain], now_ns)
             if numbers:
                 self._members.decide_return(numbers, now_ns)
                 self._new_epoch(chain)

@@ -32,8 +32,8 @@ PREFERENCES = ("speed", "bytes")
 FORECASTS = ("times", "sizes")
 #: Pieces of a window and leaf where every one may hold the end.
 MONITOR_PIECES = 16
-#: Pieces that a forecast needs only if it is wrong: as many as the root of a leaf's events by this. About one window in fifteen is
-#: looked for between them then, and a piece costs as much as five events that are looked into: there the two weigh the same.
+#: Pieces that are needed only where a forecast is wrong: as many as the root of a leaf's events by this. About one window in
+#: fifteen ends there, and a piece costs as much as five events that are looked into: then both together cost least.
 EVENTS_BY_SPARE_PIECE = 64
 #: Of a window with fewer events per leaf, all travel: partials would be no smaller.
 RAW_EVENTS_MAX = 192

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
-from headwater.arrays import Int64Array
+from headwater.name_lists import are_ascending
 from headwater.packing import Bytes, Reader, Writer
+from headwater.protocols.advances import Advance, Advances, added
 from headwater.protocols.frames import FrameError
 
 #: The advances of so few sources are written as one list.
@@ -23,44 +24,12 @@ FEW_SOURCES = 64
 CUT_SUFFIX = "#cuts"
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(NamedTuple):
     """The stretch [start, end) of a chain, sent by the owner of ``epoch``."""
 
     epoch: int
     start: int
     end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Advance:
-    """How far the sources of a chain went on: by number, sorted, those that moved; all as differences, so that they add up.
-
-    Differences of watermarks wrap around in 64 bits: a source starts at minus infinity.
-    """
-
-    sources: Int64Array
-    counts: Int64Array
-    rises: Int64Array
-    #: How far the latest time of all events of the chain has risen.
-    latest: int = 0
-
-    @classmethod
-    def of(cls, sources: list[int], counts: list[int], rises: list[int], latest: int = 0) -> Advance:
-        return cls(np.array(sources, np.int64), np.array(counts, np.int64), np.array(rises, np.int64), latest)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Advance) and all(
-            np.array_equal(mine, others)
-            for mine, others in (
-                (self.sources, other.sources),
-                (self.counts, other.counts),
-                (self.rises, other.rises),
-                (self.latest, other.latest),
-            )
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,29 +69,6 @@ def combine(deltas: Sequence[Delta], merge: Merge) -> Delta:
     )
 
 
-def added(advances: Sequence[Advance]) -> Advance:
-    """Differences one after the other."""
-    if len(advances) == 1:
-        return advances[0]
-    sources, place = np.unique(np.concatenate([advance.sources for advance in advances]), return_inverse=True)
-    counts, rises = np.zeros(len(sources), np.int64), np.zeros(len(sources), np.int64)
-    np.add.at(counts, place, np.concatenate([advance.counts for advance in advances]))
-    np.add.at(rises, place, np.concatenate([advance.rises for advance in advances]))
-    latest = 0
-    for advance in advances:
-        latest = wrapped(latest + advance.latest)
-    return Advance(sources, counts, rises, latest)
-
-
-def wrapped(value: int) -> int:
-    """A difference of two 64-bit numbers as one of them.
-
-    >>> wrapped(5 - -(2**63)), wrapped(-(2**63) + wrapped(5 - -(2**63)))
-    (-9223372036854775803, 5)
-    """
-    return (value + 2**63) % 2**64 - 2**63
-
-
 def delta_body(delta: Delta) -> bytes:
     """The byte form; equal deltas have equal bytes.
 
@@ -133,17 +79,17 @@ def delta_body(delta: Delta) -> bytes:
     writer.texts(chains)
     stretches = [delta.ranges[chain] for chain in chains]
     writer.ints(np.array([[s.epoch, s.start, s.end - s.start] for s in stretches], np.int64).T.ravel())
-    moved = [place for place, chain in enumerate(chains) if chain in delta.advances]
-    advances = [delta.advances[chains[place]] for place in moved]
-    sizes, latest = [len(advance.sources) for advance in advances], [advance.latest for advance in advances]
-    writer.ints(np.array([moved, sizes], np.int64).ravel())
-    writer.ints(np.array(latest, np.int64))
-    columns = [[getattr(advance, name) for advance in advances] for name in ("sources", "counts", "rises")]
-    if 0 < sum(sizes) <= FEW_SOURCES:
-        writer.ints(np.concatenate([array for column in columns for array in column]))
-    elif advances:
+    apart = dict(delta.advances.items())
+    moved = [place for place, chain in enumerate(chains) if chain in apart]
+    advances = Advances.of({chains[place]: apart[chains[place]] for place in moved})
+    writer.ints(np.concatenate((np.array(moved, np.int64), advances.sizes)))
+    writer.ints(advances.latest)
+    columns = advances.sources, advances.counts, advances.rises
+    if 0 < len(advances.sources) <= FEW_SOURCES:
+        writer.ints(np.concatenate(columns))
+    elif moved:
         for column in columns:
-            writer.ints(np.concatenate(column))
+            writer.ints(column)
     writer.number(len(delta.parts))
     for part in delta.parts:
         writer.blob(part)
@@ -164,20 +110,20 @@ def read_delta(body: bytes | memoryview) -> Delta:
     return Delta(ranges, advances, parts)
 
 
-def _read_ranges(reader: Reader, chains: list[str]) -> dict[str, Range]:
+def _read_ranges(reader: Reader, chains: tuple[str, ...]) -> dict[str, Range]:
     numbers = reader.ints()
     if len(numbers) != 3 * len(chains):
         raise FrameError("a delta has more or fewer stretches than chains")
     epochs, starts, lengths = numbers.reshape(3, -1)
-    if any(later <= earlier for earlier, later in pairwise(chains)):
+    if not are_ascending(chains):
         raise FrameError("chains are named twice or out of order")
     ends = starts + lengths
     if len(chains) and (int(epochs.min()) < 1 or int(starts.min()) < 0 or (ends <= starts).any()):
         raise FrameError("a chain has a stretch that there cannot be")
-    return dict(zip(chains, map(Range, epochs.tolist(), starts.tolist(), ends.tolist())))
+    return dict(zip(chains, map(Range._make, zip(epochs.tolist(), starts.tolist(), ends.tolist()))))
 
 
-def _read_advances(reader: Reader, chains: list[str]) -> dict[str, Advance]:
+def _read_advances(reader: Reader, chains: tuple[str, ...]) -> Advances:
     numbers, latest = reader.ints(), reader.ints()
     if len(numbers) % 2 or len(numbers) != 2 * len(latest):
         raise FrameError("the advances of chains are damaged")
@@ -195,23 +141,13 @@ def _read_advances(reader: Reader, chains: list[str]) -> dict[str, Advance]:
     elif len(moved):
         sources, counts, rises = reader.ints(), reader.ints(), reader.ints()
     else:
-        return {}
+        return Advances.of({})
     if not len(sources) == len(counts) == len(rises) == total or total and int(counts.min()) < 0:
         raise FrameError("the advances of chains are damaged")
-    return _apart([chains[place] for place in moved.tolist()], sizes, latest, sources, counts, rises)
-
-
-def _apart(
-    chains: list[str], sizes: Int64Array, latest: Int64Array, sources: Int64Array, counts: Int64Array, rises: Int64Array
-) -> dict[str, Advance]:
-    """Each chain's own of all columns."""
-    ends = np.cumsum(sizes)
     # A source that is named twice would move once: what is added by number does not add up.
-    falls = np.flatnonzero(sources[1:] <= sources[:-1]) + 1
-    if len(sources) and (int(sources.min()) < 0 or not np.isin(falls, ends).all()):
+    is_first = np.zeros(total + 1, np.bool_)
+    is_first[np.cumsum(sizes)] = True
+    if total and (int(sources.min()) < 0 or not (is_first[1:-1] | (sources[1:] > sources[:-1])).all()):
         raise FrameError("the sources of a chain are not in order")
-    advances, begin = {}, 0
-    for chain, end, last in zip(chains, ends.tolist(), latest.tolist()):
-        advances[chain] = Advance(sources[begin:end], counts[begin:end], rises[begin:end], last)
-        begin = end
-    return advances
+    names = chains if len(moved) == len(chains) else tuple([chains[place] for place in moved.tolist()])
+    return Advances(names, sizes, latest, sources, counts, rises)

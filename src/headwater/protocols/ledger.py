@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from headwater.protocols.delta import Delta, Range
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """Where a chain stands: the epoch of its owner, and the position up to which everything is there."""
 
     epoch: int
@@ -41,7 +40,10 @@ class Ledger:
         """Why these stretches cannot be accepted; nothing if they can."""
         found = {}
         for chain, stretch in ranges.items():
-            reason = self._objection(self.positions.get(chain, UNKNOWN), stretch)
+            position = self.positions.get(chain, UNKNOWN)
+            if stretch[:2] == position and position.epoch and stretch.start < stretch.end:
+                continue  # as nearly always
+            reason = self._objection(position, stretch)
             if reason is not None:
                 found[chain] = reason
         return found

@@ -6,14 +6,16 @@ the minimum over those that are active. That a source joins, falls idle or retur
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from headwater.arrays import BoolArray, Int64Array
-from headwater.protocols.delta import CUT_SUFFIX, Advance, wrapped
+from headwater.crowds import Crowd, Remembered
+from headwater.protocols.advances import Advance, Advances, wrapped
+from headwater.protocols.delta import CUT_SUFFIX
 from headwater.protocols.messages import SourceState
 from headwater.times import FOREVER, NEVER
 
@@ -30,8 +32,8 @@ class Decision:
 
 #: After so many deltas of a chain a mark is set ...
 DELTAS_PER_MARK = 16
-#: ... unless it has so few sources that one after each delta costs nothing.
-SOURCES_MARKED_OFTEN = 8
+#: ... unless it has so few sources that one after each delta costs nothing, or every few if it is one of many chains.
+SOURCES_MARKED_OFTEN, DELTAS_PER_MARK_OF_FEW = 8, 4
 
 
 @dataclass(slots=True)
@@ -85,11 +87,13 @@ class Membership:
         self._group = NEVER
         self.finite = NEVER  # how far the watermark came before the end
         self._has_moved = False  # whether the minimum has to be looked for again
+        self._crowds: Remembered[Crowd] = Remembered(self._crowd)
 
     # --- sources ---
 
     def join(self, chain: str, node: str, sources: Sequence[tuple[str, str]], now_ns: int) -> None:
         """A leaf comes with these sources, known ones in the order in which it named them before."""
+        self._crowds.forget()
         known = self.chains.setdefault(chain, Chain(node))
         if known.node != node:
             known.former.append(known.node)
@@ -132,18 +136,19 @@ class Membership:
                 return f"source {name!r} belongs to another chain than {chain!r}; give each source to one leaf"
         return None
 
-    def source_count(self, chain: str) -> int:
-        """How many sources a chain has; 0 if there is no such chain."""
-        return len(self.chains[chain].sources) if chain in self.chains else 0
+    def crowd(self, chains: tuple[str, ...]) -> Crowd:
+        """The sources of some chains."""
+        return self._crowds.of(chains)
+
+    def _crowd(self, chains: tuple[str, ...]) -> Crowd:
+        known = [self.chains.get(chain) for chain in chains]
+        return Crowd.of([None if chain is None else chain.sources for chain in known])
 
     def has_all(self, advances: Mapping[str, Advance]) -> bool:
         """Whether all sources that move are there."""
-        # Sources are sorted: the last is the largest.
-        return all(
-            chain in self.chains
-            and (len(advance.sources) == 0 or advance.sources[-1] < len(self.chains[chain].sources))
-            for chain, advance in advances.items()
-        )
+        moved = Advances.of(advances)
+        crowd = self.crowd(moved.chains)
+        return crowd.are_known and crowd.has(moved.chain, moved.sources)
 
     def chain_of(self, number: int) -> str:
         """The chain of a source."""
@@ -159,34 +164,30 @@ class Membership:
 
     def advance(self, advances: Mapping[str, Advance], now_ns: int) -> None:
         """An accepted delta moved these sources on. All at once: a relay's is of a hundred chains with one source each."""
-        numbers, counts = self.moved(advances)
-        self.offsets[numbers] += counts
-        if len(numbers):
-            self.watermarks[numbers] += np.concatenate([advance.rises for advance in advances.values()])
+        moved = Advances.of(advances)
+        numbers = self.moved(moved)
+        self.offsets[numbers] += moved.counts
+        self.watermarks[numbers] += moved.rises
         self._heard[numbers] = now_ns
         self._has_moved = True
-        for name, advance in advances.items():
-            if advance.latest:
+        for name, rise in zip(moved.chains, moved.latest.tolist()):
+            if rise:
                 chain = self.chains[name]
-                chain.latest = wrapped(chain.latest + advance.latest)
+                chain.latest = wrapped(chain.latest + rise)
                 self.latest = max(self.latest, chain.latest)
 
-    def moved(self, advances: Mapping[str, Advance]) -> tuple[Int64Array, Int64Array]:
-        """The numbers of the sources that move, and by how many events."""
-        none = [np.empty(0, np.int64)]
-        numbers = [self.chains[chain].sources[advance.sources] for chain, advance in advances.items()]
-        return np.concatenate(numbers or none), np.concatenate(
-            [advance.counts for advance in advances.values()] or none
-        )
+    def moved(self, advances: Advances) -> Int64Array:
+        """The numbers of the sources that move."""
+        return self.crowd(advances.chains).at(advances.chain, advances.sources)
 
     @property
     def are_all_active(self) -> bool:
         """Whether nobody is idle."""
         return bool(self.active.all())
 
-    def hear(self, chain: str, advance: Advance, now_ns: int) -> None:
+    def hear(self, advances: Mapping[str, Advance], now_ns: int) -> None:
         """These sources have spoken, though what they said has to be said again: they are not silent."""
-        self._heard[self.chains[chain].sources[advance.sources]] = now_ns
+        self._heard[self.moved(Advances.of(advances))] = now_ns
 
     def watermark(self) -> int:
         """The minimum over the active sources; it never falls."""
@@ -253,15 +254,17 @@ class Membership:
             chain.marks.append(Mark(chain.latest, offsets[begin:end], watermarks[begin:end]))
             begin = end
 
-    def mark_sometimes(self, chains: Iterable[str]) -> None:
+    def mark_sometimes(self, chains: Sequence[str]) -> None:
         """The same after each delta: now and then is enough, for that only means to read a little more again.
 
         With few sources a mark is a few numbers, so there may be many.
         """
-        due = []
+        due, few_deltas = [], 1 if len(chains) <= SOURCES_MARKED_OFTEN else DELTAS_PER_MARK_OF_FEW
         for name in chains:
             chain = self.chains[name]
             chain.unmarked += 1
+            if chain.unmarked < few_deltas:
+                continue
             if chain.unmarked >= DELTAS_PER_MARK or len(chain.sources) <= SOURCES_MARKED_OFTEN:
                 due.append(chain)
         if due:

@@ -13,12 +13,12 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from headwater.errors import HeadwaterError
+from headwater.name_lists import are_ascending
 from headwater.packing import Bytes, Reader, Writer
 from headwater.protocols.delta import Delta, delta_body, read_delta
 from headwater.protocols.frames import FRAME_BYTES_MAX, FrameError, frame, open_frame
@@ -313,7 +313,7 @@ def _positions_body(message: Positions) -> bytes:
     chains = sorted(message.chains)
     writer.texts(chains)
     positions = [message.chains[chain] for chain in chains]
-    writer.ints(np.array([[p.epoch for p in positions], [p.at for p in positions]], np.int64).ravel())
+    writer.ints(np.array([*(p.epoch for p in positions), *(p.at for p in positions)], np.int64))
     return writer.finish()
 
 
@@ -324,12 +324,11 @@ def _read_positions(body: memoryview) -> Positions:
         raise FrameError(f"positions are accepted (0) or to be sent from again (1), not {resend}")
     chains, numbers = reader.texts(), reader.ints()
     reader.finish()
-    if len(numbers) != 2 * len(chains) or any(b <= a for a, b in pairwise(chains)):
+    if len(numbers) != 2 * len(chains) or not are_ascending(chains):
         raise FrameError("chains are named twice or out of order, or have no positions")
     if len(numbers) and int(numbers.min()) < 0:
         raise FrameError("a position is not negative")
-    epochs, places = numbers.reshape(2, -1).tolist()
-    return Positions(bool(resend), dict(zip(chains, map(Position, epochs, places))))
+    return Positions(bool(resend), dict(zip(chains, map(Position._make, zip(*numbers.reshape(2, -1).tolist())))))
 
 
 def _text_body(tree: Any) -> bytes:

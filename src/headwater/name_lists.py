@@ -1,0 +1,59 @@
+"""Lists of names as bytes. The same hundreds of names come with every message of a link: they are read and written once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+
+from headwater.arrays import Int64Array
+from headwater.errors import FormatError
+
+#: So many lists are remembered, of a length that is worth it and still takes little room.
+LISTS_MAX, SHORTEST, LONGEST = 1024, 8, 4096
+
+
+def names_to_bytes(names: Sequence[str]) -> tuple[Int64Array, bytes]:
+    """The length of each in bytes, and all of them as one."""
+    lengths, data = (_known_bytes if SHORTEST <= len(names) <= LONGEST else _bytes)(tuple(names))
+    return np.frombuffer(lengths, np.int64), data
+
+
+def names_from_bytes(lengths: Int64Array, data: bytes) -> tuple[str, ...]:
+    """
+    >>> names_from_bytes(*names_to_bytes(["a", "", "bc"]))
+    ('a', '', 'bc')
+    """
+    return (_known_names if SHORTEST <= len(lengths) <= LONGEST else _names)(lengths.tobytes(), data)
+
+
+def are_ascending(names: tuple[str, ...]) -> bool:
+    """Whether they are in order, each once."""
+    return (_known_order if SHORTEST <= len(names) <= LONGEST else _order)(names)
+
+
+def _bytes(names: tuple[str, ...]) -> tuple[bytes, bytes]:
+    encoded = [name.encode() for name in names]
+    return np.array([len(one) for one in encoded], np.int64).tobytes(), b"".join(encoded)
+
+
+def _names(lengths: bytes, data: bytes) -> tuple[str, ...]:
+    sizes = np.frombuffer(lengths, np.int64)
+    ends = np.cumsum(sizes).tolist()
+    if len(sizes) and (int(sizes.min()) < 0 or ends[-1] != len(data)) or (not len(sizes) and data):
+        raise FormatError("a list of texts is damaged")
+    try:
+        return tuple([data[begin:end].decode() for begin, end in zip([0, *ends], ends)])
+    except UnicodeDecodeError as error:
+        raise FormatError(f"a list of texts is damaged: {error}") from error
+
+
+def _order(names: tuple[str, ...]) -> bool:
+    return all(earlier < later for earlier, later in pairwise(names))
+
+
+_known_bytes = lru_cache(LISTS_MAX)(_bytes)
+_known_names = lru_cache(LISTS_MAX)(_names)
+_known_order = lru_cache(LISTS_MAX)(_order)
