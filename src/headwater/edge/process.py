@@ -7,6 +7,7 @@ first has compiled and loaded is there for the next.
 
 from __future__ import annotations
 
+import gc
 import select
 import sys
 import time
@@ -210,6 +211,9 @@ def serve(control: Connection[Any, Any]) -> None:
     """Run one share after another until there are no more."""
     while True:
         share = control.recv()
+        # What is loaded stays: a look through all of it takes as long as several windows, and would find nothing.
+        gc.collect()
+        gc.freeze()
         process = Process(share, control)
         try:
             process.bind()
