@@ -104,10 +104,13 @@ class CountRootGroup(PieceRows):
         # Until they are there, what is new can only tell of the next cut.
         known = max(self.position, self._last_asked) if self._looks else self.position
         need = int(next_position_cut(self._over_all, known)) - self.position
-        if self.table.event_count < need:
+        # Chains add nothing before the frontier: what comes lies behind what they have covered.
+        if self.table.event_count < need or self._short_of == (self.frontier, need):
             return False
         rows = self.table.joined()
-        return bool(rows[COUNT][rows[T1] < self.frontier].sum() >= need)
+        is_enough = bool(rows[COUNT][rows[T1] < self.frontier].sum() >= need)
+        self._short_of = (NEVER, 0) if is_enough else (self.frontier, need)
+        return is_enough
 
     def _sort(self) -> None:
         rows, ranks = self.table.joined(), self._ranks

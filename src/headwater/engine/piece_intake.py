@@ -59,6 +59,7 @@ class PieceIntake(QueryGroup):
         self._covered = np.empty(0, np.int64)
         self._latest = np.empty(0, np.int64)
         self._has_news = False
+        self._short_of = (NEVER, 0)  # before this time there were fewer events than these, which a cut needs
         self._is_told = np.empty(0, np.int64)  # events of each chain since the last cut
         self._looks: dict[int, str] = {}  # the chains of pieces that leaves look into
         self._asked: dict[str, dict[int, Look]] = {}  # and what the owner of each is asked
@@ -143,24 +144,21 @@ class PieceIntake(QueryGroup):
 
     def _replace(self, numbers: Int64Array, counts: Int64Array) -> BoolArray:
         """Let go of pieces that smaller ones come for; returns which: not those that are gone, or of which not all came."""
-        # Also if nobody asks any more: whoever was asked will not answer again.
-        answers = self._answered(numbers, counts)
-        is_kept = np.ones(self.table.rows.shape[1], np.bool_)
-        is_kept[answers[answers >= 0]] = False
-        self.table.keep(is_kept)
-        return answers >= 0
-
-    def _answered(self, numbers: Int64Array, counts: Int64Array) -> Int64Array:
-        """The places of pieces that are looked into no more, -1 for those that do not fit."""
-        places, rows = self.table.places(numbers), self.table.rows
-        is_there = np.flatnonzero(places >= 0)
-        is_first = is_there[np.unique(places[is_there], return_index=True)[1]]
         fits = np.zeros(len(numbers), np.bool_)
-        fits[is_first] = (rows[COUNT, places[is_first]] == counts[is_first]) & (rows[IS_RAW, places[is_first]] == 0)
-        for number in numbers[fits].tolist():
-            self._forget_look(number)
-        self._has_news = self._has_news or bool(fits.any())
-        return np.where(fits, places, -1)
+        for place, (number, count) in enumerate(zip(numbers.tolist(), counts.tolist())):
+            look = self._asked.get(self._looks.get(number, ""), {}).get(number)
+            fits[place] = self._is_whole(number, count) if look is None else look.count == count
+            if fits[place]:
+                self._forget_look(number)
+                self.table.drop([number], count)
+        if fits.any():
+            self._has_news, self._short_of = True, (NEVER, 0)
+        return fits
+
+    def _is_whole(self, number: int, count: int) -> bool:
+        """Whether a piece that nobody asks for any more is there with so many events: whoever was asked will not answer again."""
+        place, rows = int(self.table.places(np.array([number]))[0]), self.table.rows
+        return place >= 0 and bool(rows[COUNT, place] == count and rows[IS_RAW, place] == 0)
 
     def _forget_look(self, number: int) -> None:
         chain = self._looks.pop(number, None)

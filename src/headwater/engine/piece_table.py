@@ -33,7 +33,9 @@ class PieceTable:
     """Pieces in no order; ``numbers``: how many there have been."""
 
     rows: Int64Array = field(default_factory=lambda: np.empty((WIDTH, 0), np.int64))
+    #: What has come since the pieces were last put together, and the numbers of those that are to go.
     fresh: list[Int64Array] = field(default_factory=list)
+    dropped: list[int] = field(default_factory=list)
     partials: dict[int, PartialBlock] = field(default_factory=dict)
     events: dict[int, Stretch] = field(default_factory=dict)
     numbers: int = 0
@@ -48,11 +50,19 @@ class PieceTable:
         self.event_count += int(rows[COUNT].sum())
         self.fresh.append(rows)
 
+    def drop(self, numbers: list[int], event_count: int) -> None:
+        """Let go of these pieces, with so many events; those that are behind them go with the next that `keep` lets go of."""
+        self.dropped.extend(numbers)
+        self.event_count -= event_count
+
     def joined(self) -> Int64Array:
         """All pieces."""
         if self.fresh:
             self.rows = np.concatenate([self.rows, *self.fresh], axis=1)
             self.fresh = []
+        if self.dropped:
+            self.rows = self.rows[:, ~np.isin(self.rows[NUMBER], self.dropped)]
+            self.dropped = []
         return self.rows
 
     def places(self, numbers: Int64Array) -> Int64Array:

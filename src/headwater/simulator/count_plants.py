@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int64Array
+from headwater.arrays import Int64Array
 from headwater.engine import count_root
 from headwater.engine.count_root import CountRootGroup
 from headwater.engine.cut_search import FAR, Found
-from headwater.engine.piece_table import IS_RAW
+from headwater.engine.piece_table import IS_RAW, PieceTable
 from headwater.engine.store import RowBlock
 from headwater.simulator.planting import Plant, instead
 
@@ -34,9 +34,8 @@ def _without_raw(right: Any, group: CountRootGroup, rows: Int64Array, position: 
     return [block.take(np.empty(0, np.int64)) for block in blocks] if is_ignored else blocks
 
 
-def _kept_beside(_right: Any, group: CountRootGroup, numbers: Int64Array, counts: Int64Array) -> BoolArray:
+def _kept_beside(_right: Any, _table: PieceTable, _numbers: list[int], _event_count: int) -> None:
     """Pieces that were looked into stay, beside the smaller ones that came instead of them."""
-    return group._answered(numbers, counts) >= 0
 
 
 def _by_arrival(_right: Any, names: list[str]) -> Int64Array:
@@ -57,7 +56,7 @@ COUNT_PLANTS: dict[str, Plant] = {
     # Events that travelled raw, because a cut was expected near them, are forgotten when windows are put together.
     "buffer-ignored": instead(CountRootGroup, "_event_rows", _without_raw),
     # A piece counts beside what was found in it.
-    "roll-back-forgotten": instead(CountRootGroup, "_replace", _kept_beside),
+    "roll-back-forgotten": instead(PieceTable, "drop", _kept_beside),
     # Between events of one time, the source that joined first is first.
     "tie-by-arrival": instead(count_root, "source_ranks", _by_arrival),
     # An event at the frontier is settled although others of its time may come.
