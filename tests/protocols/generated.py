@@ -47,12 +47,14 @@ def ranges(draw: st.DrawFn) -> Range:
 
 @st.composite
 def deltas(draw: st.DrawFn) -> Delta:
-    stretches = draw(st.dictionaries(NAMES, ranges(), min_size=1, max_size=4))
+    stretches = draw(st.dictionaries(NAMES, ranges(), min_size=1, max_size=12))
     moved = draw(st.sets(st.sampled_from(sorted(stretches))))
     return Delta(stretches, {chain: draw(advances()) for chain in moved}, draw(st.lists(BYTES, max_size=3)))
 
 
-POSITIONS = st.builds(Positions, st.booleans(), st.dictionaries(NAMES, st.builds(Position, COUNTS, COUNTS), max_size=4))
+POSITIONS = st.builds(
+    Positions, st.booleans(), st.dictionaries(NAMES, st.builds(Position, COUNTS, COUNTS), max_size=12)
+)
 PAIRS = st.lists(st.tuples(NUMBERS, NUMBERS), max_size=2).map(tuple)
 STATES = st.builds(SourceState, NAMES, COUNTS, NUMBERS, COUNTS, NUMBERS, PAIRS)
 HELLOS = st.builds(Hello, NAMES, NAMES, COUNTS, COUNTS, st.lists(st.tuples(NAMES, NAMES), max_size=3).map(tuple), BYTES)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.protocols.advances import Advance, added, wrapped
-from headwater.protocols.membership import Decision, Membership
+from headwater.protocols.membership import DELTAS_PER_MARK_OF_FEW, Decision, Membership
 from headwater.times import FOREVER, NEVER
 
 TIMES = st.integers(-100, 100)
@@ -229,3 +229,43 @@ def test_floors_are_told_as_far_as_events_are_read_again() -> None:
     members.decide_return([2], 110)
     assert members.states("y")[0].floors == ((0, 30),)
     assert members.states("x")[0].floors == ()
+
+
+@given(
+    sizes=st.lists(st.integers(1, 3), min_size=1, max_size=20),
+    steps=st.lists(
+        st.lists(st.tuples(st.integers(0, 19), st.integers(0, 2), st.integers(0, 9)), max_size=20), max_size=6
+    ),
+    joins_at=st.integers(0, 6),
+)
+def test_many_chains_move_at_once_as_they_would_one_by_one(
+    sizes: list[int], steps: list[list[tuple[int, int, int]]], joins_at: int
+) -> None:
+    together, apart = Membership(), Membership()
+    for members in (together, apart):
+        for number, size in enumerate(sizes):
+            members.join(f"c{number}", "leaf", named(*(f"{number}/{place}" for place in range(size))), 0)
+    for now, step in enumerate(steps):
+        if now == joins_at:
+            for members in (together, apart):
+                members.join("c0", "leaf", named("late"), now)
+        moves = {f"c{chain}": Advance.of([place], [1], [rise], rise) for chain, place, rise in step}
+        known = {chain: one for chain, one in moves.items() if together.has_all({chain: one})}
+        assert together.has_all(moves) == (known == moves)
+        together.advance(known, now)
+        for chain, one in known.items():
+            apart.advance({chain: one}, now)
+    assert told(together) == told(apart)
+    assert (together.latest, together.watermark()) == (apart.latest, apart.watermark())
+
+
+def test_chains_among_many_are_marked_after_every_few_deltas() -> None:
+    members = Membership()
+    names = [f"c{number}" for number in range(20)]
+    for name in names:
+        members.join(name, "leaf", named(f"{name}/a"), 0)
+    for _ in range(2 * DELTAS_PER_MARK_OF_FEW):
+        members.mark_sometimes(names)
+        members.mark_sometimes(["c0"])
+    assert {len(members.chains[name].marks) for name in names[1:]} == {2}
+    assert len(members.chains["c0"].marks) >= 2 * DELTAS_PER_MARK_OF_FEW
