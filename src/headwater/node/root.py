@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,12 +38,13 @@ from headwater.protocols.events import (
 from headwater.protocols.frames import FrameError
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Flush, Hello, Positions, Rates, Refuse, decode, encode
+from headwater.protocols.moves import Moves
 from headwater.query_io import to_json
 from headwater.schemas import check_schemas
 
 THE_END = "the stream has ended; what comes now is in no window"
 #: Observers are told how far each source came, unless so many moved at once.
-SOURCES_NOTED_MAX = 100
+SOURCES_NOTED_MAX = 1000
 
 
 class RootNode(RootWindows):
@@ -211,15 +212,14 @@ class RootNode(RootWindows):
         )
         return [note, *actions, self._accepted(sender, delta)]
 
-    def _moves(self, delta: Delta) -> dict[str, list[int]]:
+    def _moves(self, delta: Delta) -> Mapping[str, list[int]]:
         """How far each source came: from where, to where, and its watermark."""
         members, moved = self._members, Advances.of(delta.advances)
         if len(moved.sources) > SOURCES_NOTED_MAX:
             return {}
         numbers = members.moved(moved)
         ends = members.offsets[numbers]
-        rows = np.stack((ends - moved.counts, ends, members.watermarks[numbers]), 1).tolist()
-        return dict(zip([members.names[number] for number in numbers.tolist()], rows))
+        return Moves(members.names, numbers, np.stack((ends - moved.counts, ends, members.watermarks[numbers]), 1))
 
     def _reject(self, sender: str, delta: Delta, reasons: dict[str, str]) -> list[Action]:
         """Say where the chains stand; an owner that has not heard of its new epoch is told once more."""
