@@ -76,7 +76,7 @@ class QueryGroup(GroupAccounts):
             return []
         keys = self.keys.encode(key_arrays, len(chunk))
         if self.in_order:
-            return self._accept_in_order(chunk, keys, arrays, watermarks)
+            return self._accept_in_order(chunk, keys, arrays, scan, watermarks)
         return self._accept_by_arrival(chunk, keys, scan, watermarks)
 
     def _read_names(self) -> set[str]:
@@ -156,11 +156,17 @@ class QueryGroup(GroupAccounts):
         return late
 
     def _accept_in_order(
-        self, chunk: Chunk, keys: Int32Array, arrays: Mapping[str, pa.Array], watermarks: Int64Array | int
+        self,
+        chunk: Chunk,
+        keys: Int32Array,
+        arrays: Mapping[str, pa.Array],
+        scan: TimeScan,
+        watermarks: Int64Array | int,
     ) -> list[Dropped]:
         markers = [predicate_mask(expr, arrays, len(chunk)) for expr in self.conditions]
         stretch = Stretch(chunk, keys, markers)
-        late = chunk.times < watermarks
+        is_none_late = isinstance(watermarks, int) and scan.low >= watermarks
+        late = chunk.times[:0] < 0 if is_none_late else chunk.times < watermarks
         if not late.any():
             self.totals.clean += len(chunk)
             self._wait(stretch)

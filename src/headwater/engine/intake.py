@@ -39,6 +39,7 @@ def scan_times(times: Int64Array) -> TimeScan:
     return TimeScan(int(times.min()), int(times.max()), False)
 
 
+INT64 = pa.int64()
 #: Times as ticks, reasons why some cannot be used, and the scan of them if all can.
 Times: TypeAlias = tuple[Int64Array, dict[int, str], TimeScan | None]
 
@@ -50,6 +51,11 @@ def read_times(array: pa.Array, unit: str) -> Times:
     {1: 'time is null', 2: 'time 9223372036854775807 is outside -2**62 .. 2**62'}
     """
     bad: dict[int, str] = {}
+    if array.type == INT64 and array.null_count == 0 and len(array):
+        times = array.to_numpy()
+        scan = scan_times(times)
+        if scan.low >= -TIME_MAX and scan.high <= TIME_MAX:
+            return times, bad, scan
     if pa.types.is_timestamp(array.type) or pa.types.is_date(array.type):
         array = _ticks(array, unit)
     elif pa.types.is_floating(array.type):

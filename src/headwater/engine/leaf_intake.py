@@ -259,6 +259,8 @@ class LeafIntake(Core):
 
     def _takers(self, events: Arrivals, chunk: Chunk, before: Int64Array | int) -> Iterable[Family]:
         """All families but those whose events travel instead of partials; late or odd events are sorted out here."""
+        if not self._choices:
+            return self._families.values()
         plain = not events.misfits and not bool((chunk.times < before).any())
         takers = []
         for number, family in self._families.items():
