@@ -12,7 +12,7 @@ from headwater.arrays import Int64Array
 
 T = TypeVar("T")
 #: So many crowds are remembered, if they are large enough to be worth it.
-CROWDS_MAX, SMALLEST = 1024, 8
+CROWDS_MAX, SMALLEST = 64, 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from headwater.arrays import Int64Array
 from headwater.errors import FormatError
 
 #: So many lists are remembered, of a length that is worth it and still takes little room.
-LISTS_MAX, SHORTEST, LONGEST = 1024, 8, 4096
+LISTS_MAX, SHORTEST, LONGEST = 128, 8, 1024
 
 
 def names_to_bytes(names: Sequence[str]) -> tuple[Int64Array, bytes]:
