@@ -29,7 +29,7 @@ from headwater.engine.pieces import (
     spread,
 )
 from headwater.engine.reorder import Stretch, concat_stretches
-from headwater.engine.run_pieces import cut_runs, ends_of, joined_zones, raw_of, run_rows, values_of
+from headwater.engine.run_pieces import cut_runs, ends_of, raw_of, run_rows, values_of, zones_between
 from headwater.engine.zoning import LocalWindows
 from headwater.expressions import Expr
 from headwater.times import FOREVER, NEVER
@@ -240,9 +240,8 @@ class CountLeafGroup(QueryGroup):
         runs = [part.chunk.times for part in parts]
         low, high = max(self.reached + 1, min(int(times[0]) for times in runs)), max(int(times[-1]) for times in runs)
         # What lies among events that were sent travels, and what has no final place in the order.
-        begins, ends = self.zoning().zones(low, high) if low <= high else (np.empty(0, np.int64),) * 2
-        begins, ends = np.concatenate(([NEVER], begins, [until])), np.concatenate(([low], ends, [FOREVER]))
-        cuts = cut_runs(runs, *joined_zones(begins, ends), self._piece_max)
+        zones = self.zoning().zones(low, high) if low <= high else (np.empty(0, np.int64),) * 2
+        cuts = cut_runs(runs, *zones_between(*zones, low, until), self._piece_max)
         self.taken += sum(map(len, parts))
         self.reached = max(self.reached, high)
         rows = run_rows(np.concatenate([part.keys for part in parts]), len(self.keys), cuts)

@@ -17,6 +17,7 @@ from headwater.engine.op import Op
 from headwater.engine.parts import KeyRows
 from headwater.engine.pieces import PieceRows, rows_between, spread
 from headwater.engine.reorder import Stretch, concat_stretches
+from headwater.times import FOREVER, NEVER
 
 SAMPLES_PER_PIECE = 16
 #: Operators that depend on the order of events.
@@ -58,6 +59,20 @@ def cut_runs(runs: Sequence[Int64Array], zone_begins: Int64Array, zone_ends: Int
     filled = np.flatnonzero(np.diff(bounds, axis=1).sum(axis=0))
     before = np.cumsum([0, *map(len, runs)])[:-1, None]
     return RunCuts(before + bounds[:, filled], before + bounds[:, filled + 1], _are_in(zones, edges[filled]))
+
+
+def zones_between(begins: Int64Array, ends: Int64Array, low: int, until: int) -> tuple[Int64Array, Int64Array]:
+    """Zones, ascending by begin, together with all that lies before ``low`` or from ``until`` on.
+
+    >>> begins, ends = zones_between(np.array([5, 20, 40]), np.array([8, 25, 50]), 3, 22)
+    >>> begins[1:], ends[:-1]
+    (array([ 5, 20]), array([3, 8]))
+    """
+    # Those that begin later are part of the last: it has to stay the last one.
+    known = begins < until
+    return joined_zones(
+        np.concatenate(([NEVER], begins[known], [until])), np.concatenate(([low], ends[known], [FOREVER]))
+    )
 
 
 def joined_zones(begins: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:
