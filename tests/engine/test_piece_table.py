@@ -30,7 +30,8 @@ def test_dropping_is_keeping_the_others(steps: list[list[int] | set[int] | bool]
             case set():
                 held = eager.joined()
                 is_dropped = np.isin(held[NUMBER], list(step))
-                lazy.drop(held[NUMBER, is_dropped].tolist(), int(held[COUNT, is_dropped].sum()))
+                for number, count in held[[NUMBER, COUNT]][:, is_dropped].T.tolist():
+                    lazy.drop(number, count)
                 eager.keep(~is_dropped)
             case _:
                 lazy.joined()

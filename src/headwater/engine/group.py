@@ -165,8 +165,8 @@ class QueryGroup(GroupAccounts):
     ) -> list[Dropped]:
         markers = [predicate_mask(expr, arrays, len(chunk)) for expr in self.conditions]
         stretch = Stretch(chunk, keys, markers)
-        is_none_late = isinstance(watermarks, int) and scan.low >= watermarks
-        late = chunk.times[:0] < 0 if is_none_late else chunk.times < watermarks
+        are_on_time = isinstance(watermarks, int) and scan.low >= watermarks
+        late = np.zeros(0, np.bool_) if are_on_time else chunk.times < watermarks
         if not late.any():
             self.totals.clean += len(chunk)
             self._wait(stretch)

@@ -150,7 +150,7 @@ class PieceIntake(QueryGroup):
             fits[place] = self._is_whole(number, count) if look is None else look.count == count
             if fits[place]:
                 self._forget_look(number)
-                self.table.drop([number], count)
+                self.table.drop(number, count)
         if fits.any():
             self._has_news, self._short_of = True, (NEVER, 0)
         return fits

@@ -50,9 +50,9 @@ class PieceTable:
         self.event_count += int(rows[COUNT].sum())
         self.fresh.append(rows)
 
-    def drop(self, numbers: list[int], event_count: int) -> None:
-        """Let go of these pieces, with so many events; those that are behind them go with the next that `keep` lets go of."""
-        self.dropped.extend(numbers)
+    def drop(self, number: int, event_count: int) -> None:
+        """Let go of a piece with so many events; what is behind it goes with the next that `keep` lets go of."""
+        self.dropped.append(number)
         self.event_count -= event_count
 
     def joined(self) -> Int64Array:

@@ -34,7 +34,7 @@ def _without_raw(right: Any, group: CountRootGroup, rows: Int64Array, position: 
     return [block.take(np.empty(0, np.int64)) for block in blocks] if is_ignored else blocks
 
 
-def _kept_beside(_right: Any, _table: PieceTable, _numbers: list[int], _event_count: int) -> None:
+def _kept_beside(_right: Any, _table: PieceTable, _number: int, _event_count: int) -> None:
     """Pieces that were looked into stay, beside the smaller ones that came instead of them."""
 
 
