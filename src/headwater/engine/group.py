@@ -63,7 +63,8 @@ class QueryGroup(GroupAccounts):
         ``watermarks``: that of the event's source just before each event, or one number for all.
         """
         self.totals.seen += len(chunk)
-        chunk = chunk.select({op.column for op in self.ops if op.column is not None})
+        # Not a set: chunks are written down, and the order of a set of strings changes from process to process.
+        chunk = chunk.select(list(dict.fromkeys(op.column for op in self.ops if op.column is not None)))
         chosen = self._chosen(chunk.times, arrays)
         if chosen is not None:
             chunk = chunk.take(chosen)
