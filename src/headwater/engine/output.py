@@ -146,16 +146,23 @@ def alias_plans(entries: Sequence[Registered]) -> dict[str, AliasPlan]:
     return plans
 
 
+#: A buffer that is longer by less than the 64 bytes to which Arrow pads is written whole: so many bits.
+_SPARE = 512
+
+
 class _Constant:
-    """An array of one repeated value, made once and shared by all results: most rows replace nothing."""
+    """An array of one repeated value, made once and shared by all results: most rows replace nothing.
+
+    There are always `_SPARE` rows behind those that are asked for: then Arrow cuts them off and writes the same, however many.
+    """
 
     def __init__(self, make: Callable[[int], pa.Array]) -> None:
         self._make = make
-        self._array = make(0)
+        self._array = make(2 * _SPARE)
 
     def first(self, size: int) -> pa.Array:
-        if len(self._array) < size:
-            self._array = self._make(2 * size)
+        if len(self._array) < size + _SPARE:
+            self._array = self._make(2 * (size + _SPARE))
         return self._array[:size]
 
 
@@ -307,7 +314,8 @@ def _scattered(parts: list[pa.Array], places: list[Int64Array], size: int, type_
     if not parts:
         return pa.nulls(size, type_)
     if type_ in (pa.float64(), pa.int64()) and all(part.null_count == 0 for part in parts):
-        out, there = np.empty(size, type_.to_pandas_dtype()), np.zeros(size, np.bool_)
+        # Not np.empty: rows that wait are in snapshots, and what lies under a null there should be the same each time.
+        out, there = np.zeros(size, type_.to_pandas_dtype()), np.zeros(size, np.bool_)
         for part, place in zip(parts, places, strict=True):
             out[place] = part.to_numpy(zero_copy_only=False)
             there[place] = True
