@@ -148,7 +148,8 @@ class Loop:
     ):  # fmt: skip
         self.checkpoint = Checkpoint(place)
         self.opened = opened
-        begin(self.checkpoint, opened, queries, settings, chains, roots, counting=counting)
+        if self.checkpoint.about() is None:
+            begin(self.checkpoint, opened, queries, settings, chains, roots, counting=counting)
         self.roots = roots
         self.dice = random.Random(seed)
         self.now_ns = 10**18
