@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-import headwater.aggregations as agg
-from headwater import windows
-from headwater.expression_checks import problems
-from headwater.expressions import And, Compare, Expr, In, IsNull, Matches, Not, Or, Range, col
-from headwater.own import aggregate_of
-from headwater.query import RESERVED, SCOPES, Query, query_of
-from headwater.times import Nanos
+import headwater.language.aggregations as agg
+from headwater.language import windows
+from headwater.language.expression_checks import problems
+from headwater.language.expressions import And, Compare, Expr, In, IsNull, Matches, Not, Or, Range, col
+from headwater.language.query import RESERVED, SCOPES, Query, query_of
+from headwater.language.times import Nanos
+from headwater.language.user_code import aggregate_of
 
 # Few and awkward values, so that columns and literals meet: signs, ends of types, halves, what floats cannot hold.
 INTEGERS = st.sampled_from([0, 1, -1, 2, 3, 2**53, 2**53 + 1, 2**63 - 1, -(2**63)]) | st.integers(-4, 4)

@@ -16,17 +16,17 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from headwater import aggregations as agg
-from headwater import windows as win
-from headwater.aggregations import Aggregation
-from headwater.expressions import Expr, col
 from headwater.history import Added, Advanced, Arrived, Emit, Flushed, Idle, Joined, Removed, Returned, Settings, Step
-from headwater.own import Aggregate, Operator, aggregate_of
-from headwater.query import CONTEXT_SCOPES, Query, query
+from headwater.language import aggregations as agg
+from headwater.language import windows as win
+from headwater.language.aggregations import Aggregation
+from headwater.language.expressions import Expr, col
+from headwater.language.query import CONTEXT_SCOPES, Query, query
+from headwater.language.times import TIME_MAX
+from headwater.language.user_code import Aggregate, Operator, aggregate_of
+from headwater.language.windows import Window
 from headwater.simulator.queries import ANY, NUMBERS, ORDERED, cut_at_stops, cut_before_stops
 from headwater.simulator.queries import SCHEMA as SCHEMA  # tests take it from here
-from headwater.times import TIME_MAX
-from headwater.windows import Window
 
 INTEGERS = st.integers(-3, 9) | st.sampled_from([2**62, -(2**62), 2**63 - 1, -(2**63), 10**15 + 1])
 FLOATS = st.sampled_from(

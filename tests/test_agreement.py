@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agreement import assert_agreement
-from headwater.times import TIME_MAX
+from headwater.language.times import TIME_MAX
 from strategies import (
     EXACT,
     FAR_APART,

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-import headwater.aggregations as hw
-from headwater.disco import from_disco
+import headwater.language.aggregations as hw
 from headwater.errors import QueryError
-from headwater.windows import CountWindow, Session, Sliding, count_sliding, session, sliding, tumbling
+from headwater.language.files.disco import from_disco
+from headwater.language.windows import CountWindow, Session, Sliding, count_sliding, session, sliding, tumbling
 
 
 def test_the_example_with_windows_in_time_and_in_events() -> None:

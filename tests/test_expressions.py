@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from headwater.engine.predicates import mask
 from headwater.errors import DataError, QueryError
-from headwater.expression_checks import problems
-from headwater.expressions import And, Compare, Expr, col
+from headwater.language.expression_checks import problems
+from headwater.language.expressions import And, Compare, Expr, col
 from language_strategies import COLUMNS, conditions, conditions_over_tables
 
 NAN = math.nan

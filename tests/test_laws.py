@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 
-from headwater import aggregations as agg
-from headwater.aggregations import FUNCTIONS, Aggregation
-from headwater.own import Aggregate, Operator, aggregate_of
+from headwater.language import aggregations as agg
+from headwater.language.aggregations import FUNCTIONS, Aggregation
+from headwater.language.user_code import Aggregate, Operator, aggregate_of
 from headwater.testing import BrokenLawError, check_laws
 
 FLOATS = st.floats() | st.sampled_from([1.0, 1e16, -1e16, 1e200, math.inf, math.nan])

@@ -201,7 +201,7 @@ def test_a_line_that_crosses_is_shown(module, source):
     ("module", "source"),
     [
         ("engine.slicer", "import numpy as np\nimport pyarrow as pa\nfrom headwater.jit import njit"),
-        ("engine.slicer", "from headwater.windows import Sliding\nfrom . import chunk"),
+        ("engine.slicer", "from headwater.language.windows import Sliding\nfrom . import chunk"),
         ("reference", "from headwater import query"),
         ("jit", "import os\nfrom headwater.errors import FormatError"),
         ("protocols.delta", "from headwater.packing import Writer\nfrom headwater.jit import njit"),

@@ -11,7 +11,7 @@ import headwater as hw
 from agreement import assert_agreement
 from headwater.cases.hosts import EngineHost
 from headwater.engine import group
-from headwater.modes import MODES
+from headwater.language.modes import MODES
 from strategies import EXACT, Scenario, aggregations, queries, scenarios, windows
 
 BASELINES = ("cebuffer", "debucket", "desw")

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-import headwater.aggregations as hw
-from headwater.aggregations import Aggregation
+import headwater.language.aggregations as hw
 from headwater.errors import QueryError
-from headwater.expressions import col
-from headwater.own import Aggregate, Operator, aggregate_of
-from headwater.query import Query, query
-from headwater.windows import (
+from headwater.language.aggregations import Aggregation
+from headwater.language.expressions import col
+from headwater.language.query import Query, query
+from headwater.language.user_code import Aggregate, Operator, aggregate_of
+from headwater.language.windows import (
     Band,
     CountWindow,
     Custom,

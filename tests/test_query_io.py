@@ -12,13 +12,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-import headwater.aggregations as hw
+import headwater.language.aggregations as hw
 from headwater.errors import FormatError, QueryError
-from headwater.expressions import col
-from headwater.own import Aggregate, Operator, aggregate_of
-from headwater.query import Query, query
-from headwater.query_io import from_json, from_yaml, load, to_json, to_yaml
-from headwater.windows import custom, sliding, tumbling
+from headwater.language.expressions import col
+from headwater.language.files.queries import from_json, from_yaml, load, to_json, to_yaml
+from headwater.language.query import Query, query
+from headwater.language.user_code import Aggregate, Operator, aggregate_of
+from headwater.language.windows import custom, sliding, tumbling
 from language_strategies import LONGEST, queries
 
 LOAD = query(

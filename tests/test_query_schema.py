@@ -8,12 +8,12 @@ import re
 import pyarrow as pa
 import pytest
 
-import headwater.aggregations as hw
-from headwater.aggregations import Aggregation
+import headwater.language.aggregations as hw
 from headwater.errors import QueryError
-from headwater.expressions import Expr, col
-from headwater.query import check_schema, check_schemas, query
-from headwater.windows import between, punctuated, tumbling
+from headwater.language.aggregations import Aggregation
+from headwater.language.expressions import Expr, col
+from headwater.language.query import check_schema, check_schemas, query
+from headwater.language.windows import between, punctuated, tumbling
 
 SCHEMA = pa.schema(
     [

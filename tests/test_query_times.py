@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import QueryError
-from headwater.times import Nanos, duration, in_ticks, try_duration
+from headwater.language.times import Nanos, duration, in_ticks, try_duration
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,10 @@ from typing import NamedTuple
 
 import pytest
 
-from headwater import aggregations, expressions, windows
 from headwater.cases import HOSTS
 from headwater.history import Added, Advanced, Arrived, Emit, Flushed, Idle, Joined, Removed, Returned, Settings
-from headwater.query import query
+from headwater.language import aggregations, expressions, windows
+from headwater.language.query import query
 
 FOLDER = Path(__file__).parent / "transcripts"
 REWRITE = bool(os.environ.get("HEADWATER_REWRITE"))

@@ -3,7 +3,10 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, overload
 
-from headwater.aggregations import (
+from headwater.errors import DataError, FormatError, HeadwaterError, QueryError
+from headwater.explanation import Explanation
+from headwater.explanation import explain as _explain
+from headwater.language.aggregations import (
     apply,
     approx_distinct,
     approx_quantile,
@@ -25,17 +28,12 @@ from headwater.aggregations import (
     value_range,
     variance,
 )
-from headwater.disco import from_disco
-from headwater.errors import DataError, FormatError, HeadwaterError, QueryError
-from headwater.explanation import Explanation
-from headwater.explanation import explain as _explain
-from headwater.expressions import col
-from headwater.live import Engine, run
-from headwater.own import Aggregate, Operator, aggregate_of
-from headwater.query import Query, query
-from headwater.query_io import from_json, from_yaml, load, to_json, to_yaml
-from headwater.results import Results
-from headwater.windows import (
+from headwater.language.expressions import col
+from headwater.language.files.disco import from_disco
+from headwater.language.files.queries import from_json, from_yaml, load, to_json, to_yaml
+from headwater.language.query import Query, query
+from headwater.language.user_code import Aggregate, Operator, aggregate_of
+from headwater.language.windows import (
     band,
     between,
     count_sliding,
@@ -46,6 +44,8 @@ from headwater.windows import (
     sliding,
     tumbling,
 )
+from headwater.live import Engine, run
+from headwater.results import Results
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from headwater.arguments import check_queries
 from headwater.engine.placement import placement
-from headwater.query import Query
+from headwater.language.arguments import check_queries
+from headwater.language.query import Query
 
 
 @dataclass(frozen=True, slots=True)

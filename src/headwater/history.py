@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.query import Query
+from headwater.language.query import Query
 
 
 @dataclass(frozen=True, slots=True)

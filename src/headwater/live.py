@@ -13,7 +13,7 @@ from typing import Any
 
 from headwater.arrays import Int64Array
 from headwater.engine.core import Core
-from headwater.query import Query
+from headwater.language.query import Query
 from headwater.results import Results
 from headwater.tables import arrow_table, record_batches
 

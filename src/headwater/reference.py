@@ -7,9 +7,9 @@ so it is written to be read in one sitting, together with `reference_windows` (w
 `reference_aggregates` (what their values are); nothing in it is shared with the engine but the users' own functions and
 the sketches.
 
->>> from headwater.aggregations import sum as total
->>> from headwater.query import query
->>> from headwater.windows import tumbling
+>>> from headwater.language.aggregations import sum as total
+>>> from headwater.language.query import query
+>>> from headwater.language.windows import tumbling
 >>> settings = Settings((query("load", tumbling(10), load=total("x")),))
 >>> history = [Arrived("a", 0, {"time": 3, "x": 1}), Arrived("a", 1, {"time": 4, "x": 2}), Advanced("a", 10)]
 >>> for key, row in rows(settings, history).items():
@@ -36,7 +36,9 @@ from headwater.history import (
     Settings,
     Step,
 )
-from headwater.query import Query
+from headwater.language.query import Query
+from headwater.language.times import FOREVER, NEVER, TIME_MAX
+from headwater.language.windows import Band, CountWindow, Sliding
 from headwater.reference_aggregates import fits, normal, order, value_of
 from headwater.reference_windows import (
     CONTEXT,
@@ -50,8 +52,6 @@ from headwater.reference_windows import (
     standing,
     united,
 )
-from headwater.times import FOREVER, NEVER, TIME_MAX
-from headwater.windows import Band, CountWindow, Sliding
 
 __all__ = [
     "Added",

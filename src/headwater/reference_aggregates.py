@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.aggregations import FUNCTIONS, Aggregation
+from headwater.language.aggregations import FUNCTIONS, Aggregation
 
 INT64 = range(-(2**63), 2**63)
 DECIMAL_DIGITS = 38
@@ -56,7 +56,7 @@ def fits(aggregation: Aggregation, row: dict[str, Any]) -> bool:
 def value_of(aggregation: Aggregation, rows: Sequence[dict[str, Any]]) -> Any:
     """The aggregate over these rows, in order.
 
-    >>> from headwater.aggregations import sum as total
+    >>> from headwater.language.aggregations import sum as total
     >>> value_of(total("x"), [{"x": 1e16}, {"x": 1.0}, {"x": None}, {"x": -1e16}])
     1.0
     """

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headwater.errors import DataError
-from headwater.expressions import Expr
-from headwater.query import Query
-from headwater.times import FOREVER, NEVER
-from headwater.windows import Band, Between, CountWindow, Custom, Punctuated, Session, Sliding
+from headwater.language.expressions import Expr
+from headwater.language.query import Query
+from headwater.language.times import FOREVER, NEVER
+from headwater.language.windows import Band, Between, CountWindow, Custom, Punctuated, Session, Sliding
 
 
 class Event(NamedTuple):

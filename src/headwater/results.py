@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import QueryError
-from headwater.query import Query
-from headwater.windows import CountWindow
+from headwater.language.query import Query
+from headwater.language.windows import CountWindow
 
 
 class Results:

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.aggregations import Aggregation, apply
 from headwater.engine.aggregates import lower, operators_of
 from headwater.engine.chunk import Chunk
 from headwater.engine.intake import read_values
 from headwater.engine.operators import Op, lift, partials_from_bytes, partials_to_bytes
-from headwater.own import Aggregate, Operator
+from headwater.language.aggregations import Aggregation, apply
+from headwater.language.user_code import Aggregate, Operator
 
 PIECES = 3
 #: Events of the whole, each as (value, piece it falls into, time).
@@ -44,7 +44,7 @@ def check_laws(
     sums are exact in a double, and nulls. ``type`` is the Arrow type of the column, if the values do not tell it.
     ``relative`` allows results to differ by rounding; partials are then compared only by the results they lead to.
 
-    >>> from headwater.own import aggregate_of
+    >>> from headwater.language.user_code import aggregate_of
     >>> spread = aggregate_of(
     ...     "spread", lambda v: [v.min(), v.max()], lambda a, b: [min(a[0], b[0]), max(a[1], b[1])],
     ...     lambda p: p[1] - p[0], [math.inf, -math.inf])

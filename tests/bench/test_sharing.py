@@ -5,7 +5,7 @@ import pytest
 from headwater.bench.experiments import EXPERIMENTS
 from headwater.bench.sharing import measure
 from headwater.bench.workload import EVENTS_PER_SECOND
-from headwater.modes import MODES
+from headwater.language.modes import MODES
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater import aggregations as agg
-from headwater.aggregations import Aggregation
 from headwater.engine.aggregates import lower, lower_many, operators_of, overflows, result_type
 from headwater.engine.operators import Op, lift
+from headwater.language import aggregations as agg
+from headwater.language.aggregations import Aggregation
 from headwater.reference_aggregates import order, value_of
 from partials import chunk_of, in_order, int32, int64
 

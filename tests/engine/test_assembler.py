@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from headwater.engine import assembler
 from headwater.engine.assembler import Closed, distinct_sorted, window_ranges
 from headwater.engine.edges import EARLIEST, LATEST, closing_windows, fixed_spec, spec_table
-from headwater.windows import Sliding
+from headwater.language.windows import Sliding
 
 NUMBERS = np.array([4, 1, 7], np.int32)  # the registrations of queries 0, 1, 2
 windows_of = st.lists(st.builds(Sliding, st.integers(1, 15), st.integers(1, 10)), min_size=1, max_size=3)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.engine.cuts import Cutter
-from headwater.expressions import col
-from headwater.times import NEVER
-from headwater.windows import Between, Punctuated, Session
+from headwater.language.expressions import col
+from headwater.language.times import NEVER
+from headwater.language.windows import Between, Punctuated, Session
 
 KEY_COUNT = 3
 #: An event: its time, its key, and whether it matches the first and the second condition.

@@ -14,7 +14,7 @@ from headwater.engine.keys import KeyTable
 from headwater.engine.op import Op
 from headwater.engine.operators import lift
 from headwater.engine.slicer import cut_by_arrival
-from headwater.windows import Sliding
+from headwater.language.windows import Sliding
 
 OPS = (Op("count"), Op("valid", "x"), Op("sum", "x"), Op("min", "x"), Op("max", "x"))
 EDGES = Edges([fixed_spec(Sliding(50, 50), EARLIEST, LATEST)])

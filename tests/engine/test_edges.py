@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from headwater.engine import edges as edges_module
 from headwater.engine.edges import Edges, closing_windows, fixed_spec, next_end, spec_table, windows_of_times
-from headwater.times import FOREVER, NEVER, TIME_MAX
-from headwater.windows import Band, Sliding
+from headwater.language.times import FOREVER, NEVER, TIME_MAX
+from headwater.language.windows import Band, Sliding
 
 Spec = tuple[int, int, int, int, int]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.engine.intake import conform, read_times, read_values, scan_times, without
-from headwater.times import TIME_MAX
+from headwater.language.times import TIME_MAX
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headwater.engine.operators import CLASSES, Op, lift, partials_from_bytes, partials_to_bytes
 from headwater.errors import FormatError
-from headwater.own import Operator
+from headwater.language.user_code import Operator
 from headwater.packing import Reader, Writer
 from partials import chunk_of, int32, int64
 

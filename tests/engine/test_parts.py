@@ -18,12 +18,12 @@ from headwater.engine.part_merge import merge_parts
 from headwater.engine.parts import AccountsPart, EventsPart, KeyedTimes, LatePart, MarkersPart, Part, RowsPart
 from headwater.engine.root_half import RootHalf
 from headwater.errors import FormatError
+from headwater.language.times import NEVER
 from headwater.protocols.actions import Noted
 from headwater.protocols.delta import Delta
 from headwater.protocols.events import MessageReceived
 from headwater.protocols.messages import decode
 from headwater.simulator.instant import InstantTree
-from headwater.times import NEVER
 
 SCHEMA = pa.schema({"time": pa.int64(), "k": pa.string(), "g": pa.int64(), "v": pa.float64()})
 QUERIES = [

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.aggregations import quantile
 from headwater.engine import run_parts
 from headwater.engine.chunk import Values
 from headwater.engine.run_kernels import SHORT_RUN
 from headwater.engine.runs import RunColumn
+from headwater.language.aggregations import quantile
 from headwater.reference_aggregates import value_of
 from partials import int32, int64
 

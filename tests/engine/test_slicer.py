@@ -13,8 +13,8 @@ from headwater.engine.edges import Edges, fixed_spec
 from headwater.engine.keys import KeyTable
 from headwater.engine.order_slicer import CountState, KeyCuts, cut_in_order, next_position_cut, position_cuts
 from headwater.engine.slicer import Rows, cut_by_arrival, cut_sorted
-from headwater.times import FOREVER, NEVER
-from headwater.windows import Sliding
+from headwater.language.times import FOREVER, NEVER
+from headwater.language.windows import Sliding
 
 KEYS = 3
 events = st.lists(st.tuples(st.integers(-10, 40), st.integers(0, KEYS - 1)), min_size=1, max_size=40)

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.aggregations import apply
 from headwater.engine.aggregates import lower, operators_of
 from headwater.engine.folds import fold_ranges
 from headwater.engine.operators import Op, lift, partials_from_bytes, partials_to_bytes
 from headwater.engine.user import UserColumn
 from headwater.errors import FormatError
-from headwater.own import Aggregate, Operator, aggregate_of
+from headwater.language.aggregations import apply
+from headwater.language.user_code import Aggregate, Operator, aggregate_of
 from partials import chunk_of, int32, int64
 
 CALLS: list[list[Any]] = []

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.engine.watermarks import Watermarks
-from headwater.times import FOREVER, NEVER, TIME_MAX
+from headwater.language.times import FOREVER, NEVER, TIME_MAX
 
 NAMES = ("a", "b", "c")
 names = st.sampled_from(NAMES)

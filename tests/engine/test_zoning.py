@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headwater.engine.order_slicer import next_position_cut
 from headwater.engine.zoning import Zones
-from headwater.times import FOREVER
+from headwater.language.times import FOREVER
 
 WINDOWS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9), st.just(0)), min_size=1, max_size=2)
 

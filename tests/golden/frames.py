@@ -27,6 +27,7 @@ from headwater.engine.parts import (
     RawRuns,
     RowsPart,
 )
+from headwater.language.files.queries import to_json
 from headwater.protocols.advances import Advance
 from headwater.protocols.delta import CUT_SUFFIX, Delta, Range
 from headwater.protocols.ledger import Position
@@ -43,7 +44,6 @@ from headwater.protocols.messages import (
     Refuse,
     SourceState,
 )
-from headwater.query_io import to_json
 
 COUNT, ROWS = 40, 4
 EVENTS = events(0, COUNT)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.language.times import NEVER
 from headwater.protocols.advances import Advance, added, wrapped
 from headwater.protocols.delta import Delta, Range, combine, delta_body, read_delta
 from headwater.protocols.ledger import Ledger, Position
-from headwater.times import NEVER
 from protocols.flow import events_of, merge, part
 from protocols.generated import NUMBERS, advances, deltas
 

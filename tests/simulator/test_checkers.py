@@ -7,19 +7,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater import aggregations as agg
-from headwater import windows as win
+from headwater.language import aggregations as agg
+from headwater.language import windows as win
+from headwater.language.query import query
+from headwater.language.times import NEVER
 from headwater.live import Engine
 from headwater.protocols.actions import EmitAside, EmitRows, Noted, Record
 from headwater.protocols.events import Started
-from headwater.query import query
 from headwater.simulator.checkers import Checker
 from headwater.simulator.counts import Counts
 from headwater.simulator.machine import Machine, Maker
 from headwater.simulator.streams import SourceLog, Told
 from headwater.simulator.truth import Truth, ViolationError
 from headwater.simulator.workload import Workload
-from headwater.times import NEVER
 
 LOAD = query("load", win.tumbling(10), total=agg.sum("x"))
 EVENTS = pa.record_batch({"time": [1, 5, 12, 21], "x": [1, 2, 4, 8]})

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from headwater.language.files.queries import from_json, to_json
 from headwater.protocols.events import BatchArrived, SourceEnded
-from headwater.query_io import from_json, to_json
 from headwater.simulator.queries import SCHEMA, WINDOWS, draw_query
 from headwater.simulator.streams import Reader, SourceLog, Told
 from headwater.simulator.topology import ROOT, tree

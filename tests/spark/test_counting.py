@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
+from headwater.language.windows import CountWindow
 from headwater.spark import counting
 from headwater.spark import counting_far as far
 from headwater.spark import counting_near as near
 from headwater.spark.counting_notes import received
 from headwater.spark.plan import plan_queries
 from headwater.spark.positions import FIRST, LAST, TIME, over_positions
-from headwater.windows import CountWindow
 from spark.answers import assert_same, closed_rows, expected, found, shuffled, write
 from spark.test_tasks import renamed, some_files
 from strategies import SCHEMA, queries

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater import aggregations as agg
 from headwater import col
+from headwater.language import aggregations as agg
 from headwater.spark import aggregate
 from headwater.spark.expressions import NotNativeError, sql_of
 from headwater.spark.native_choice import Asked, choice

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.engine.predicates import mask
-from headwater.expressions import Expr
+from headwater.language.expressions import Expr
 from headwater.spark.formats import Passed
 from headwater.spark.formats.parquet import RowGroup, _places, bounds_of
 from headwater.spark.plan import Plan, plan_events, plan_queries

@@ -23,9 +23,9 @@ from headwater.bench.report import Report, at_least
 from headwater.bench.spark_timing import Rate
 from headwater.bench.stream_timing import LOOK_SECONDS
 from headwater.bench.timing import Progress
+from headwater.language.windows import CountWindow
 from headwater.logs import Log
 from headwater.spark.session import local_session
-from headwater.windows import CountWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

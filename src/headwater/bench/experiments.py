@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import headwater as hw
-from headwater.aggregations import Aggregation
 from headwater.bench.workload import EVENTS_PER_SECOND, START
-from headwater.windows import Window
+from headwater.language.aggregations import Aggregation
+from headwater.language.windows import Window
 
 QUERY_COUNTS = (1, 10, 100, 1_000)
 BATCH_EVENTS = 50_000

@@ -14,7 +14,7 @@ import numpy as np
 
 import headwater as hw
 from headwater.bench.workload import SECOND, SEED
-from headwater.windows import Window
+from headwater.language.windows import Window
 
 FUNCTIONS = ("count", "sum", "avg", "min", "max")
 #: Functions and columns of "query i of many": what tells two queries over the same windows apart. There is one column of

@@ -22,7 +22,7 @@ from headwater.bench.plots import Point, draw
 from headwater.bench.report import Report, at_least
 from headwater.bench.timing import Progress
 from headwater.bench.workload import EVENTS_PER_SECOND, endless
-from headwater.modes import MODES
+from headwater.language.modes import MODES
 
 EVENTS_MAX = 20_000_000
 SECONDS_PER_CELL = 0.7

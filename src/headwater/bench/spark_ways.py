@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import headwater as hw
 from headwater.bench.spark_data import Events
 from headwater.bench.workload import SECOND
-from headwater.windows import Window
+from headwater.language.windows import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

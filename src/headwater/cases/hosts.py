@@ -10,7 +10,6 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from headwater.aggregations import Aggregation
 from headwater.history import (
     Added,
     Advanced,
@@ -24,7 +23,8 @@ from headwater.history import (
     Settings,
     Step,
 )
-from headwater.query import Query
+from headwater.language.aggregations import Aggregation
+from headwater.language.query import Query
 from headwater.reference import ResultRow, Stream, counters, story
 from headwater.reference_aggregates import value_of
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headwater.aggregations import Aggregation
 from headwater.cases.hosts import EngineHost, Played, arrow_schema, batches, dropped_places, result_rows
 from headwater.cases.merge import run_merge
 from headwater.cases.outcome import CASE_ERRORS, Outcome, run_case
@@ -24,6 +23,7 @@ from headwater.cases.tree_host import ROOT, Player, finished, in_order, part_fra
 from headwater.engine.aggregates import operators_of
 from headwater.errors import HeadwaterError
 from headwater.history import Added, Arrived, Joined, Settings, Step
+from headwater.language.aggregations import Aggregation
 from headwater.node import RootNode
 from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted
 from headwater.protocols.events import Event, MessageReceived, QueryAdded

@@ -8,14 +8,23 @@ from functools import reduce
 from operator import and_
 from typing import Any, NamedTuple
 
-from headwater import aggregations
-from headwater.aggregations import Aggregation
 from headwater.cases.hosts import Host, Played
 from headwater.errors import FormatError
-from headwater.expressions import Expr, col
 from headwater.history import Added, Advanced, Arrived, Joined, Settings, Step
-from headwater.query import Query, query
-from headwater.windows import Window, band, count_sliding, count_tumbling, punctuated, session, sliding, tumbling
+from headwater.language import aggregations
+from headwater.language.aggregations import Aggregation
+from headwater.language.expressions import Expr, col
+from headwater.language.query import Query, query
+from headwater.language.windows import (
+    Window,
+    band,
+    count_sliding,
+    count_tumbling,
+    punctuated,
+    session,
+    sliding,
+    tumbling,
+)
 
 Case = Mapping[str, Any]
 

@@ -22,9 +22,9 @@ from headwater.cases.stream_input import CaseInput
 from headwater.cases.stream_script import Script, Turn, alignment_of, script_of
 from headwater.cases.tree_host import in_order
 from headwater.errors import HeadwaterError, QueryError
-from headwater.query_io import to_json
+from headwater.language.files.queries import to_json
+from headwater.language.schemas import check_schemas
 from headwater.reference import ResultRow
-from headwater.schemas import check_schemas
 from headwater.spark.streaming.checkpoint import Checkpoint
 from headwater.spark.streaming.directives import Directive
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.aggregations import Aggregation
 from headwater.cases.differences import explain_difference
 from headwater.cases.hosts import EngineHost, Played, arrow_schema, batches, dropped_places, result_rows
 from headwater.engine.aggregates import lower, operators_of
@@ -32,6 +31,7 @@ from headwater.history import (
     Settings,
     Step,
 )
+from headwater.language.aggregations import Aggregation
 from headwater.node.relay import merged
 from headwater.protocols.count_windows import Counting
 from headwater.protocols.events import FlushAsked, IdleAsked, QueryAdded, QueryRemoved, ReturnAsked

@@ -10,8 +10,8 @@ from typing import Any
 from headwater.edge.errors import EdgeError
 from headwater.edge.rates import SECOND_NS
 from headwater.edge.sources import Source
+from headwater.language.query import Query
 from headwater.node import NodeSettings
-from headwater.query import Query
 
 ROOT = "root"
 #: Nobody restores these nodes, unless the root is to be killed: then it is recorded all the same.

@@ -13,7 +13,6 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from headwater.aggregations import Aggregation
 from headwater.arrays import BoolArray, Float64Array
 from headwater.engine.numeric import CountColumn
 from headwater.engine.objects import ObjectColumn, scaled, unscaled
@@ -22,6 +21,7 @@ from headwater.engine.operators import PartialColumn
 from headwater.engine.result_arrays import number_array, number_arrays, typed_array
 from headwater.engine.user import lifted_in_order
 from headwater.engine.variance import decimal_variances, variances
+from headwater.language.aggregations import Aggregation
 
 INT64, FLOAT64 = pa.int64(), pa.float64()
 Columns = list[Any]
@@ -42,7 +42,7 @@ class Rule:
 def operators_of(aggregation: Aggregation, type: pa.DataType | None) -> tuple[Op, ...]:
     """The shared operators an aggregation is made of, over a column of this type (None: over events).
 
-    >>> from headwater.aggregations import avg
+    >>> from headwater.language.aggregations import avg
     >>> operators_of(avg("load"), pa.float64())
     (Op(kind='sum', column='load', parameter=None), Op(kind='valid', column='load', parameter=None))
     """
@@ -67,7 +67,7 @@ def operators_of(aggregation: Aggregation, type: pa.DataType | None) -> tuple[Op
 def result_type(aggregation: Aggregation, type: pa.DataType | None) -> pa.DataType:
     """The type of the result column.
 
-    >>> from headwater.aggregations import sum as total
+    >>> from headwater.language.aggregations import sum as total
     >>> result_type(total("price"), pa.decimal128(9, 2))
     Decimal128Type(decimal128(38, 2))
     """
@@ -81,7 +81,7 @@ def result_type(aggregation: Aggregation, type: pa.DataType | None) -> pa.DataTy
 def lower(aggregation: Aggregation, partials: Mapping[Op, PartialColumn], type: pa.DataType | None) -> pa.Array:
     """The aggregate of every row.
 
-    >>> from headwater.aggregations import quantile
+    >>> from headwater.language.aggregations import quantile
     >>> from headwater.engine.runs import RunColumn
     >>> runs = RunColumn.of_rows([[1.0, 2.0], [5.0], []])
     >>> lower(quantile("load", 0.5), {Op("run", "load"): runs}, pa.float64()).to_pylist()
@@ -98,7 +98,7 @@ def lower_many(
 ) -> list[pa.Array]:
     """The aggregates of every row, one array per aggregation; all quantiles of a column are read in one pass.
 
-    >>> from headwater.aggregations import quantile
+    >>> from headwater.language.aggregations import quantile
     >>> from headwater.engine.runs import RunColumn
     >>> wanted = [quantile("load", 0.0), quantile("load", 1.0)]
     >>> partials = {Op("run", "load"): RunColumn.of_rows([[1.0, 2.0]])}
@@ -282,7 +282,7 @@ def overflows(
 ) -> int:
     """How many rows of a lowered aggregate are null although they have values: results beyond their type.
 
-    >>> from headwater.aggregations import sum as total
+    >>> from headwater.language.aggregations import sum as total
     >>> from headwater.engine.exact_sum import SumColumn
     >>> from headwater.engine.numeric import CountColumn
     >>> partials = {

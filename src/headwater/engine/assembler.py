@@ -17,7 +17,7 @@ from headwater.engine.operators import PartialColumn
 from headwater.engine.registered import Registered
 from headwater.engine.twins import Twins, find_twins
 from headwater.jit import njit
-from headwater.times import FOREVER, TIME_MAX
+from headwater.language.times import FOREVER, TIME_MAX
 
 # A map from (key, slice) to rows is used while it has at most this many cells per row.
 CELLS_PER_ROW = 4

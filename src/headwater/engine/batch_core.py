@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.engine.core import Core
-from headwater.query import Query
-from headwater.query_io import to_json
-from headwater.times import NEVER
+from headwater.language.files.queries import to_json
+from headwater.language.query import Query
+from headwater.language.times import NEVER
 
 
 class BatchCore(Core):

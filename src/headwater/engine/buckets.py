@@ -23,10 +23,10 @@ from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE
 from headwater.engine.predicates import mask as predicate_mask
 from headwater.engine.registered import Registered
 from headwater.engine.standing import standing, surely_members
-from headwater.expressions import Expr
-from headwater.query import Query
-from headwater.times import NEVER
-from headwater.windows import CountWindow, Sliding
+from headwater.language.expressions import Expr
+from headwater.language.query import Query
+from headwater.language.times import NEVER
+from headwater.language.windows import CountWindow, Sliding
 
 #: A query with more windows than this open at once is not split: each of them would be a group.
 BUCKETS_MAX = 1 << 12
@@ -37,9 +37,9 @@ STEP_MAX = 1 << 61
 def overlap(query: Query) -> int:
     """How many windows of a query can hold the same event.
 
-    >>> from headwater.aggregations import count
-    >>> from headwater.query import query
-    >>> from headwater.windows import sliding, tumbling
+    >>> from headwater.language.aggregations import count
+    >>> from headwater.language.query import query
+    >>> from headwater.language.windows import sliding, tumbling
     >>> overlap(query("q", sliding(10, 3), n=count())), overlap(query("q", tumbling(10), n=count()))
     (4, 1)
     """
@@ -59,9 +59,9 @@ def can_split(query: Query) -> bool:
 def split(entry: Registered) -> list[Registered]:
     """Queries of disjoint windows, all of the same number, whose windows together are those of the query.
 
-    >>> from headwater.aggregations import count
-    >>> from headwater.query import query
-    >>> from headwater.windows import sliding
+    >>> from headwater.language.aggregations import count
+    >>> from headwater.language.query import query
+    >>> from headwater.language.windows import sliding
     >>> [part.query.window for part in split(Registered(query("q", sliding(10, 5), n=count()), 0))]
     [Sliding(size=10, slide=10, offset=0), Sliding(size=10, slide=10, offset=5)]
     """

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from headwater.arguments import check_offset, check_source
 from headwater.arrays import Int64Array
 from headwater.engine.arrivals import Arrivals, each_offset, read_columns, times_of
 from headwater.engine.chunk import Chunk
@@ -22,7 +21,8 @@ from headwater.engine.keys import NODE_KEY
 from headwater.engine.progress import Progress
 from headwater.engine.watermarks import Source
 from headwater.errors import DataError
-from headwater.times import FOREVER, NEVER
+from headwater.language.arguments import check_offset, check_source
+from headwater.language.times import FOREVER, NEVER
 
 #: Within a long push, results are made as soon as they would fill about this many cells: while all is still in the cache, and
 #: before arrays grow so large that the system hands out fresh memory for each.

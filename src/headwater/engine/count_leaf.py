@@ -31,8 +31,8 @@ from headwater.engine.pieces import (
 from headwater.engine.reorder import Stretch, concat_stretches
 from headwater.engine.run_pieces import cut_runs, ends_of, raw_of, run_rows, values_of, zones_between
 from headwater.engine.zoning import LocalWindows
-from headwater.expressions import Expr
-from headwater.times import FOREVER, NEVER
+from headwater.language.expressions import Expr
+from headwater.language.times import FOREVER, NEVER
 
 #: As long as there is no plan, pieces are a small part of a window ...
 PIECES_PER_STEP = 64

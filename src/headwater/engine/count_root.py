@@ -36,8 +36,8 @@ from headwater.engine.piece_table import (
     PieceTable,
 )
 from headwater.engine.raw_cuts import clusters, cut_cluster, split_some
-from headwater.expressions import Expr
-from headwater.times import FOREVER, NEVER
+from headwater.language.expressions import Expr
+from headwater.language.times import FOREVER, NEVER
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from headwater.engine.assembler import Closed, for_each_query
 from headwater.engine.cut_windows import drop_from
 from headwater.engine.registered import Registered
 from headwater.engine.view import View, ranges_by_key
-from headwater.windows import CountWindow
+from headwater.language.windows import CountWindow
 
 
 class CountWalk:

@@ -21,10 +21,10 @@ from headwater.engine.parts import KeyedTimes, MarkersPart, RowsPart, key_count,
 from headwater.engine.reorder import Stretch, concat_stretches
 from headwater.engine.store import RowBlock
 from headwater.errors import FormatError
-from headwater.expressions import Expr
 from headwater.jit import njit
-from headwater.times import FOREVER, NEVER
-from headwater.windows import Punctuated
+from headwater.language.expressions import Expr
+from headwater.language.times import FOREVER, NEVER
+from headwater.language.windows import Punctuated
 
 
 class CutLeafGroup(QueryGroup):

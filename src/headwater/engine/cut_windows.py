@@ -16,7 +16,7 @@ from headwater.engine.reorder import ReorderBuffer, Stretch
 from headwater.engine.slicer import Rows
 from headwater.engine.view import View
 from headwater.jit import njit
-from headwater.windows import Between, Punctuated, Session
+from headwater.language.windows import Between, Punctuated, Session
 
 
 class Walk:

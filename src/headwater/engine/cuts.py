@@ -14,8 +14,8 @@ import numpy as np
 
 from headwater.arrays import BoolArray, Int32Array, Int64Array, frozen
 from headwater.jit import njit
-from headwater.times import FOREVER, NEVER
-from headwater.windows import Between, Punctuated, Session
+from headwater.language.times import FOREVER, NEVER
+from headwater.language.windows import Between, Punctuated, Session
 
 #: The limit of windows that have none.
 UNLIMITED = 2**62

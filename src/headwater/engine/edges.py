@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from headwater.arrays import Int64Array
 from headwater.jit import njit
-from headwater.times import TIME_MAX
-from headwater.windows import Band, Sliding
+from headwater.language.times import TIME_MAX
+from headwater.language.windows import Band, Sliding
 
 ONCE = 2**61  # the slide of a band: one window in all of time
 EARLIEST = -TIME_MAX - ONCE
@@ -31,7 +31,7 @@ CELLS_FREE = 1 << 20
 def fixed_spec(window: Sliding | Band, begin: int, stop: int) -> tuple[int, int, int, int, int]:
     """The row of integers of one query.
 
-    >>> from headwater.windows import Band, Sliding
+    >>> from headwater.language.windows import Band, Sliding
     >>> fixed_spec(Sliding(10, 5, 7), -100, 100)
     (10, 5, 2, -100, 100)
     """
@@ -155,7 +155,7 @@ def _slices_of_times(specs: Int64Array, times: Int64Array, starts: Int64Array, e
 class Edges:
     """The edges of a set of fixed window queries.
 
-    >>> from headwater.windows import Sliding
+    >>> from headwater.language.windows import Sliding
     >>> edges = Edges([fixed_spec(Sliding(10, 5), EARLIEST, LATEST)])
     >>> edges.slices(np.array([3, 12]))
     (array([ 0,  5, 10]), array([ 5, 10, 15]))
@@ -286,7 +286,7 @@ def closing_windows(specs: Int64Array, after: int, until: int, occupied: Int64Ar
     ``occupied`` are the sorted distinct times that stand for non-empty slices: stretches without events are jumped over.
     ``expected`` is a guess at the number of windows; a wrong one costs a second look.
 
-    >>> from headwater.windows import Sliding
+    >>> from headwater.language.windows import Sliding
     >>> closing_windows(spec_table([fixed_spec(Sliding(10, 5), EARLIEST, LATEST)]), 0, 20, np.array([7, 12])).tolist()
     [[0, 0, 10, 0, 1], [0, 5, 15, 0, 2], [0, 10, 20, 1, 2]]
     """

@@ -23,10 +23,10 @@ from headwater.engine.placement import Way, needs_replay, placement
 from headwater.engine.raw_group import RawGroup
 from headwater.engine.registered import Registered, one_of_each
 from headwater.engine.replay import ReplayGroup
-from headwater.modes import COUNTING, HALVES, LARGE_ONLY, LEAVES, ONE_WAY
-from headwater.query import Query
-from headwater.times import NEVER
-from headwater.windows import Band, CountWindow, Session, Sliding
+from headwater.language.modes import COUNTING, HALVES, LARGE_ONLY, LEAVES, ONE_WAY
+from headwater.language.query import Query
+from headwater.language.times import NEVER
+from headwater.language.windows import Band, CountWindow, Session, Sliding
 
 #: All queries of a leaf that need events as they are: these travel once for all.
 RAW_FAMILY = ("raw",)

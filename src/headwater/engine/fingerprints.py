@@ -16,16 +16,16 @@ from headwater.arrays import Int64Array
 from headwater.engine.aggregates import lower
 from headwater.engine.chunk import Chunk
 from headwater.engine.op import Op
-from headwater.query import Query
+from headwater.language.query import Query
 
 
 def fingerprints(query: Query, partials: Mapping[Op, Any], counts: Int64Array, chunk: Chunk) -> Int64Array:
     """One number per row of ``partials``; ``counts`` are numbers of events, ``chunk`` tells the types of columns.
 
-    >>> from headwater.aggregations import count
+    >>> from headwater.language.aggregations import count
     >>> from headwater.engine.numeric import CountColumn
-    >>> from headwater.query import query
-    >>> from headwater.windows import tumbling
+    >>> from headwater.language.query import query
+    >>> from headwater.language.windows import tumbling
     >>> numbers = np.array([2, 3, 2])
     >>> events = Chunk(numbers, 0, 0, [""])
     >>> found = fingerprints(query("q", tumbling(5), n=count()), {Op("count"): CountColumn(numbers)}, numbers, events)

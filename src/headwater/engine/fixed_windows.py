@@ -24,8 +24,8 @@ from headwater.engine.edges import (
 from headwater.engine.late import OUTSIDE, Stragglers, classify_fixed, count_outside, stand_fixed
 from headwater.engine.registered import Registered
 from headwater.engine.view import View
-from headwater.times import FOREVER, NEVER, TIME_MAX
-from headwater.windows import Sliding
+from headwater.language.times import FOREVER, NEVER, TIME_MAX
+from headwater.language.windows import Sliding
 
 
 class FixedWindows:

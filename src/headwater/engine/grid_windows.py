@@ -11,9 +11,9 @@ from headwater.engine.edges import fixed_spec, next_end, spec_table
 from headwater.engine.kept import LONG_AGO, Formed, Kept
 from headwater.engine.registered import Registered
 from headwater.jit import njit
-from headwater.query import CONTEXT_SCOPES
-from headwater.times import FOREVER, NEVER
-from headwater.windows import Band, CountWindow, Sliding
+from headwater.language.query import CONTEXT_SCOPES
+from headwater.language.times import FOREVER, NEVER
+from headwater.language.windows import Band, CountWindow, Sliding
 
 
 @njit

@@ -35,7 +35,7 @@ from headwater.engine.session_windows import COUNT
 from headwater.engine.slicer import Rows, cut_by_arrival, cut_sorted
 from headwater.engine.store import RowBlock, block_of
 from headwater.engine.view import View
-from headwater.times import FOREVER, NEVER
+from headwater.language.times import FOREVER, NEVER
 
 #: So many keys are remembered, whether they are still in use or not.
 KEYS_KEPT = 1 << 16

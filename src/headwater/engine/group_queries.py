@@ -25,9 +25,9 @@ from headwater.engine.reorder import ReorderBuffer
 from headwater.engine.session_windows import COUNT, SessionWindows
 from headwater.engine.store import RowStore
 from headwater.engine.work import Work
-from headwater.expressions import Expr
-from headwater.times import FOREVER, NEVER
-from headwater.windows import Band, CountWindow, Session, Sliding
+from headwater.language.expressions import Expr
+from headwater.language.times import FOREVER, NEVER
+from headwater.language.windows import Band, CountWindow, Session, Sliding
 
 
 @dataclass(slots=True)

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from headwater.arrays import Int64Array, frozen
 from headwater.engine.chunk import Values, steps_back
-from headwater.schemas import type_kind
-from headwater.times import TICK_NANOS, TIME_MAX
+from headwater.language.schemas import type_kind
+from headwater.language.times import TICK_NANOS, TIME_MAX
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from headwater.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.chunk import Chunk
-from headwater.times import FOREVER
+from headwater.language.times import FOREVER
 
 LONG_AGO = -(2**62)  # no event is earlier; lets durations be taken off without leaving int64
 

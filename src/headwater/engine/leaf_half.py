@@ -23,7 +23,7 @@ from headwater.engine.part_bytes import cuts_from_bytes
 from headwater.engine.parts import ALL_RAW, AccountsPart, AsidePart, EventsPart, Part
 from headwater.engine.piece_merge import merge_pieces
 from headwater.engine.pieces import Zoning
-from headwater.times import FOREVER, NEVER
+from headwater.language.times import FOREVER, NEVER
 
 
 @dataclass(slots=True)

@@ -27,8 +27,8 @@ from headwater.engine.query_set import QuerySet
 from headwater.engine.raw_choice import RawChoice
 from headwater.engine.raw_group import RawGroup
 from headwater.engine.watermarks import Source
-from headwater.modes import LEAF, LEAF_COUNTING, LEAF_COUNTING_LARGE, LEAF_ONE_WAY
-from headwater.times import FOREVER, NEVER
+from headwater.language.modes import LEAF, LEAF_COUNTING, LEAF_COUNTING_LARGE, LEAF_ONE_WAY
+from headwater.language.times import FOREVER, NEVER
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ import numpy as np
 from headwater.arrays import Int64Array
 from headwater.engine.chunk import Chunk, source_ranks
 from headwater.engine.kept import LONG_AGO, Formed, Kept
-from headwater.query import CONTEXT_SCOPES, Query
-from headwater.times import FOREVER, NEVER
-from headwater.windows import Band, Punctuated, Sliding
+from headwater.language.query import CONTEXT_SCOPES, Query
+from headwater.language.times import FOREVER, NEVER
+from headwater.language.windows import Band, Punctuated, Sliding
 
 #: The column in which events carry the number of their own key, where windows hold events of several keys.
 OWN_KEY = "\0key"

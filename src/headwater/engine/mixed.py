@@ -8,7 +8,7 @@ import numpy as np
 
 from headwater.arrays import BoolArray, Int64Array, frozen
 from headwater.jit import njit
-from headwater.times import NEVER
+from headwater.language.times import NEVER
 
 
 @dataclass(slots=True)

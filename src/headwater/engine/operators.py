@@ -27,7 +27,7 @@ from headwater.engine.runs import RunColumn
 from headwater.engine.sketches import DDSketchColumn, HyperLogLogColumn
 from headwater.engine.user import UserColumn
 from headwater.errors import FormatError, QueryError
-from headwater.own import Operator, load_path, path_of
+from headwater.language.user_code import Operator, load_path, path_of
 from headwater.packing import Bytes, Reader, Writer
 
 __all__ = ["Op", "PartialColumn", "UnknownOperatorError", "lift", "partials_from_bytes", "partials_to_bytes"]

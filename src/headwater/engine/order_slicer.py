@@ -9,7 +9,7 @@ import numpy as np
 from headwater.arrays import Int32Array, Int64Array, frozen
 from headwater.engine.slicer import NO_INTEGERS, Rows
 from headwater.jit import njit
-from headwater.times import FOREVER
+from headwater.language.times import FOREVER
 
 
 @njit

@@ -12,7 +12,6 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from headwater.aggregations import Aggregation
 from headwater.arrays import Int32Array, Int64Array
 from headwater.engine.aggregates import lower_many, operators_of, overflows, result_type
 from headwater.engine.assembler import Closed
@@ -25,7 +24,8 @@ from headwater.engine.session_windows import COUNT
 from headwater.engine.twins import Twins
 from headwater.errors import QueryError
 from headwater.jit import njit
-from headwater.windows import CountWindow
+from headwater.language.aggregations import Aggregation
+from headwater.language.windows import CountWindow
 
 #: Functions whose result can be beyond its type.
 CAN_OVERFLOW = frozenset({"sum", "product", "range"})

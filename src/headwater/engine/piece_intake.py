@@ -41,8 +41,8 @@ from headwater.engine.piece_table import (
     PieceTable,
 )
 from headwater.engine.reorder import Stretch
-from headwater.expressions import Expr
-from headwater.times import FOREVER, NEVER
+from headwater.language.expressions import Expr
+from headwater.language.times import FOREVER, NEVER
 
 
 class PieceIntake(QueryGroup):

@@ -13,8 +13,8 @@ from headwater.engine.piece_table import AT, BLOCK, COUNT, IS_RAW, T1, T2
 from headwater.engine.pieces import Ranges, rows_of, spread
 from headwater.engine.reorder import concat_stretches
 from headwater.engine.store import RowBlock, concat_blocks, concat_columns, map_columns
-from headwater.expressions import Expr
-from headwater.times import NEVER
+from headwater.language.expressions import Expr
+from headwater.language.times import NEVER
 
 
 class PieceRows(PieceIntake):

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from headwater.aggregations import Aggregation
-from headwater.query import CONTEXT_SCOPES, Query
-from headwater.windows import Between, CountWindow, Custom, Punctuated, Session
+from headwater.language.aggregations import Aggregation
+from headwater.language.query import CONTEXT_SCOPES, Query
+from headwater.language.windows import Between, CountWindow, Custom, Punctuated, Session
 
 #: Functions that need every value, sorted.
 RUN_FUNCTIONS = frozenset({"quantile", "mode", "count_distinct"})

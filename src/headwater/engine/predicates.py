@@ -14,16 +14,28 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.arrays import BoolArray
-from headwater.comparisons import FLIPPED, NEGATED, as_text
 from headwater.engine.typed_columns import TypedColumn, typed
 from headwater.errors import DataError
-from headwater.expressions import Chain, Column, Compare, Expr, In, IsNull, Matches, Not, Range, boolean, compiled
+from headwater.language.comparisons import FLIPPED, NEGATED, as_text
+from headwater.language.expressions import (
+    Chain,
+    Column,
+    Compare,
+    Expr,
+    In,
+    IsNull,
+    Matches,
+    Not,
+    Range,
+    boolean,
+    compiled,
+)
 
 
 def mask(expr: Expr, columns: Mapping[str, pa.Array], length: int) -> BoolArray:
     """The rows for which the condition is True; neither False nor null counts.
 
-    >>> from headwater.expressions import col
+    >>> from headwater.language.expressions import col
     >>> columns = {"load": pa.array([1.5, None, float("nan"), -2.0])}
     >>> mask(col("load") > 0, columns, 4), mask(~(col("load") > 0), columns, 4)
     (array([ True, False,  True, False]), array([False, False, False,  True]))

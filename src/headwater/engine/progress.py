@@ -10,16 +10,16 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from headwater.arguments import check_disorder, check_queries, check_source, check_time, check_unit
 from headwater.engine.output import Piece, empty_table, layout_table
 from headwater.engine.registry import Registry
 from headwater.engine.side_output import SideOutput
 from headwater.engine.state_bytes import from_bytes, table_from_bytes, table_to_bytes, to_bytes
 from headwater.engine.watermarks import Decision, Watermarks
 from headwater.errors import DataError, QueryError
-from headwater.modes import check_mode
-from headwater.query import Query
-from headwater.times import NEVER
+from headwater.language.arguments import check_disorder, check_queries, check_source, check_time, check_unit
+from headwater.language.modes import check_mode
+from headwater.language.query import Query
+from headwater.language.times import NEVER
 
 
 class Progress:

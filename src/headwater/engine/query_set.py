@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from headwater.engine.registered import Registered
 from headwater.errors import FormatError, HeadwaterError
-from headwater.query import Query
-from headwater.query_io import from_json, to_json
+from headwater.language.files.queries import from_json, to_json
+from headwater.language.query import Query
 
 VERSION = 1
 

@@ -18,7 +18,7 @@ from headwater.engine.late import DROPPED
 from headwater.engine.predicates import mask as predicate_mask
 from headwater.engine.registered import Registered
 from headwater.engine.standing import standing
-from headwater.times import NEVER
+from headwater.language.times import NEVER
 
 
 class RawGroup:

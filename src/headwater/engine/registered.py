@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from headwater.query import Query
-from headwater.times import FOREVER, NEVER
+from headwater.language.query import Query
+from headwater.language.times import FOREVER, NEVER
 
 
 @dataclass(slots=True)

@@ -15,11 +15,11 @@ from headwater.engine.intake import plan_type
 from headwater.engine.output import Layout
 from headwater.engine.registered import Registered, one_of_each
 from headwater.errors import QueryError
-from headwater.query import Query
-from headwater.query_io import from_json, to_json
-from headwater.schemas import check_schemas
-from headwater.times import NEVER
-from headwater.windows import Custom
+from headwater.language.files.queries import from_json, to_json
+from headwater.language.query import Query
+from headwater.language.schemas import check_schemas
+from headwater.language.times import NEVER
+from headwater.language.windows import Custom
 
 
 class Registry:

@@ -10,7 +10,7 @@ import numpy as np
 
 from headwater.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.chunk import Chunk, concat_chunks
-from headwater.times import FOREVER
+from headwater.language.times import FOREVER
 
 
 @dataclass(slots=True)

@@ -36,10 +36,10 @@ from headwater.engine.revisions import Current, WindowHistory
 from headwater.engine.scopes import unite
 from headwater.engine.session_windows import COUNT, emitted
 from headwater.engine.standing import standing, surely_members
-from headwater.expressions import Expr
-from headwater.query import CONTEXT_SCOPES, Query
-from headwater.times import FOREVER, NEVER
-from headwater.windows import Band, Between, CountWindow, Custom, Punctuated, Sliding
+from headwater.language.expressions import Expr
+from headwater.language.query import CONTEXT_SCOPES, Query
+from headwater.language.times import FOREVER, NEVER
+from headwater.language.windows import Band, Between, CountWindow, Custom, Punctuated, Sliding
 
 
 class ReplayGroup:

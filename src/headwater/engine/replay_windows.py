@@ -15,8 +15,8 @@ from headwater.engine.grid_windows import CountFormer, FixedFormer
 from headwater.engine.kept import LONG_AGO, Formed, Former, Kept
 from headwater.engine.registered import Registered
 from headwater.errors import DataError
-from headwater.times import FOREVER, NEVER
-from headwater.windows import Band, Between, CountWindow, Custom, Punctuated, Session, Sliding
+from headwater.language.times import FOREVER, NEVER
+from headwater.language.windows import Band, Between, CountWindow, Custom, Punctuated, Session, Sliding
 
 
 def former_of(entry: Registered) -> Former:

@@ -36,7 +36,7 @@ from headwater.engine.parts import (
 from headwater.engine.progress import Progress
 from headwater.engine.query_set import QuerySet
 from headwater.engine.store import RowBlock
-from headwater.modes import (
+from headwater.language.modes import (
     COUNTING,
     LARGE_ONLY,
     ONE_WAY,
@@ -45,8 +45,8 @@ from headwater.modes import (
     ROOT_COUNTING_LARGE,
     ROOT_ONE_WAY,
 )
-from headwater.query import Query
-from headwater.times import FOREVER
+from headwater.language.query import Query
+from headwater.language.times import FOREVER
 
 #: The numbers of all sources of a chain, in the order of the chain.
 

@@ -17,7 +17,7 @@ from headwater.engine.op import Op
 from headwater.engine.parts import KeyRows
 from headwater.engine.pieces import PieceRows, rows_between, spread
 from headwater.engine.reorder import Stretch, concat_stretches
-from headwater.times import FOREVER, NEVER
+from headwater.language.times import FOREVER, NEVER
 
 SAMPLES_PER_PIECE = 16
 #: Operators that depend on the order of events.

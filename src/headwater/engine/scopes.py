@@ -8,7 +8,7 @@ import numpy as np
 
 from headwater.arrays import Int64Array
 from headwater.engine.kept import Formed
-from headwater.times import FOREVER
+from headwater.language.times import FOREVER
 
 Parts = list[int]  # rows of the windows that are one
 

@@ -13,7 +13,7 @@ from headwater.engine.order_slicer import next_position_cut
 from headwater.engine.sessions import join_rows
 from headwater.engine.store import RowBlock
 from headwater.jit import njit
-from headwater.times import NEVER
+from headwater.language.times import NEVER
 
 
 @njit

@@ -15,8 +15,8 @@ from headwater.engine.registered import Registered
 from headwater.engine.revisions import Changes, Current, WindowHistory
 from headwater.engine.sessions import Sessions, join_rows
 from headwater.engine.view import View
-from headwater.times import NEVER
-from headwater.windows import Session
+from headwater.language.times import NEVER
+from headwater.language.windows import Session
 
 COUNT = Op("count")
 

@@ -8,16 +8,16 @@ from headwater.arrays import Int64Array
 from headwater.engine.edges import fixed_spec, spec_table
 from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE, stand_fixed
 from headwater.engine.registered import Registered
-from headwater.times import FOREVER, NEVER
-from headwater.windows import Band, CountWindow, Session, Sliding
+from headwater.language.times import FOREVER, NEVER
+from headwater.language.windows import Band, CountWindow, Session, Sliding
 
 
 def standing(entry: Registered, times: Int64Array, watermarks: Int64Array) -> Int64Array:
     """MEMBER, LATE, DROPPED or OUTSIDE for each event, by its best case.
 
-    >>> from headwater.aggregations import count
-    >>> from headwater.query import query
-    >>> from headwater.windows import session
+    >>> from headwater.language.aggregations import count
+    >>> from headwater.language.query import query
+    >>> from headwater.language.windows import session
     >>> entry = Registered(query("s", session(10), n=count(), lateness=5), 0)
     >>> standing(entry, np.array([90, 88, 80]), np.array([100, 100, 100])).tolist() == [MEMBER, LATE, DROPPED]
     True

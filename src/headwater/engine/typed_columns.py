@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from headwater.arrays import BoolArray
-from headwater.comparisons import COMPARISONS, bound_below, compare, float_below, is_nan, kind_of
-from headwater.schemas import type_kind
+from headwater.language.comparisons import COMPARISONS, bound_below, compare, float_below, is_nan, kind_of
+from headwater.language.schemas import type_kind
 
 _ARROW_COMPARISONS: Final = dict(
     zip(COMPARISONS, (pc.equal, pc.not_equal, pc.less, pc.less_equal, pc.greater, pc.greater_equal), strict=True)

@@ -18,7 +18,7 @@ from headwater.engine.folds import fold_ranges
 from headwater.engine.ordered import OrderedColumn
 from headwater.engine.ragged import group_indices, valid_rows
 from headwater.errors import FormatError
-from headwater.own import Operator, load_path, path_of
+from headwater.language.user_code import Operator, load_path, path_of
 from headwater.packing import Bytes, Reader, Writer
 
 VERSION = 1

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from headwater.arrays import Int64Array
-from headwater.times import FOREVER, NEVER, TIME_MAX
+from headwater.language.times import FOREVER, NEVER, TIME_MAX
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from headwater.arrays import Int32Array, Int64Array
 from headwater.engine.slicer import Rows
-from headwater.times import NEVER
+from headwater.language.times import NEVER
 
 
 @dataclass(slots=True)

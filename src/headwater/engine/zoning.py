@@ -12,7 +12,7 @@ from headwater.arrays import Int64Array
 from headwater.engine.order_slicer import next_position_cut
 from headwater.engine.pieces import RAW_MAX, Ranges
 from headwater.jit import njit
-from headwater.times import FOREVER
+from headwater.language.times import FOREVER
 
 #: No forecast reaches further.
 EVENTS_AHEAD_MAX = 1e15

@@ -14,8 +14,8 @@ from bisect import bisect_left, bisect_right
 
 import numpy as np
 
+from headwater.language.times import NEVER
 from headwater.logs.layout import Record
-from headwater.times import NEVER
 
 MAGIC = b"HWLI"
 VERSION = 1

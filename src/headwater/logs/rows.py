@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import DataError, shown
-from headwater.times import FOREVER, NEVER
+from headwater.language.times import FOREVER, NEVER
 
 
 def time_span(batch: pa.RecordBatch, column: str | None) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from typing import Self
 import pyarrow as pa
 
 from headwater.errors import DataError, shown
+from headwater.language.times import FOREVER, NEVER
 from headwater.logs import files
 from headwater.logs.errors import ConflictError, GapError, WriterStoppedError
 from headwater.logs.fsync import FsyncPolicy
@@ -21,7 +22,6 @@ from headwater.logs.reader import PartitionReader
 from headwater.logs.repair import Repair, repair
 from headwater.logs.rows import first_difference, time_span
 from headwater.logs.segment import SegmentAppender
-from headwater.times import FOREVER, NEVER
 
 LOCK = "writer.lock"
 SEGMENT_BYTES = 64 << 20

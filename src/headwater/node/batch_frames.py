@@ -19,8 +19,8 @@ from headwater.arrays import Int64Array
 from headwater.engine.arrivals import times_of
 from headwater.engine.part_split import bucket_numbers
 from headwater.engine.state_bytes import from_bytes, to_bytes
-from headwater.query import Query
-from headwater.windows import CountWindow
+from headwater.language.query import Query
+from headwater.language.windows import CountWindow
 
 #: The group of queries whose events meet at one root.
 TOGETHER = ""

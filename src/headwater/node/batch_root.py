@@ -21,10 +21,10 @@ from headwater.engine.live_rows import with_open_rows
 from headwater.engine.state_bytes import from_bytes, table_from_bytes, table_to_bytes, to_bytes
 from headwater.engine.tie_order import ordered
 from headwater.errors import DataError, QueryError
+from headwater.language.files.queries import to_json
+from headwater.language.times import FOREVER, NEVER
 from headwater.node.batch_frames import SOURCE, Frame, Group, Heard
 from headwater.node.batch_settings import BatchSettings, Outcome
-from headwater.query_io import to_json
-from headwater.times import FOREVER, NEVER
 
 
 @dataclass(slots=True)

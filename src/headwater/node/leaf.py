@@ -6,6 +6,7 @@ from headwater.engine.leaf_half import LeafHalf
 from headwater.engine.leaf_intake import Standing
 from headwater.engine.query_set import QuerySet, read_query_set
 from headwater.errors import FormatError, QueryError
+from headwater.language.times import FOREVER
 from headwater.node.leaf_sending import LeafSending
 from headwater.node.splitting import Splitting
 from headwater.packing import Bytes
@@ -34,7 +35,6 @@ from headwater.protocols.events import (
 from headwater.protocols.frames import FrameError
 from headwater.protocols.messages import Assign, Cuts, Flush, Look, Message, Plan, Positions, Rates, Refuse, decode
 from headwater.protocols.outbox import Outbox
-from headwater.times import FOREVER
 
 
 class LeafNode(LeafSending):

@@ -16,6 +16,7 @@ from headwater.engine.pieces import Zoning
 from headwater.engine.query_set import read_query_set
 from headwater.engine.state_bytes import from_bytes, to_bytes
 from headwater.engine.zoning import LocalWindows, Zones
+from headwater.language.times import FOREVER, NEVER
 from headwater.node.settings import NodeSettings
 from headwater.node.splitting import Sharing, Splitting, bundle, part_shares
 from headwater.protocols.actions import (
@@ -34,7 +35,6 @@ from headwater.protocols.delta import CUT_SUFFIX, Delta, Range
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Assign, Cuts, Hello, Look, Plan, Positions, Rates, decode, encode
 from headwater.protocols.outbox import Outbox
-from headwater.times import FOREVER, NEVER
 
 
 class LeafSending:

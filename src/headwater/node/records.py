@@ -6,6 +6,7 @@ from typing import Any
 
 from headwater.engine.state_bytes import from_bytes, to_bytes
 from headwater.errors import FormatError
+from headwater.language.files.queries import from_json, to_json
 from headwater.protocols.events import (
     Event,
     FlushAsked,
@@ -16,7 +17,6 @@ from headwater.protocols.events import (
     ReturnAsked,
     TimerFired,
 )
-from headwater.query_io import from_json, to_json
 
 
 def record_of(event: Event, now_ns: int) -> bytes:

@@ -9,6 +9,8 @@ import numpy as np
 
 from headwater.engine.part_bytes import part_from_bytes
 from headwater.errors import FormatError
+from headwater.language.files.queries import to_json
+from headwater.language.schemas import check_schemas
 from headwater.node.records import event_of, record_of
 from headwater.node.root_windows import RootWindows
 from headwater.protocols.actions import (
@@ -39,8 +41,6 @@ from headwater.protocols.frames import FrameError
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Flush, Hello, Positions, Rates, Refuse, decode, encode
 from headwater.protocols.moves import Moves
-from headwater.query_io import to_json
-from headwater.schemas import check_schemas
 
 THE_END = "the stream has ended; what comes now is in no window"
 #: Observers are told how far each source came, unless so many moved at once.

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from headwater.engine.looks import looks_to_bytes
 from headwater.errors import QueryError
+from headwater.language.times import NEVER
 from headwater.node.root_state import RootState
 from headwater.protocols.actions import (
     Action,
@@ -16,7 +17,6 @@ from headwater.protocols.delta import CUT_SUFFIX
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Assign, Hello, Plan, Positions, Refuse, SourceState, encode
 from headwater.protocols.rereading import Reread, rereads
-from headwater.times import NEVER
 
 
 class RootMembers(RootState):

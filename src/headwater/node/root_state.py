@@ -12,6 +12,8 @@ from headwater.engine.query_set import query_set_text
 from headwater.engine.root_half import RootHalf
 from headwater.engine.state_bytes import from_bytes, to_bytes
 from headwater.explanation import Explanation, explain
+from headwater.language.query import Query
+from headwater.language.times import NEVER
 from headwater.node.relay import Routes
 from headwater.node.settings import NodeSettings
 from headwater.protocols.actions import (
@@ -23,8 +25,6 @@ from headwater.protocols.count_windows import Counting, CountPlans
 from headwater.protocols.ledger import Ledger, Position
 from headwater.protocols.membership import Decision, Membership
 from headwater.protocols.messages import Cuts, decode, encode
-from headwater.query import Query
-from headwater.times import NEVER
 
 
 @dataclass(frozen=True, slots=True)

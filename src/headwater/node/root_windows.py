@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from headwater.engine.count_root import CountRootGroup
+from headwater.language.times import FOREVER, NEVER
 from headwater.node.root_members import RootMembers
 from headwater.node.root_state import PendingCut
 from headwater.protocols.actions import (
@@ -20,7 +21,6 @@ from headwater.protocols.actions import (
 from headwater.protocols.delta import CUT_SUFFIX
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Cuts, Flush, Look, encode
-from headwater.times import FOREVER, NEVER
 
 
 class RootWindows(RootMembers):

@@ -11,9 +11,9 @@ from headwater.engine.part_split import KeyNames, split_part
 from headwater.engine.parts import ALL_RAW, Part
 from headwater.engine.placement import placement
 from headwater.engine.query_set import QuerySet
+from headwater.language.query import Query
+from headwater.language.windows import CountWindow
 from headwater.packing import Bytes
-from headwater.query import Query
-from headwater.windows import CountWindow
 
 _LENGTH = struct.Struct("<Q")
 

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from headwater.errors import QueryError, shown
+from headwater.language.times import FOREVER
 from headwater.protocols.local_sizes import LocalSizes, timeout
-from headwater.times import FOREVER
 
 SCHEMES = ("central", "approx", "monitor", "monitor_local", "sync", "async", "auto")
 PREFERENCES = ("speed", "bytes")

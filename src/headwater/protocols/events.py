@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headwater.arrays import Int64Array
+from headwater.language.query import Query
 from headwater.packing import Bytes
-from headwater.query import Query
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ import numpy as np
 
 from headwater.arrays import BoolArray, Int64Array
 from headwater.crowds import Crowd, Remembered
+from headwater.language.times import FOREVER, NEVER
 from headwater.protocols.advances import Advance, Advances, wrapped
 from headwater.protocols.delta import CUT_SUFFIX
 from headwater.protocols.messages import SourceState
-from headwater.times import FOREVER, NEVER
 
 
 @dataclass(frozen=True, slots=True)

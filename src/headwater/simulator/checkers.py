@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from headwater.language.query import Query
 from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, Refused, SendMessage
 from headwater.protocols.delta import Delta
 from headwater.protocols.events import Event
 from headwater.protocols.messages import decode
-from headwater.query import Query
 from headwater.reference import Entry, ResultRow, Row, identity
 from headwater.simulator.counts import Counts
 from headwater.simulator.machine import Machine

@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from headwater import aggregations as agg
-from headwater import windows as win
-from headwater.query import Query, query_of
+from headwater.language import aggregations as agg
+from headwater.language import windows as win
+from headwater.language.query import Query, query_of
+from headwater.language.windows import CountWindow
 from headwater.simulator.queries import CONDITIONS, SCHEMA, draw_aggregation, draw_query
-from headwater.windows import CountWindow
 
 #: The column of ids, and how large they are.
 MEMBER, MEMBER_BITS = "member", 39

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from headwater.arrays import Int64Array
 from headwater.errors import QueryError
+from headwater.language.query import Query
 from headwater.node import LeafNode, NodeSettings, RelayNode, RootNode
 from headwater.protocols.actions import (
     Action,
@@ -36,7 +37,6 @@ from headwater.protocols.events import (
     Started,
     TimerFired,
 )
-from headwater.query import Query
 
 #: Timers that only matter when something went wrong or nobody speaks.
 PATIENT = frozenset({"resend", "tend", "idle"})

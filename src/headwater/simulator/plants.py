@@ -10,11 +10,11 @@ import numpy as np
 
 from headwater.engine.group import QueryGroup
 from headwater.engine.session_windows import SessionWindows
+from headwater.language.times import FOREVER, NEVER
 from headwater.protocols.ledger import Ledger
 from headwater.protocols.membership import Membership
 from headwater.simulator.count_plants import COUNT_PLANTS
 from headwater.simulator.planting import Plant, instead
-from headwater.times import FOREVER, NEVER
 
 
 @contextmanager

@@ -13,13 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater import aggregations as agg
-from headwater import windows as win
-from headwater.aggregations import Aggregation
-from headwater.expressions import Expr, col
-from headwater.own import Aggregate, Operator, aggregate_of
-from headwater.query import CONTEXT_SCOPES, Query, query_of
-from headwater.windows import Between, Punctuated, Session, Window
+from headwater.language import aggregations as agg
+from headwater.language import windows as win
+from headwater.language.aggregations import Aggregation
+from headwater.language.expressions import Expr, col
+from headwater.language.query import CONTEXT_SCOPES, Query, query_of
+from headwater.language.user_code import Aggregate, Operator, aggregate_of
+from headwater.language.windows import Between, Punctuated, Session, Window
 
 SCHEMA = pa.schema(
     {

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headwater.aggregations import avg, count
+from headwater.language.aggregations import avg, count
+from headwater.language.query import query
+from headwater.language.windows import tumbling
 from headwater.node import NodeSettings
 from headwater.protocols.actions import Action, EmitRows
 from headwater.protocols.events import Event
-from headwater.query import query
 from headwater.simulator.machine import Machine
 from headwater.simulator.network import MS
 from headwater.simulator.runner import Run
 from headwater.simulator.streams import SourceLog
 from headwater.simulator.topology import tree
 from headwater.simulator.workload import Workload
-from headwater.windows import tumbling
 
 TICKS = 1_000_000
 SECOND_NS = 1000 * MS

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headwater.history import Added, Advanced, Arrived, Flushed, Idle, Joined, Removed, Returned, Settings, Step
-from headwater.query import Query
+from headwater.language.query import Query
+from headwater.language.times import FOREVER, NEVER
 from headwater.reference import Stream
 from headwater.simulator.streams import SourceLog
 from headwater.simulator.workload import Workload
-from headwater.times import FOREVER, NEVER
 
 
 class ViolationError(Exception):

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from headwater.language.query import Query
 from headwater.protocols.events import Event, FlushAsked, QueryAdded, QueryRemoved
-from headwater.query import Query
 from headwater.simulator.network import MS
 from headwater.simulator.queries import SCHEMA, draw_query
 from headwater.simulator.streams import SourceLog, Told

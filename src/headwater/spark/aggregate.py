@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from headwater.arguments import check_queries
 from headwater.errors import DataError, QueryError
-from headwater.query import Query
+from headwater.language.arguments import check_queries
+from headwater.language.query import Query
+from headwater.language.windows import Band, CountWindow, Sliding
 from headwater.spark import positions
 from headwater.spark.native import Events, fixed_windows
 from headwater.spark.native_choice import Asked, choice, has_positions
@@ -27,7 +28,6 @@ from headwater.spark.progress import watch
 from headwater.spark.root import Output, fitted_rows, plain_rows
 from headwater.spark.stream_aggregate import stream_aggregate
 from headwater.spark.stream_plan import StreamOptions
-from headwater.windows import Band, CountWindow, Sliding
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

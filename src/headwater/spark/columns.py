@@ -9,7 +9,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from headwater.errors import DataError
-from headwater.schemas import type_kind
+from headwater.language.schemas import type_kind
 from headwater.spark.formats import FORMATS, Piece, check_kinds, schema_of
 
 #: As many files are asked for their columns; what is wrong with others is said when they are read.

@@ -10,7 +10,8 @@ from dataclasses import replace
 from math import gcd
 from typing import TYPE_CHECKING
 
-from headwater.query import Query
+from headwater.language.query import Query
+from headwater.language.windows import CountWindow
 from headwater.spark.counting_far import every_far, selected
 from headwater.spark.counting_near import carried, every_near, settling
 from headwater.spark.counting_notes import Counting
@@ -20,7 +21,6 @@ from headwater.spark.partitions import depends_on_order
 from headwater.spark.plan import Plan, fresh_root
 from headwater.spark.positions import POSITION, full_windows, over_positions, schema_with_positions
 from headwater.spark.root import results, root_count
-from headwater.windows import CountWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

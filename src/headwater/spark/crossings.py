@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import pyarrow as pa
 
 from headwater.engine.placement import placement
-from headwater.query import Query
+from headwater.language.query import Query
+from headwater.language.windows import Band, Sliding
 from headwater.spark.fresh import fresh_bytes
 from headwater.spark.leaf import FAN_IN
 from headwater.spark.looking import Grouping, Look, arrow_bytes, event_time, groupings, is_text, row_bytes
@@ -24,7 +25,6 @@ from headwater.spark.partitions import partition_count
 from headwater.spark.plan import fresh_root
 from headwater.spark.root import root_count
 from headwater.spark.sampling import Lines, Sent, lines, more_frames, sample
-from headwater.windows import Band, Sliding
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.types as pt
 
-from headwater.aggregations import Aggregation
-from headwater.arguments import check_queries
-from headwater.query import Query
+from headwater.language.aggregations import Aggregation
+from headwater.language.arguments import check_queries
+from headwater.language.query import Query
+from headwater.language.windows import CountWindow
 from headwater.spark import positions
 from headwater.spark.aggregate import checked, tie_breakers
 from headwater.spark.crossings import WHERES, Crossing, Session, Where, native_crossings, python_crossings
@@ -19,7 +20,6 @@ from headwater.spark.native_choice import EXACT, Asked, choice, has_positions
 from headwater.spark.partitions import depends_on_order
 from headwater.spark.root import cores_of
 from headwater.spark.stream_plan import StreamOptions
-from headwater.windows import CountWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

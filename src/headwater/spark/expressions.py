@@ -14,8 +14,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.types as pt
 
-from headwater.comparisons import COMPARISONS, FLIPPED, bound_below, float_below, is_nan
-from headwater.expressions import Chain, Column, Compare, Expr, In, IsNull, Matches, Not, Range, boolean
+from headwater.language.comparisons import COMPARISONS, FLIPPED, bound_below, float_below, is_nan
+from headwater.language.expressions import Chain, Column, Compare, Expr, In, IsNull, Matches, Not, Range, boolean
 from headwater.spark.native_types import is_plain, quoted
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -29,7 +29,7 @@ class NotNativeError(Exception):
 def sql_of(expr: Expr, schema: pa.Schema) -> str:
     """The condition as Spark SQL; `NotNativeError` if there is none that means the same.
 
-    >>> from headwater.expressions import col
+    >>> from headwater.language.expressions import col
     >>> columns = pa.schema([("i", pa.int64()), ("x", pa.float64())])
     >>> sql_of((col("i") < 2.5) & ~col("x").is_null(), columns)
     '((CAST(`i` AS BIGINT) <= 2L) AND (NOT (`x` IS NULL)))'

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from headwater.errors import DataError
+from headwater.language.user_code import checked_path
 from headwater.logs import Log
-from headwater.own import checked_path
 from headwater.spark.formats import FORMATS, Piece, row_count
 from headwater.spark.formats.parquet import row_groups
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.types as pt
 
-from headwater.expressions import Expr
-from headwater.query import Query
+from headwater.language.expressions import Expr
+from headwater.language.query import Query
+from headwater.language.windows import Band, Sliding
 from headwater.spark.expressions import NotNativeError, sql_of
 from headwater.spark.native import families
 from headwater.spark.native_grids import Grid, Numbered, grids
 from headwater.spark.native_types import floor_div, functions_of, quoted, ticks
-from headwater.windows import Band, Sliding
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

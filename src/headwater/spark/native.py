@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headwater.query import Query
+from headwater.language.query import Query
 from headwater.spark.expressions import sql_of
 from headwater.spark.native_aggregates import Operators
 from headwater.spark.native_choice import sorts_rows

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.types as pt
 
-from headwater.aggregations import Aggregation
+from headwater.language.aggregations import Aggregation
 from headwater.spark.native_types import is_narrow, quoted
 
 LOW = 0xFFFFFFFF

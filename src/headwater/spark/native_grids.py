@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from headwater.query import Query
+from headwater.language.query import Query
+from headwater.language.windows import Band, Sliding
 from headwater.spark.native_choice import finest_slice
-from headwater.windows import Band, Sliding
 
 #: To share a pass over the events, slices may be so much shorter than the shortest window needs, for each query that shares.
 FINER_MAX = 8

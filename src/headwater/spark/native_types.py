@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from headwater.times import TICK_NANOS, TIME_MAX
+from headwater.language.times import TICK_NANOS, TIME_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

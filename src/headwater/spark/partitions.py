@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headwater.aggregations import Aggregation
-from headwater.query import Query
+from headwater.language.aggregations import Aggregation
+from headwater.language.query import Query
+from headwater.language.windows import CountWindow, Custom
 from headwater.spark.fresh import fresh_bytes
 from headwater.spark.leaf import FRAMES, Feed, LeafTask
 from headwater.spark.native_choice import Asked
 from headwater.spark.native_types import functions_of, quoted, ticks
 from headwater.spark.plan import fresh_root
 from headwater.spark.root import Output, cores_of, results, root_count
-from headwater.windows import CountWindow, Custom
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

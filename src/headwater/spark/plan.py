@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from headwater.engine.predicates import mask
 from headwater.errors import DataError
-from headwater.expression_io import condition_from_data, condition_to_data
-from headwater.expressions import Expr, boolean
+from headwater.language.expressions import Expr, boolean
+from headwater.language.files.conditions import condition_from_data, condition_to_data
+from headwater.language.query import Query
+from headwater.language.schemas import check_condition
 from headwater.node import RootNode
-from headwater.query import Query
-from headwater.schemas import check_condition
 from headwater.spark.columns import Types, columns_of
 from headwater.spark.files import SourceOf, find_pieces, share_out, split
 from headwater.spark.formats import FORMATS, Passed, Piece, Wanted, batches

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from headwater.aggregations import Aggregation
-from headwater.query import Query
+from headwater.language.aggregations import Aggregation
+from headwater.language.query import Query
+from headwater.language.windows import CountWindow, Sliding
 from headwater.spark.native import Events
 from headwater.spark.native_types import functions_of, quoted, window_of
-from headwater.windows import CountWindow, Sliding
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

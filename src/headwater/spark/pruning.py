@@ -13,15 +13,15 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from headwater.comparisons import FLIPPED, NEGATED
 from headwater.engine.intake import read_times
 from headwater.engine.placement import placement
 from headwater.engine.predicates import mask
-from headwater.expression_io import condition_from_data, condition_to_data
-from headwater.expressions import Chain, Column, Compare, Expr, In, IsNull, Matches, Not, Range, boolean
-from headwater.query import Query
-from headwater.times import in_ticks
-from headwater.windows import Band
+from headwater.language.comparisons import FLIPPED, NEGATED
+from headwater.language.expressions import Chain, Column, Compare, Expr, In, IsNull, Matches, Not, Range, boolean
+from headwater.language.files.conditions import condition_from_data, condition_to_data
+from headwater.language.query import Query
+from headwater.language.times import in_ticks
+from headwater.language.windows import Band
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from headwater.arguments import check_queries
 from headwater.errors import DataError, QueryError
-from headwater.expressions import Expr
-from headwater.query import Query
+from headwater.language.arguments import check_queries
+from headwater.language.expressions import Expr
+from headwater.language.query import Query
 from headwater.spark.columns import Types
 from headwater.spark.counting import can_be_selected, count_rows, groups
 from headwater.spark.files import SourceOf

@@ -13,16 +13,16 @@ import pyarrow as pa
 
 from headwater.engine.side_output import SCHEMA as ASIDE
 from headwater.errors import HeadwaterError, QueryError
+from headwater.language.query import Query
+from headwater.language.times import FOREVER
 from headwater.node import RelayNode
 from headwater.packing import Bytes
 from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, SendMessage
 from headwater.protocols.events import IdleAsked, MessageReceived, TimerFired
 from headwater.protocols.messages import Hello, encode
-from headwater.query import Query
 from headwater.spark.fresh import root_of
 from headwater.spark.leaf import CONTROL, FAN_IN, FRAMES, ROOT, SETTINGS
 from headwater.spark.native_types import functions_of, quoted
-from headwater.times import FOREVER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

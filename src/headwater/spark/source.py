@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from headwater.errors import DataError
-from headwater.own import load_path
+from headwater.language.user_code import load_path
 from headwater.spark.leaf import FRAMES, LeafTask
 from headwater.spark.plan import Plan, plan_events
 from headwater.spark.root import PARALLELISM

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from headwater.language.query import Query
 from headwater.node.batch_frames import Group
 from headwater.node.batch_settings import BatchSettings
-from headwater.query import Query
 from headwater.spark.aggregate import arrow_schema
 from headwater.spark.explaining import Planned, SparkExplanation, Travel, guarantee_of
 from headwater.spark.native_choice import Asked

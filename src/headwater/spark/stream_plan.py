@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headwater.arguments import check_disorder
 from headwater.engine.side_output import SCHEMA as ASIDE
 from headwater.errors import DataError, QueryError
+from headwater.language.arguments import check_disorder
+from headwater.language.files.queries import from_json, to_json
+from headwater.language.query import Query
+from headwater.language.times import Nanos, duration
 from headwater.node.batch_frames import Group, group_name
 from headwater.node.batch_settings import BatchSettings
-from headwater.query import Query
-from headwater.query_io import from_json, to_json
 from headwater.spark.partitions import depends_on_order
 from headwater.spark.root import ACCOUNTS, plain_rows
-from headwater.times import Nanos, duration
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

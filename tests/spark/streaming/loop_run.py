@@ -4,9 +4,9 @@ import random
 from dataclasses import replace
 
 from headwater.engine import count_leaf
+from headwater.language.files.queries import to_json
 from headwater.protocols.count_windows import Counting
 from headwater.protocols.events import FlushAsked, QueryAdded, QueryRemoved
-from headwater.query_io import to_json
 from headwater.simulator.checkers import Checker
 from headwater.simulator.count_limits import draw_limits, limited
 from headwater.simulator.counts import Counts

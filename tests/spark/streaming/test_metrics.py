@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 import headwater as hw
+from headwater.language.times import FOREVER, NEVER
 from headwater.spark.live_line import LiveLine
 from headwater.spark.streaming.batch_log import LOGGER, json_lines, log_event, log_status, status_fields
 from headwater.spark.streaming.live_status import LiveStatus
@@ -29,7 +30,6 @@ from headwater.spark.streaming.status import (
     line,
 )
 from headwater.spark.streaming.status_board import StatusBoard
-from headwater.times import FOREVER, NEVER
 
 SECOND = 1_000_000
 fates = st.fixed_dictionaries({fate: st.integers(0, 10**12) for fate in FATES})

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from headwater.errors import DataError, HeadwaterError
-from headwater.schemas import type_kind
+from headwater.language.schemas import type_kind
 from headwater.spark.formats import csv_lines, ipc, json_lines, parquet, streams
 from headwater.spark.formats.piece import Batches, Format, Passed, Piece, Wanted, sentence
 from headwater.spark.formats.text import text_format

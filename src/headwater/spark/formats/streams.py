@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from headwater.language.user_code import load_path
 from headwater.logs import Log
-from headwater.own import load_path
 from headwater.spark.formats.piece import BATCH_EVENTS, Batches, Format, Wanted, present
 
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from headwater.engine.query_set import read_query_set
 from headwater.errors import QueryError
-from headwater.query import Query
-from headwater.query_io import from_json, to_json
-from headwater.schemas import check_schemas
+from headwater.language.files.queries import from_json, to_json
+from headwater.language.query import Query
+from headwater.language.schemas import check_schemas
 from headwater.spark.streaming.checkpoint import Checkpoint, sharing_of
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from headwater.errors import DataError
-from headwater.own import checked_path, load_path
+from headwater.language.user_code import checked_path, load_path
 from headwater.spark.formats import FORMATS
 
 #: The formats of files in a growing folder.

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.errors import DataError, shown
-from headwater.own import load_path
+from headwater.language.user_code import load_path
 
 #: Batches of a generator without blocks of its own.
 BATCH_EVENTS = 1 << 16

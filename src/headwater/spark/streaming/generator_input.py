@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.errors import DataError, shown
-from headwater.own import load_path
+from headwater.language.user_code import load_path
 from headwater.spark.files import find_pieces
 from headwater.spark.formats import Batches, Wanted, schema_of
 from headwater.spark.formats.piece import BATCH_EVENTS, present

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.errors import HeadwaterError
+from headwater.language.files.queries import from_json
 from headwater.node import RootNode
 from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, Record, SetTimer
 from headwater.protocols.events import (
@@ -27,7 +28,6 @@ from headwater.protocols.events import (
     TimerFired,
 )
 from headwater.protocols.messages import Assign, Hello, encode
-from headwater.query_io import from_json
 from headwater.spark.leaf import CONTROL
 from headwater.spark.root import in_order
 from headwater.spark.streaming.changes import check_shared

@@ -18,8 +18,8 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from headwater.errors import DataError
+from headwater.language.user_code import load_path
 from headwater.logs import Log, PartitionReader
-from headwater.own import load_path
 from headwater.spark.formats import Batches, Passed, Wanted
 from headwater.spark.formats.piece import present
 from headwater.spark.partitions import gathered

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from headwater.errors import QueryError
-from headwater.query import Query
+from headwater.language.query import Query
 from headwater.spark.formats import Wanted
 from headwater.spark.root import ROOTS_MAX
 from headwater.spark.streaming.inputs import Input

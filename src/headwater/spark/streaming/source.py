@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from headwater.language.times import FOREVER
 from headwater.protocols.messages import Assign, Cuts, SourceState, decode, encode
 from headwater.spark.leaf import FRAMES
 from headwater.spark.streaming.checkpoint import Checkpoint, CheckpointError, sharing_of
@@ -27,7 +28,6 @@ from headwater.spark.streaming.narrowing import returning
 from headwater.spark.streaming.offsets import Offset
 from headwater.spark.streaming.planning import Found, next_offset
 from headwater.spark.types import spark_types
-from headwater.times import FOREVER
 
 NAME = "headwater_stream"
 

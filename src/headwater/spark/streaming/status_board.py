@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.language.times import FOREVER, NEVER, TICK_NANOS
 from headwater.spark.streaming.status import Latencies, QueryStatus, SparkProgress, StreamStatus
-from headwater.times import FOREVER, NEVER, TICK_NANOS
 
 #: The rate is that of so many seconds.
 RATE_SECONDS = 10.0

@@ -12,15 +12,17 @@ from weakref import WeakSet
 
 import pyarrow as pa
 
-from headwater.arguments import check_disorder, check_queries
 from headwater.errors import DataError, QueryError
+from headwater.language.arguments import check_disorder, check_queries
+from headwater.language.files.queries import to_json
+from headwater.language.query import Query
+from headwater.language.times import duration, in_ticks
+from headwater.language.windows import CountWindow
 from headwater.node import NodeSettings, RootNode
 from headwater.node.splitting import Sharing
 from headwater.protocols.count_windows import Counting
 from headwater.protocols.events import MessageReceived
 from headwater.protocols.messages import Hello, encode
-from headwater.query import Query
-from headwater.query_io import to_json
 from headwater.spark.columns import Types
 from headwater.spark.root import cores_of
 from headwater.spark.streaming.changes import change_queries, running_queries
@@ -38,8 +40,6 @@ from headwater.spark.streaming.root_choice import choose_roots
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.sinks import sink_of
 from headwater.spark.streaming.spark_settings import cheap_batches
-from headwater.times import duration, in_ticks
-from headwater.windows import CountWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

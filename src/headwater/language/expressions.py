@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Final, NoReturn
 
 import numpy as np
 
-from headwater.comparisons import as_text, compare
 from headwater.errors import Problem, QueryError
+from headwater.language.comparisons import as_text, compare
 
 Key = tuple[Any, ...]
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 
-from headwater.comparisons import COMPARISONS, compare, kind_of
 from headwater.errors import Problem, shown
-from headwater.expressions import Chain, Column, Compare, Expr, In, IsNull, Matches, Not, Range, compiled
+from headwater.language.comparisons import COMPARISONS, compare, kind_of
+from headwater.language.expressions import Chain, Column, Compare, Expr, In, IsNull, Matches, Not, Range, compiled
 
 
 def problems(expr: Expr) -> Iterator[Problem]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from headwater import aggregations, windows
-from headwater.aggregations import Aggregation
 from headwater.errors import Problem, QueryError
-from headwater.query import Query, query_of
-from headwater.times import Nanos
-from headwater.windows import Window
+from headwater.language import aggregations, windows
+from headwater.language.aggregations import Aggregation
+from headwater.language.query import Query, query_of
+from headwater.language.times import Nanos
+from headwater.language.windows import Window
 
 #: Each type: the lengths it has, and its window in time and in events.
 _TYPES: Final[dict[str, tuple[int, Callable[..., Window], Callable[..., Window] | None]]] = {

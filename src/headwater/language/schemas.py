@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.types as pt
 
-from headwater.aggregations import FUNCTIONS, Aggregation
-from headwater.comparisons import kind_of
 from headwater.errors import Problem, QueryError
-from headwater.expressions import Chain, Column, Compare, Expr, In, Matches, Not, Range
+from headwater.language.aggregations import FUNCTIONS, Aggregation
+from headwater.language.comparisons import kind_of
+from headwater.language.expressions import Chain, Column, Compare, Expr, In, Matches, Not, Range
 
 if TYPE_CHECKING:
-    from headwater.query import Query
+    from headwater.language.query import Query
 
 _KIND_TESTS: Final[tuple[tuple[str, tuple[Callable[[Any], bool], ...]], ...]] = (
     ("number", (pt.is_integer, pt.is_floating, pt.is_decimal, pt.is_boolean)),
@@ -34,9 +34,9 @@ _KIND_TESTS: Final[tuple[tuple[str, tuple[Callable[[Any], bool], ...]], ...]] = 
 def check_schema(query: Query, schema: pa.Schema, time: str) -> None:
     """Refuse a query that does not fit the columns of its data; call it before anything runs.
 
-    >>> from headwater.aggregations import avg
-    >>> from headwater.query import query
-    >>> from headwater.windows import tumbling
+    >>> from headwater.language.aggregations import avg
+    >>> from headwater.language.query import query
+    >>> from headwater.language.windows import tumbling
     >>> columns = pa.schema([("time", pa.int64()), ("house", pa.string())])
     >>> check_schema(query("load", tumbling("1 s"), mean=avg("house")), columns, "time")
     Traceback (most recent call last):

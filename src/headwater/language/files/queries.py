@@ -20,15 +20,15 @@ from typing import Any, Final
 
 import yaml
 
-from headwater import aggregations, windows
-from headwater.aggregations import Aggregation
 from headwater.errors import FormatError, Problem, QueryError, shown
-from headwater.expression_io import condition_from_data, condition_to_data
-from headwater.expressions import Expr
-from headwater.own import checked_path
-from headwater.query import Query, query_of
-from headwater.times import Nanos
-from headwater.windows import CountWindow, Custom, Sliding, Window
+from headwater.language import aggregations, windows
+from headwater.language.aggregations import Aggregation
+from headwater.language.expressions import Expr
+from headwater.language.files.conditions import condition_from_data, condition_to_data
+from headwater.language.query import Query, query_of
+from headwater.language.times import Nanos
+from headwater.language.user_code import checked_path
+from headwater.language.windows import CountWindow, Custom, Sliding, Window
 
 VERSION: Final = 1
 _FORM: Final = f'{{"headwater": {VERSION}, "queries": [...]}}'
@@ -62,7 +62,7 @@ _QUERY_FIELDS: Final = "name window aggregates keys? where? distinct? lateness? 
 def to_json(queries: Query | Iterable[Query]) -> str:
     """The queries as JSON text; `from_json` gives equal ones back.
 
-    >>> from headwater.query import query
+    >>> from headwater.language.query import query
     >>> text = to_json(query("load", windows.tumbling("10 s"), n=aggregations.count()))
     >>> json.loads(text)["queries"]
     [{'name': 'load', 'window': {'type': 'tumbling', 'size': '10 s'}, 'aggregates': {'n': {'function': 'count'}}}]

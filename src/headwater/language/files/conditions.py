@@ -18,9 +18,9 @@ from decimal import Decimal, InvalidOperation
 from functools import reduce
 from typing import Any, Final
 
-from headwater.comparisons import COMPARISONS
 from headwater.errors import Problem, QueryError
-from headwater.expressions import And, Chain, Column, Compare, Expr, In, IsNull, Matches, Not, Or, Range
+from headwater.language.comparisons import COMPARISONS
+from headwater.language.expressions import And, Chain, Column, Compare, Expr, In, IsNull, Matches, Not, Or, Range
 
 _CHAINS: Final[dict[str, type[And] | type[Or]]] = {"and": And, "or": Or}
 _TESTS: Final = ("in", "between", "is_null", "matches")
@@ -40,7 +40,7 @@ _READERS: Final[dict[str, Callable[[str], object]]] = {
 def condition_to_data(expr: Expr) -> dict[str, Any]:
     """A condition as plain data.
 
-    >>> from headwater.expressions import col
+    >>> from headwater.language.expressions import col
     >>> condition_to_data((col("load") > 0) & ~col("house").isin(["a"]))
     {'and': [{'column': 'load', '>': 0}, {'not': {'column': 'house', 'in': ['a']}}]}
     """

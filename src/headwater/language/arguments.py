@@ -9,8 +9,8 @@ import numpy as np
 
 from headwater.arrays import Int64Array
 from headwater.errors import DataError, QueryError
-from headwater.query import Query
-from headwater.times import DURATION_MAX, FOREVER, NEVER, TICK_NANOS, duration, in_ticks
+from headwater.language.query import Query
+from headwater.language.times import DURATION_MAX, FOREVER, NEVER, TICK_NANOS, duration, in_ticks
 
 
 def check_queries(queries: Any) -> list[Query]:

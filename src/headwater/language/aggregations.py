@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
 
-from headwater import checks
 from headwater.errors import Problem, QueryError
-from headwater.own import Aggregate, find_path
+from headwater.language import checks
+from headwater.language.user_code import Aggregate, find_path
 
 Method = Literal["linear", "lower", "upper", "nearest"]
 METHODS: Final = ("linear", "lower", "upper", "nearest")

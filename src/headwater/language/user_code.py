@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater import checks
 from headwater.errors import Problem, QueryError, shown
+from headwater.language import checks
 
 #: What to do about code that has no import path.
 PATH_FORM: Final = "define it at the top level of an importable module, so that 'package.module:name' finds it"

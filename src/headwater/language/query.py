@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
-from headwater import checks
-from headwater.aggregations import Aggregation
 from headwater.errors import Problem, QueryError
-from headwater.expressions import Expr, boolean
-from headwater.schemas import check_schema, check_schemas
-from headwater.times import Duration, Nanos, in_ticks, ticks_problem, try_duration
-from headwater.windows import Band, Custom, Sliding, Window
+from headwater.language import checks
+from headwater.language.aggregations import Aggregation
+from headwater.language.expressions import Expr, boolean
+from headwater.language.schemas import check_schema, check_schemas
+from headwater.language.times import Duration, Nanos, in_ticks, ticks_problem, try_duration
+from headwater.language.windows import Band, Custom, Sliding, Window
 
 __all__ = ["RESERVED", "SCOPES", "Query", "check_schema", "check_schemas", "query", "query_of"]
 
@@ -57,7 +57,7 @@ class Query:
     def columns(self) -> frozenset[str]:
         """Every column the query reads, the time aside.
 
-        >>> import headwater.aggregations as agg, headwater.windows as win
+        >>> import headwater.language.aggregations as agg, headwater.language.windows as win
         >>> sorted(query("load", win.tumbling("1 s"), avg=agg.avg("load"), keys=["house"]).columns())
         ['house', 'load']
         """
@@ -104,9 +104,9 @@ def query(
 ) -> Query:
     """A window query: its name, its window, and one keyword per aggregate.
 
-    >>> import headwater.aggregations as hw
-    >>> from headwater.expressions import col
-    >>> from headwater.windows import sliding
+    >>> import headwater.language.aggregations as hw
+    >>> from headwater.language.expressions import col
+    >>> from headwater.language.windows import sliding
     >>> load = query("load", sliding("1 min", "5 s"), avg=hw.avg("load"), keys=["house"], where=col("load") > 0)
     >>> load.keys, load.where
     (('house',), (col('load') > 0))

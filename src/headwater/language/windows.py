@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
-from headwater import checks
 from headwater.errors import Problem, QueryError
-from headwater.expressions import Expr, boolean
-from headwater.own import code_problems, load_path, path_of
-from headwater.times import Duration, Nanos, in_ticks, ticks_problem, try_duration
+from headwater.language import checks
+from headwater.language.expressions import Expr, boolean
+from headwater.language.times import Duration, Nanos, in_ticks, ticks_problem, try_duration
+from headwater.language.user_code import code_problems, load_path, path_of
 
 Measure = Literal["time", "count"]
 Per = Literal["all", "key"]
@@ -229,7 +229,7 @@ def session(gap: object, max_duration: object = None) -> Session:
 def punctuated(marker: Expr, include_markers: bool = True, max_duration: object = None) -> Punctuated:
     """From one marker to the next; with `include_markers=False` the markers are members of no window.
 
-    >>> from headwater.expressions import col
+    >>> from headwater.language.expressions import col
     >>> punctuated(col("kind") == "stop")
     Punctuated(marker=(col('kind') == 'stop'), include_markers=True, max_duration=None)
     """
@@ -239,7 +239,7 @@ def punctuated(marker: Expr, include_markers: bool = True, max_duration: object 
 def between(start: Expr, end: Expr, max_duration: object = None) -> Between:
     """From an event that matches `start` to the next that matches `end`, both included.
 
-    >>> from headwater.expressions import col
+    >>> from headwater.language.expressions import col
     >>> between(col("door") == "open", col("door") == "shut").max_duration is None
     True
     """

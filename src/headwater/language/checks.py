@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headwater.errors import Problem
-from headwater.expression_checks import problems
-from headwater.expressions import Column, Expr
-from headwater.times import DURATION_FORM, DURATION_MAX, TIME_MAX, Nanos
+from headwater.language.expression_checks import problems
+from headwater.language.expressions import Column, Expr
+from headwater.language.times import DURATION_FORM, DURATION_MAX, TIME_MAX, Nanos
 
 Problems = Sequence[Problem]
 

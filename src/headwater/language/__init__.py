@@ -1,0 +1,1 @@
+"""The language: queries, windows, aggregates, conditions and times, small frozen descriptions, checked when written."""
