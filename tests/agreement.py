@@ -3,9 +3,9 @@
 from headwater.cases import HOSTS, explain_difference
 from headwater.cases.differences import text_table
 from headwater.cases.hosts import Host
-from headwater.history import Added, Removed
 from headwater.language.windows import CountWindow
-from headwater.reference import ResultRow
+from headwater.reference.history import Added, Removed
+from headwater.reference.rows import ResultRow
 from strategies import SCHEMA, Scenario
 
 

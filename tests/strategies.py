@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from headwater.history import Added, Advanced, Arrived, Emit, Flushed, Idle, Joined, Removed, Returned, Settings, Step
 from headwater.language import aggregations as agg
 from headwater.language import windows as win
 from headwater.language.aggregations import Aggregation
@@ -25,6 +24,19 @@ from headwater.language.query import CONTEXT_SCOPES, Query, query
 from headwater.language.times import TIME_MAX
 from headwater.language.user_code import Aggregate, Operator, aggregate_of
 from headwater.language.windows import Window
+from headwater.reference.history import (
+    Added,
+    Advanced,
+    Arrived,
+    Emit,
+    Flushed,
+    Idle,
+    Joined,
+    Removed,
+    Returned,
+    Settings,
+    Step,
+)
 from headwater.simulator.queries import ANY, NUMBERS, ORDERED, cut_at_stops, cut_before_stops
 from headwater.simulator.queries import SCHEMA as SCHEMA  # tests take it from here
 

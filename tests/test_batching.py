@@ -14,8 +14,8 @@ from agreement import assert_agreement
 from headwater import live
 from headwater.cases.hosts import EngineHost, Played
 from headwater.engine import assembler, core, edges, group, keys, slicer, store
-from headwater.history import Arrived
-from headwater.reference import ResultRow, identity
+from headwater.reference.history import Arrived
+from headwater.reference.rows import ResultRow, identity
 from strategies import EXACT, SCHEMA, SKETCHES, Scenario, alike, bulk_scenarios, queries, scenarios
 
 

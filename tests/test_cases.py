@@ -9,8 +9,8 @@ import pytest
 from headwater.cases import HOSTS, check_files, read_cases, run_case
 from headwater.cases.check import RUNNERS
 from headwater.cases.stream import history_of, settings_of
-from headwater.history import Arrived
-from headwater.reference import identity, rows
+from headwater.reference.history import Arrived
+from headwater.reference.rows import identity, rows
 
 FOLDER = Path(os.environ.get("HEADWATER_CASES", Path(__file__).parent.parent.parent / "shared" / "cases"))
 FILES = sorted(FOLDER.glob("*.json"))

@@ -28,7 +28,6 @@ from headwater.edge.journal import Journal
 from headwater.engine.operators import CLASSES
 from headwater.engine.part_bytes import part_from_bytes, part_to_bytes
 from headwater.engine.parts import Part
-from headwater.history import Arrived, Flushed, Joined, Settings
 from headwater.logs import Log
 from headwater.node import LeafNode, RelayNode, RootNode
 from headwater.node.batch_frames import Frame
@@ -37,6 +36,7 @@ from headwater.node.records import event_of, record_of
 from headwater.protocols.actions import EmitRows
 from headwater.protocols.delta import Delta
 from headwater.protocols.messages import Message, decode, encode
+from headwater.reference.history import Arrived, Flushed, Joined, Settings
 
 GOLDEN = write.contents(write.PLACE)
 FRAMES = [name for name in GOLDEN if name.startswith("frames/")]

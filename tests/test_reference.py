@@ -11,14 +11,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from headwater.history import Added, Advanced, Arrived, Emit, Flushed, Settings
 from headwater.language import aggregations as agg
 from headwater.language.expressions import col
 from headwater.language.query import Query, query
 from headwater.language.windows import between, count_tumbling, punctuated, session, sliding, tumbling
-from headwater.reference import Row, counters, emissions, identity, story
-from headwater.reference import rows as reference_rows
-from headwater.reference_aggregates import value_of
+from headwater.reference.aggregates import value_of
+from headwater.reference.history import Added, Advanced, Arrived, Emit, Flushed, Settings
+from headwater.reference.rows import Row, counters, emissions, identity, story
+from headwater.reference.rows import rows as reference_rows
 from strategies import FLOATS, INTEGERS, Scenario, queries, rows, scenarios
 
 

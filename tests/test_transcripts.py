@@ -24,9 +24,20 @@ from typing import NamedTuple
 import pytest
 
 from headwater.cases import HOSTS
-from headwater.history import Added, Advanced, Arrived, Emit, Flushed, Idle, Joined, Removed, Returned, Settings
 from headwater.language import aggregations, expressions, windows
 from headwater.language.query import query
+from headwater.reference.history import (
+    Added,
+    Advanced,
+    Arrived,
+    Emit,
+    Flushed,
+    Idle,
+    Joined,
+    Removed,
+    Returned,
+    Settings,
+)
 
 FOLDER = Path(__file__).parent / "transcripts"
 REWRITE = bool(os.environ.get("HEADWATER_REWRITE"))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agreement import assert_agreement
 from headwater.cases.tree_host import TreeHost, apart, as_one, in_random_tree
-from headwater.history import Flushed
+from headwater.reference.history import Flushed
 from strategies import WINDOWS, Scenario, bulk_scenarios, queries, scenarios
 
 arrangements = st.sampled_from([as_one, apart]) | st.integers(0, 1000).map(in_random_tree)

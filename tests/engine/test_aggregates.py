@@ -16,7 +16,7 @@ from headwater.engine.aggregates import lower, lower_many, operators_of, overflo
 from headwater.engine.operators import Op, lift
 from headwater.language import aggregations as agg
 from headwater.language.aggregations import Aggregation
-from headwater.reference_aggregates import order, value_of
+from headwater.reference.aggregates import order, value_of
 from partials import chunk_of, in_order, int32, int64
 
 FLOATS = st.sampled_from([0.0, 0.1, 0.2, 0.3, 1.5, -2.25, 1e16, -1e16, 1e200, 5e-324, math.inf, -math.inf, math.nan])

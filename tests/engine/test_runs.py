@@ -17,7 +17,7 @@ from headwater.engine.chunk import Values
 from headwater.engine.run_kernels import SHORT_RUN
 from headwater.engine.runs import RunColumn
 from headwater.language.aggregations import quantile
-from headwater.reference_aggregates import value_of
+from headwater.reference.aggregates import value_of
 from partials import int32, int64
 
 FLOATS = st.floats(allow_nan=True).map(lambda x: math.nan if math.isnan(x) else x + 0.0)

@@ -9,11 +9,11 @@ import pyarrow as pa
 from headwater import Query
 from headwater.cases import HOSTS
 from headwater.cases.hosts import Played, result_rows
-from headwater.history import Arrived, Emit, Flushed, Idle, Joined, Returned, Settings, Step
 from headwater.node.batch_frames import Group, frames, group_name
 from headwater.node.batch_root import BatchRoot
 from headwater.node.batch_settings import BatchSettings
-from headwater.reference import ResultRow
+from headwater.reference.history import Arrived, Emit, Flushed, Idle, Joined, Returned, Settings, Step
+from headwater.reference.rows import ResultRow
 from headwater.spark.partitions import depends_on_order
 from strategies import SCHEMA
 

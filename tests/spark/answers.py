@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from headwater import Query
 from headwater.cases import HOSTS, explain_difference
 from headwater.cases.hosts import result_rows
-from headwater.history import Arrived, Flushed, Joined, Settings
-from headwater.reference import ResultRow
+from headwater.reference.history import Arrived, Flushed, Joined, Settings
+from headwater.reference.rows import ResultRow
 from headwater.spark.leaf import LeafTask
 from headwater.spark.plan import Plan
 from headwater.spark.root import closed, merged

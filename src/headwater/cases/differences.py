@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from headwater.reference import ResultRow, identity
+from headwater.reference.rows import ResultRow, identity
 
 _T = TypeVar("_T")
 NOTHING = "-"

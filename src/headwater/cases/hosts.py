@@ -10,7 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from headwater.history import (
+from headwater.language.aggregations import Aggregation
+from headwater.language.query import Query
+from headwater.reference.aggregates import value_of
+from headwater.reference.history import (
     Added,
     Advanced,
     Arrived,
@@ -23,10 +26,7 @@ from headwater.history import (
     Settings,
     Step,
 )
-from headwater.language.aggregations import Aggregation
-from headwater.language.query import Query
-from headwater.reference import ResultRow, Stream, counters, story
-from headwater.reference_aggregates import value_of
+from headwater.reference.rows import ResultRow, Stream, counters, story
 
 Place = tuple[str, str, int]  # query, source, offset
 

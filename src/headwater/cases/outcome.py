@@ -11,7 +11,7 @@ from headwater.cases.hosts import Host
 from headwater.cases.merge import run_merge
 from headwater.cases.stream import Case, CaseRow, run_stream
 from headwater.errors import HeadwaterError
-from headwater.reference import identity
+from headwater.reference.rows import identity
 
 Runner = Callable[[Case, Host], tuple[list[CaseRow], list[CaseRow]]]
 RUNNERS: dict[str, Runner] = {"stream": run_stream, "merge": run_merge}

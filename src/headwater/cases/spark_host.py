@@ -22,11 +22,11 @@ from headwater.cases.stream import Case, history_of, settings_of
 from headwater.cases.tree_host import ROOT, Player, finished, in_order, part_frame
 from headwater.engine.aggregates import operators_of
 from headwater.errors import HeadwaterError
-from headwater.history import Added, Arrived, Joined, Settings, Step
 from headwater.language.aggregations import Aggregation
 from headwater.node import RootNode
 from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted
 from headwater.protocols.events import Event, MessageReceived, QueryAdded
+from headwater.reference.history import Added, Arrived, Joined, Settings, Step
 from headwater.simulator.instant import InstantTree
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from headwater.cases.hosts import Host, Played
 from headwater.errors import FormatError
-from headwater.history import Added, Advanced, Arrived, Joined, Settings, Step
 from headwater.language import aggregations
 from headwater.language.aggregations import Aggregation
 from headwater.language.expressions import Expr, col
@@ -25,6 +24,7 @@ from headwater.language.windows import (
     sliding,
     tumbling,
 )
+from headwater.reference.history import Added, Advanced, Arrived, Joined, Settings, Step
 
 Case = Mapping[str, Any]
 

@@ -24,7 +24,7 @@ from headwater.cases.tree_host import in_order
 from headwater.errors import HeadwaterError, QueryError
 from headwater.language.files.queries import to_json
 from headwater.language.schemas import check_schemas
-from headwater.reference import ResultRow
+from headwater.reference.rows import ResultRow
 from headwater.spark.streaming.checkpoint import Checkpoint
 from headwater.spark.streaming.directives import Directive
 

@@ -16,11 +16,11 @@ import pyarrow as pa
 from headwater.cases.spark_host import questions
 from headwater.cases.stream import Case, history_of, settings_of
 from headwater.cases.stream_input import CaseSource, Item
-from headwater.history import Added, Advanced, Arrived, Joined, Step
 from headwater.language.expressions import col
 from headwater.language.query import Query, query
 from headwater.language.windows import CountWindow, tumbling
-from headwater.reference import ResultRow
+from headwater.reference.history import Added, Advanced, Arrived, Joined, Step
+from headwater.reference.rows import ResultRow
 
 #: Lengths that a window of a case may have.
 LENGTHS = ("size", "slide", "gap")

@@ -19,7 +19,11 @@ from headwater.engine.operators import lift
 from headwater.engine.part_bytes import part_from_bytes, part_to_bytes
 from headwater.engine.parts import RowsPart
 from headwater.errors import HeadwaterError
-from headwater.history import (
+from headwater.language.aggregations import Aggregation
+from headwater.node.relay import merged
+from headwater.protocols.count_windows import Counting
+from headwater.protocols.events import FlushAsked, IdleAsked, QueryAdded, QueryRemoved, ReturnAsked
+from headwater.reference.history import (
     Added,
     Advanced,
     Arrived,
@@ -31,11 +35,7 @@ from headwater.history import (
     Settings,
     Step,
 )
-from headwater.language.aggregations import Aggregation
-from headwater.node.relay import merged
-from headwater.protocols.count_windows import Counting
-from headwater.protocols.events import FlushAsked, IdleAsked, QueryAdded, QueryRemoved, ReturnAsked
-from headwater.reference import ResultRow, row_order
+from headwater.reference.rows import ResultRow, row_order
 from headwater.simulator.instant import InstantTree
 
 ROOT = "root"

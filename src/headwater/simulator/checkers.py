@@ -18,7 +18,7 @@ from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, Refu
 from headwater.protocols.delta import Delta
 from headwater.protocols.events import Event
 from headwater.protocols.messages import decode
-from headwater.reference import Entry, ResultRow, Row, identity
+from headwater.reference.rows import Entry, ResultRow, Row, identity
 from headwater.simulator.counts import Counts
 from headwater.simulator.machine import Machine
 from headwater.simulator.truth import Truth, ViolationError

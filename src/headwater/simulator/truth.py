@@ -9,10 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headwater.history import Added, Advanced, Arrived, Flushed, Idle, Joined, Removed, Returned, Settings, Step
 from headwater.language.query import Query
 from headwater.language.times import FOREVER, NEVER
-from headwater.reference import Stream
+from headwater.reference.history import (
+    Added,
+    Advanced,
+    Arrived,
+    Flushed,
+    Idle,
+    Joined,
+    Removed,
+    Returned,
+    Settings,
+    Step,
+)
+from headwater.reference.rows import Stream
 from headwater.simulator.streams import SourceLog
 from headwater.simulator.workload import Workload
 

@@ -23,7 +23,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from headwater.history import (
+from headwater.language.query import Query
+from headwater.language.times import FOREVER, NEVER, TIME_MAX
+from headwater.language.windows import Band, CountWindow, Sliding
+from headwater.reference.aggregates import fits, normal, order, value_of
+from headwater.reference.history import (
     Added,
     Advanced,
     Arrived,
@@ -36,11 +40,7 @@ from headwater.history import (
     Settings,
     Step,
 )
-from headwater.language.query import Query
-from headwater.language.times import FOREVER, NEVER, TIME_MAX
-from headwater.language.windows import Band, CountWindow, Sliding
-from headwater.reference_aggregates import fits, normal, order, value_of
-from headwater.reference_windows import (
+from headwater.reference.windows import (
     CONTEXT,
     Clock,
     Event,
