@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.crowds import SMALLEST, Crowd, Remembered
+from headwater.base.source_numbers import SMALLEST, Crowd, Remembered
 
 SOURCES = st.lists(st.none() | st.integers(0, 3), min_size=1, max_size=12)
 

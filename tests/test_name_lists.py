@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.base.names import SHORTEST, are_ascending, names_from_bytes, names_to_bytes
 from headwater.errors import FormatError
-from headwater.name_lists import SHORTEST, are_ascending, names_from_bytes, names_to_bytes
 
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=4), max_size=2 * SHORTEST)
 

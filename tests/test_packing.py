@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater import packing
+from headwater.base import packing
+from headwater.base.packing import NUMBER_BYTES_MAX, UNWRITTEN_MAX, Reader, Writer
 from headwater.errors import FormatError
-from headwater.packing import NUMBER_BYTES_MAX, UNWRITTEN_MAX, Reader, Writer
 
 INT64 = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3)
 LISTS = st.lists(INT64, max_size=20) | st.builds(lambda value, size: [value] * size, INT64, st.integers(0, 20))

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater import packing
+from headwater.base import packing
+from headwater.base.packing import Reader, Writer
 from headwater.errors import FormatError
-from headwater.packing import Reader, Writer
 
 int64s = st.integers(-(2**63), 2**63 - 1) | st.integers(-300, 300)
 steps = st.tuples(int64s, st.lists(st.integers(0, 2**40) | st.integers(-3, 3), max_size=62)).map(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.crowds import Crowd
+from headwater.base.source_numbers import Crowd
 from headwater.engine.leaf_half import LeafHalf
 from headwater.engine.leaf_intake import Standing
 from headwater.engine.op import Op

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.packing import Writer
+from headwater.base.packing import Writer
 from headwater.protocols import messages
 from headwater.protocols.delta import Delta, Range
 from headwater.protocols.frames import HEADER, FrameError, frame

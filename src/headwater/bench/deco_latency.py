@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.arrays import Float64Array, Int64Array
+from headwater.base.arrays import Float64Array, Int64Array
 from headwater.bench.deco_links import Logged, window_of
 from headwater.edge.cluster import Cluster
 from headwater.edge.outcome import Outcome

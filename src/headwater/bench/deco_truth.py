@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.bench.deco_workload import Blocks, CountWorkload, true_sum
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headwater.arrays import Float64Array, Int64Array
+from headwater.base.arrays import Float64Array, Int64Array
 from headwater.bench.workload import SEED
 
 SCHEMA = pa.schema({"time": pa.int64(), "value": pa.float64(), "member": pa.int64()})

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.bench.load_schedule import EVENT_BYTES, Content, Schedule, batch_of
 from headwater.bench.workload import Floats
 

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.bench.workload import KEY_COUNT, SECOND, SEED, Floats
 from headwater.errors import DataError, shown
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 import headwater as hw
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.bench.spark_ways import two
 from headwater.bench.stream_data import RECORD_EVENTS, SOURCES
 from headwater.bench.stream_timing import StreamBench, batch_seconds

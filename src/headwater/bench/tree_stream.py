@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Float64Array, Int64Array
+from headwater.base.arrays import Float64Array, Int64Array
 from headwater.bench.workload import SECOND, SEED
 from headwater.protocols.frames import frame
 

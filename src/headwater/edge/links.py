@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from headwater.base.packing import Bytes
 from headwater.edge.errors import EdgeError
 from headwater.edge.rates import FAR_NS, SECOND_NS, TokenBucket, wire_bytes
-from headwater.packing import Bytes
 
 if TYPE_CHECKING:
     import zmq

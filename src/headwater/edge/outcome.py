@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.edge.links import Traffic
 from headwater.edge.plan import ROOT
 from headwater.edge.rates import SECOND_NS

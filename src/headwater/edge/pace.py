@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.edge.rates import FAR_NS, SECOND_NS
 from headwater.errors import DataError, shown
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.arrays import Int32Array, Int64Array
+from headwater.base.arrays import Int32Array, Int64Array
+from headwater.base.jit import njit
 from headwater.engine.limbs import (
     HALF,
     LAST_BIT,
@@ -21,7 +22,6 @@ from headwater.engine.limbs import (
     add_words,
     subtract_words,
 )
-from headwater.jit import njit
 
 #: The bits of a float that hold its fraction, and the one above them that is not written.
 FRACTION = np.int64(2**52 - 1)

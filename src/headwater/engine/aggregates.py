@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import BoolArray, Float64Array
+from headwater.base.arrays import BoolArray, Float64Array
 from headwater.engine.numeric import CountColumn
 from headwater.engine.objects import ObjectColumn, scaled, unscaled
 from headwater.engine.op import Op

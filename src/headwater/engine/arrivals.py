@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.engine.intake import Times, TimeScan, columns_of, conform, read_times, scan_times, without
 from headwater.engine.unread import unread_lines, unread_values
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.jit import njit
 from headwater.engine.op import Op
 from headwater.engine.operators import PartialColumn
 from headwater.engine.registered import Registered
 from headwater.engine.twins import Twins, find_twins
-from headwater.jit import njit
 from headwater.language.times import FOREVER, TIME_MAX
 
 # A map from (key, slice) to rows is used while it has at most this many cells per row.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.engine.assembler import Closed
 from headwater.engine.chunk import Chunk
 from headwater.engine.group import Dropped, QueryGroup

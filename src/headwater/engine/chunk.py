@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array, frozen
-from headwater.jit import njit
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array, frozen
+from headwater.base.jit import njit
 
 
 @dataclass(slots=True)

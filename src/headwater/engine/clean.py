@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.arrays import Float64Array, Int64Array, frozen
+from headwater.base.arrays import Float64Array, Int64Array, frozen
+from headwater.base.jit import njit
 from headwater.engine.events import INFINITY_BITS, MAGNITUDE
-from headwater.jit import njit
 
 NEGATIVE_ZERO = np.int64(-(2**63))
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.engine.arrivals import Arrivals, each_offset, read_columns, times_of
 from headwater.engine.chunk import Chunk
 from headwater.engine.family import Family

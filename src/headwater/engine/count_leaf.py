@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import BoolArray, Int64Array
+from headwater.base.arrays import BoolArray, Int64Array
 from headwater.engine.chunk import Chunk
 from headwater.engine.group import QueryGroup
 from headwater.engine.leaf_parts import arrow_values

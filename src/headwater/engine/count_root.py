@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.engine.assembler import Closed
 from headwater.engine.chunk import source_ranks
 from headwater.engine.count_shares import Shares, split_evenly

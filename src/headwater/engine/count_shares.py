@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.engine.piece_table import AT, BLOCK, CHAIN, COUNT, IS_RAW, O1, O2, T1, T2
 from headwater.engine.reorder import Stretch
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int64Array
+from headwater.base.arrays import BoolArray, Int64Array
 from headwater.engine.assembler import Closed, for_each_query
 from headwater.engine.cut_windows import drop_from
 from headwater.engine.registered import Registered

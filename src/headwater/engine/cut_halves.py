@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.jit import njit
 from headwater.engine.assembler import Closed
 from headwater.engine.chunk import Chunk
 from headwater.engine.group import QueryGroup
@@ -21,7 +22,6 @@ from headwater.engine.parts import KeyedTimes, MarkersPart, RowsPart, key_count,
 from headwater.engine.reorder import Stretch, concat_stretches
 from headwater.engine.store import RowBlock
 from headwater.errors import FormatError
-from headwater.jit import njit
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER
 from headwater.language.windows import Punctuated

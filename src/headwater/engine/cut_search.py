@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int64Array, frozen
+from headwater.base.arrays import BoolArray, Int64Array, frozen
+from headwater.base.jit import njit
 from headwater.engine.order_slicer import next_position_cut
-from headwater.jit import njit
 
 #: A key as three columns: times, ranks of sources, offsets.
 Keys = tuple[Int64Array, Int64Array, Int64Array]

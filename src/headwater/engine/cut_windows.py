@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.jit import njit
 from headwater.engine.assembler import Closed, for_each_query
 from headwater.engine.cuts import Cutter
 from headwater.engine.late import DROPPED, OUTSIDE
@@ -15,7 +16,6 @@ from headwater.engine.registered import Registered
 from headwater.engine.reorder import ReorderBuffer, Stretch
 from headwater.engine.slicer import Rows
 from headwater.engine.view import View
-from headwater.jit import njit
 from headwater.language.windows import Between, Punctuated, Session
 
 

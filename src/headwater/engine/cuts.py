@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array, frozen
-from headwater.jit import njit
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array, frozen
+from headwater.base.jit import njit
 from headwater.language.times import FOREVER, NEVER
 from headwater.language.windows import Between, Punctuated, Session
 

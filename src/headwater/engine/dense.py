@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from headwater.arrays import Int32Array, Int64Array, frozen
+from headwater.base.arrays import Int32Array, Int64Array, frozen
+from headwater.base.jit import njit
 from headwater.engine.chunk import Chunk
 from headwater.engine.exact_sum import SumColumn
 from headwater.engine.extremes import MinMaxColumn
@@ -20,7 +21,6 @@ from headwater.engine.numeric import INTEGER_HIGH, CountColumn
 from headwater.engine.op import Op
 from headwater.engine.operators import PartialColumn
 from headwater.engine.slicer import Rows, slice_bounds
-from headwater.jit import njit
 
 KINDS = frozenset({"count", "valid", "sum", "min", "max"})
 #: Events per stretch: their number and the sum of their values share one 64-bit accumulator.

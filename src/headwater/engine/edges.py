@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.arrays import Int64Array
-from headwater.jit import njit
+from headwater.base.arrays import Int64Array
+from headwater.base.jit import njit
 from headwater.language.times import TIME_MAX
 from headwater.language.windows import Band, Sliding
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.arrays import BoolArray, Float64Array, Int32Array, Int64Array, frozen
+from headwater.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array, frozen
+from headwater.base.jit import njit
 from headwater.engine.limbs import UInt64Array
-from headwater.jit import njit
 
 #: Events per block. Partial sums of a block must fit into 64 bits, so kernels rely on this size.
 BLOCK_BITS = 13

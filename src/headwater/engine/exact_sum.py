@@ -17,11 +17,11 @@ from typing import Self
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Float64Array, Int64Array
+from headwater.base.arrays import BoolArray, Float64Array, Int64Array
+from headwater.base.packing import Bytes
 from headwater.engine import sum_bytes
 from headwater.engine.limbs import UInt64Array, differences, prefix_sums, quotients, range_sums, to_floats
 from headwater.engine.ranges import sum_ranges, survey
-from headwater.packing import Bytes
 
 #: Bits above the largest value: sums of up to ``2**36`` events cannot overflow.
 HEADROOM = 36

@@ -13,12 +13,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.arrays import BoolArray, Float64Array, Int64Array
+from headwater.base.arrays import BoolArray, Float64Array, Int64Array
+from headwater.base.jit import leading_zeros, njit
+from headwater.base.packing import Bytes, Reader, Writer, float_of_bits
 from headwater.engine.decoding import check_version, decoding
 from headwater.engine.ranges import Survey, sum_ranges, survey
 from headwater.errors import FormatError
-from headwater.jit import leading_zeros, njit
-from headwater.packing import Bytes, Reader, Writer, float_of_bits
 
 VERSION = 1
 ABSENT = np.int64(2**63 - 1)

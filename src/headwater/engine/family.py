@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.engine.assembler import Closed
 from headwater.engine.buckets import BucketGroup, can_split, overlap
 from headwater.engine.chunk import Chunk

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.engine.aggregates import lower
 from headwater.engine.chunk import Chunk
 from headwater.engine.op import Op

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.assembler import Closed, distinct_sorted, window_ranges
 from headwater.engine.edges import (
     EARLIEST,

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Float64Array, Int32Array, Int64Array
+from headwater.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
+from headwater.base.jit import njit
 from headwater.engine.added_values import add_floats, add_squares_of_floats
 from headwater.engine.events import (
     BLOCK,
@@ -37,7 +38,6 @@ from headwater.engine.events import (
 )
 from headwater.engine.exact_sum import HEADROOM, NAN, NEGATIVE, POSITIVE
 from headwater.engine.limbs import Integer, U, UInt64Array, add_signed
-from headwater.jit import njit
 
 #: Bits of each half of a value: with the sign and a block's worth of additions they fill 64.
 PART_BITS = 62 - BLOCK_BITS

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 
 
 def fold_ranges(

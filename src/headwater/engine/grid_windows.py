@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
+from headwater.base.jit import njit
 from headwater.engine.edges import fixed_spec, next_end, spec_table
 from headwater.engine.kept import LONG_AGO, Formed, Kept
 from headwater.engine.registered import Registered
-from headwater.jit import njit
 from headwater.language.query import CONTEXT_SCOPES
 from headwater.language.times import FOREVER, NEVER
 from headwater.language.windows import Band, CountWindow, Sliding

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.engine.count_windows import CountQuery
 from headwater.engine.cut_windows import CutQuery
 from headwater.engine.fixed_windows import outside_of

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Float64Array, Int64Array, frozen
+from headwater.base.arrays import Float64Array, Int64Array, frozen
+from headwater.base.jit import njit
 from headwater.engine.objects import EXACT
-from headwater.jit import njit
 
 UInt64Array = np.ndarray[Any, np.dtype[np.uint64]]
 UInt8Array = np.ndarray[Any, np.dtype[np.uint8]]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.jit import njit
 from headwater.engine.added_values import add_integers, add_squares_of_integers
 from headwater.engine.events import (
     BLOCK,
@@ -27,7 +28,6 @@ from headwater.engine.events import (
     used_bits,
 )
 from headwater.engine.limbs import U, add_signed
-from headwater.jit import njit
 
 #: A block's sums fit into 64 bits if its values are smaller than this.
 SMALL = np.int64(1) << (63 - BLOCK_BITS)

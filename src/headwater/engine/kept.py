@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.chunk import Chunk
 from headwater.language.times import FOREVER
 

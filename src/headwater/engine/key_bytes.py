@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
+from headwater.base.packing import Reader, Writer
 from headwater.engine.keys import is_integer_key, to_int64
 from headwater.engine.parts import key_count
 from headwater.errors import FormatError
-from headwater.packing import Reader, Writer
 
 
 def write_keys(writer: Writer, columns: list[pa.Array], key: Int64Array) -> None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.arrays import Int64Array, frozen
-from headwater.jit import njit
+from headwater.base.arrays import Int64Array, frozen
+from headwater.base.jit import njit
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.arrays import Int32Array, Int64Array, frozen
-from headwater.jit import njit
+from headwater.base.arrays import Int32Array, Int64Array, frozen
+from headwater.base.jit import njit
 
 TABLE_SPAN_MAX = 1 << 22
 FIRST_LOOK = 1 << 12

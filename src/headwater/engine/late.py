@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.jit import njit
 from headwater.engine.chunk import Chunk, concat_chunks
 from headwater.engine.edges import BEGIN, EARLIEST, OFFSET, SIZE, SLIDE, STOP
-from headwater.jit import njit
 
 MEMBER, LATE, DROPPED, OUTSIDE = range(4)
 

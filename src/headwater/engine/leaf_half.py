@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.engine.count_leaf import CountLeafGroup
 from headwater.engine.count_windows import count_table
 from headwater.engine.cut_halves import CutLeafGroup

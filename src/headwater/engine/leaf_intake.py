@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.engine.arrivals import Arrivals, read_columns, times_of
 from headwater.engine.chunk import Chunk
 from headwater.engine.core import Core

@@ -12,8 +12,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.arrays import Float64Array, Int64Array
-from headwater.jit import leading_zeros, njit
+from headwater.base.arrays import Float64Array, Int64Array
+from headwater.base.jit import leading_zeros, njit
 
 UInt64Array: TypeAlias = NDArray[np.uint64]
 Integer: TypeAlias = int | np.int64

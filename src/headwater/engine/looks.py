@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
+from headwater.base.packing import Reader, Writer
 from headwater.engine.key_bytes import read_keys, write_keys
 from headwater.errors import FormatError
-from headwater.packing import Reader, Writer
 
 VERSION = 1
 

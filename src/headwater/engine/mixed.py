@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int64Array, frozen
-from headwater.jit import njit
+from headwater.base.arrays import BoolArray, Int64Array, frozen
+from headwater.base.jit import njit
 from headwater.language.times import NEVER
 
 

@@ -13,7 +13,8 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array, frozen
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array, frozen
+from headwater.base.packing import Bytes, Reader, Writer, order_bits
 from headwater.engine.chunk import Values
 from headwater.engine.decoding import check_version, decoding
 from headwater.engine.events import Target, count_rows, scratch_for
@@ -26,7 +27,6 @@ from headwater.engine.op import Op
 from headwater.engine.products import ProductColumn, lift_product
 from headwater.engine.ranges import sum_ranges, survey
 from headwater.errors import FormatError
-from headwater.packing import Bytes, Reader, Writer, order_bits
 
 VERSION = 1
 NO_MASK = frozen(np.empty(0, np.bool_), np.bool_)

@@ -10,11 +10,11 @@ import decimal
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from headwater.arrays import Int32Array, Int64Array
+from headwater.base.arrays import Int32Array, Int64Array
+from headwater.base.packing import Bytes, Reader, Writer
 from headwater.engine.chunk import Values
 from headwater.engine.folds import fold_ranges
 from headwater.errors import FormatError
-from headwater.packing import Bytes, Reader, Writer
 
 VERSION = 1
 #: Wide enough for every decimal Arrow knows; Python's default of 28 digits would round.

@@ -13,7 +13,8 @@ from typing import Any, Final, Protocol, Self
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int32Array, Int64Array
+from headwater.base.arrays import Int32Array, Int64Array
+from headwater.base.packing import Bytes, Reader, Writer
 from headwater.engine.chunk import Chunk, Values
 from headwater.engine.clean import clean_floats
 from headwater.engine.exact_sum import SumColumn
@@ -28,7 +29,6 @@ from headwater.engine.sketches import DDSketchColumn, HyperLogLogColumn
 from headwater.engine.user import UserColumn
 from headwater.errors import FormatError, QueryError
 from headwater.language.user_code import Operator, load_path, path_of
-from headwater.packing import Bytes, Reader, Writer
 
 __all__ = ["Op", "PartialColumn", "UnknownOperatorError", "lift", "partials_from_bytes", "partials_to_bytes"]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.arrays import Int32Array, Int64Array, frozen
+from headwater.base.arrays import Int32Array, Int64Array, frozen
+from headwater.base.jit import njit
 from headwater.engine.slicer import NO_INTEGERS, Rows
-from headwater.jit import njit
 from headwater.language.times import FOREVER
 
 

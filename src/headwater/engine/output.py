@@ -12,7 +12,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int32Array, Int64Array
+from headwater.base.arrays import Int32Array, Int64Array
+from headwater.base.jit import njit
 from headwater.engine.aggregates import lower_many, operators_of, overflows, result_type
 from headwater.engine.assembler import Closed
 from headwater.engine.keys import NODE_KEY, KeyTable
@@ -23,7 +24,6 @@ from headwater.engine.registered import Registered
 from headwater.engine.session_windows import COUNT
 from headwater.engine.twins import Twins
 from headwater.errors import QueryError
-from headwater.jit import njit
 from headwater.language.aggregations import Aggregation
 from headwater.language.windows import CountWindow
 

@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
+from headwater.base.packing import Bytes, Reader, Writer
 from headwater.engine.key_bytes import read_keys, write_keys
 from headwater.engine.keys import to_int64
 from headwater.engine.op import Op
@@ -27,7 +28,6 @@ from headwater.engine.parts import (
 from headwater.engine.piece_bytes import read_pieces, write_pieces
 from headwater.engine.state_bytes import table_from_bytes, table_to_bytes
 from headwater.errors import FormatError
-from headwater.packing import Bytes, Reader, Writer
 
 VERSION = 1
 ROWS, EVENTS, LATE, MARKERS, ACCOUNTS, ASIDE, PIECES = range(1, 8)

@@ -11,8 +11,8 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
-from headwater.crowds import Resolve
+from headwater.base.arrays import Int64Array
+from headwater.base.source_numbers import Resolve
 from headwater.engine.count_root import CountRootGroup
 from headwater.engine.cut_halves import CutRootGroup
 from headwater.engine.family import Family

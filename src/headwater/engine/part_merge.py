@@ -10,12 +10,12 @@ from typing import cast
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.jit import njit
 from headwater.engine.keys import KeyTable
 from headwater.engine.parts import AccountsPart, Part, PiecesPart, RowsPart, key_count
 from headwater.engine.piece_merge import merge_pieces
 from headwater.engine.store import concat_columns, map_columns
-from headwater.jit import njit
 
 
 def merge_parts(parts: Sequence[Part]) -> list[Part]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import BoolArray, Int64Array
+from headwater.base.arrays import BoolArray, Int64Array
 from headwater.engine.clean import clean_floats
 from headwater.engine.hashing import UInt64Array, hash_texts, hash_values, mixed_with
 from headwater.engine.keys import is_integer_key, to_int64

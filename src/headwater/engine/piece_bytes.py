@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
+from headwater.base.packing import Reader, Writer
 from headwater.engine.key_bytes import read_keys, write_keys
 from headwater.engine.keys import to_int64
 from headwater.engine.op import Op
@@ -16,7 +17,6 @@ from headwater.engine.operators import partials_from_bytes, partials_to_bytes
 from headwater.engine.parts import HEAD_CHAIN, KeyRows, PiecesPart, RawRuns
 from headwater.engine.state_bytes import table_from_bytes, table_to_bytes
 from headwater.errors import FormatError
-from headwater.packing import Reader, Writer
 
 INTEGERS, FLOATS, ARROW = range(3)
 HEAD_ROWS, PIECE_ROWS = 5, 8

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array
-from headwater.crowds import Remembered, Resolve
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.source_numbers import Remembered, Resolve
 from headwater.engine.chunk import Chunk
 from headwater.engine.group import QueryGroup
 from headwater.engine.leaf_parts import values_of

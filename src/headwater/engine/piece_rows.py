@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.engine.op import Op
 from headwater.engine.piece_intake import PieceIntake
 from headwater.engine.piece_table import AT, BLOCK, COUNT, IS_RAW, T1, T2

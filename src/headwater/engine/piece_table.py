@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.op import Op
 from headwater.engine.operators import PartialColumn, partials_from_bytes, partials_to_bytes
 from headwater.engine.reorder import Stretch

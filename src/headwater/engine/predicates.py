@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import BoolArray
+from headwater.base.arrays import BoolArray
 from headwater.engine.typed_columns import TypedColumn, typed
 from headwater.errors import DataError
 from headwater.language.comparisons import FLIPPED, NEGATED, as_text

@@ -10,12 +10,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.jit import leading_zeros, njit
 from headwater.engine.added_values import FRACTION
 from headwater.engine.events import INFINITY_BITS, MAGNITUDE
 from headwater.engine.limbs import U
 from headwater.engine.ranges import Survey, survey
-from headwater.jit import leading_zeros, njit
 
 #: Columns of the array of counts, and how many there are.
 FACTORS, ZERO, NEGATIVE, INFINITE, NOT_A_NUMBER = 0, 1, 2, 3, 4

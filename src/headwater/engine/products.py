@@ -15,7 +15,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.arrays import BoolArray, Float64Array, Int32Array, Int64Array, frozen
+from headwater.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array, frozen
+from headwater.base.packing import Bytes, Reader, Writer
 from headwater.engine.decoding import check_version, decoding
 from headwater.engine.product_kernels import (
     FACTORS,
@@ -30,7 +31,6 @@ from headwater.engine.product_kernels import (
 )
 from headwater.engine.ranges import sum_ranges, survey
 from headwater.errors import FormatError
-from headwater.packing import Bytes, Reader, Writer
 
 VERSION = 1
 ONE_BITS, TWO_BITS = 0x3FF << 52, 0x400 << 52

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array, frozen
-from headwater.jit import njit
-from headwater.memory import empty
-from headwater.varints import UInt64Array
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array, frozen
+from headwater.base.jit import njit
+from headwater.base.memory import empty
+from headwater.base.varints import UInt64Array
 
 
 def starts_of(lengths: Int64Array) -> Int64Array:

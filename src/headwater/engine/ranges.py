@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headwater.arrays import Int64Array
-from headwater.jit import njit
+from headwater.base.arrays import Int64Array
+from headwater.base.jit import njit
 
 
 class Survey(NamedTuple):

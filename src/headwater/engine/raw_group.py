@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import BoolArray, Int64Array
+from headwater.base.arrays import BoolArray, Int64Array
 from headwater.engine.assembler import Closed
 from headwater.engine.chunk import Chunk
 from headwater.engine.group import Dropped

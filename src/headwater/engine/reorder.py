@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.chunk import Chunk, concat_chunks
 from headwater.language.times import FOREVER
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.aggregates import operators_of
 from headwater.engine.assembler import Closed
 from headwater.engine.chunk import Chunk, Values

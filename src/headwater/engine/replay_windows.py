@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.engine.cuts import UNLIMITED, Cutter
 from headwater.engine.grid_windows import CountFormer, FixedFormer
 from headwater.engine.kept import LONG_AGO, Formed, Former, Kept

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import BoolArray
+from headwater.base.arrays import BoolArray
 
 
 def number_array(values: np.ndarray[Any, Any], valid: BoolArray | None = None) -> pa.Array:

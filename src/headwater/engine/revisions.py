@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array
-from headwater.jit import njit
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.jit import njit
 
 Bounds = tuple[int, int, int]  # (start, end, revision)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.crowds import Resolve
+from headwater.base.source_numbers import Resolve
 from headwater.engine.chunk import Chunk
 from headwater.engine.count_root import CountRootGroup, ProvenCut
 from headwater.engine.cut_halves import CutRootGroup

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
+from headwater.base.packing import Bytes, Reader, Writer
 from headwater.engine.ragged import row_of_item, starts_of
 from headwater.errors import FormatError
-from headwater.packing import Bytes, Reader, Writer
 
 VERSION = 1
 PLAIN, RUN_LENGTHS, WORDS = 0, 1, 2

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Float64Array, Int64Array
-from headwater.jit import njit
+from headwater.base.arrays import BoolArray, Float64Array, Int64Array
+from headwater.base.jit import njit
 
 FLIP_FLOAT = np.int64(2**63 - 1)
 FLIP_NONE = np.int64(0)

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Float64Array, Int64Array
+from headwater.base.arrays import BoolArray, Float64Array, Int64Array
+from headwater.base.memory import empty
 from headwater.engine import run_kernels as kernels
 from headwater.engine.ragged import expand, starts_of
-from headwater.memory import empty
 
 #: Picking one value costs about as much per run as sorting this many values.
 PICK_COST = 20

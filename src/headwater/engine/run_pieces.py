@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.chunk import Chunk, concat_chunks, concat_values, source_ranks
 from headwater.engine.op import Op
 from headwater.engine.parts import KeyRows

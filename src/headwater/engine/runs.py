@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import Float64Array, Int32Array, Int64Array
+from headwater.base.arrays import Float64Array, Int32Array, Int64Array
+from headwater.base.memory import empty
+from headwater.base.packing import Bytes
 from headwater.engine import run_bytes
 from headwater.engine import run_kernels as kernels
 from headwater.engine.chunk import Values
 from headwater.engine.ragged import expand, group_bits, group_indices, row_starts, starts_of, valid_rows
 from headwater.engine.run_parts import RunPart
-from headwater.memory import empty
-from headwater.packing import Bytes
 
 #: More parts than this are joined if they are small: reading goes from part to part.
 PARTS_MAX, SMALL_PART = 64, 1 << 16

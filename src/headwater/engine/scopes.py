@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.engine.kept import Formed
 from headwater.language.times import FOREVER
 

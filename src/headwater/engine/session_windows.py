@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.assembler import Closed
 from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE
 from headwater.engine.numeric import CountColumn

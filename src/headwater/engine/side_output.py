@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.engine.group import Dropped
 from headwater.engine.unread import as_it_came
 

@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from headwater.arrays import Int32Array, Int64Array
+from headwater.base.arrays import Int32Array, Int64Array
+from headwater.base.jit import njit
+from headwater.base.packing import Bytes, Reader, Writer
 from headwater.engine.ragged import expand, starts_of
 from headwater.errors import FormatError
-from headwater.jit import njit
-from headwater.packing import Bytes, Reader, Writer
 
 VERSION = 1
 #: Up to this many entries are put in order by insertion instead of through a table of all keys.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.engine.edges import fixed_spec, spec_table
 from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE, stand_fixed
 from headwater.engine.registered import Registered

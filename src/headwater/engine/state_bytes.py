@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from headwater.base.packing import Bytes
 from headwater.engine.chunk import Chunk, Values
 from headwater.errors import FormatError
-from headwater.packing import Bytes
 
 MAGIC = b"HWSN"
 VERSION = 1

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.jit import njit
 from headwater.engine.op import Op
 from headwater.engine.operators import PartialColumn, partials_from_bytes, partials_to_bytes
 from headwater.engine.slicer import Rows
-from headwater.jit import njit
 
 #: Rows are merged with their neighbours once there are this many, and twice as many as after the last merge.
 COMPACT_FROM = 1 << 14

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
+from headwater.base.jit import njit
+from headwater.base.packing import Bytes, Reader, Writer
 from headwater.engine.decoding import check_version, decoding
 from headwater.engine.limbs import UInt64Array
 from headwater.errors import FormatError
-from headwater.jit import njit
-from headwater.packing import Bytes, Reader, Writer
 
 VERSION = 1
 #: Sums of squares reach from ``2**-2148`` to ``2**2048`` and some; nothing outside this many bytes was ever a sum.

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 
 _AS_INT64 = (pa.types.is_integer, pa.types.is_date, pa.types.is_timestamp, pa.types.is_time, pa.types.is_duration)
 

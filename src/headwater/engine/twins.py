@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.arrays import Int32Array, Int64Array
-from headwater.jit import njit
+from headwater.base.arrays import Int32Array, Int64Array
+from headwater.base.jit import njit
 
 
 @dataclass(slots=True)

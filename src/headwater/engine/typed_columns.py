@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from headwater.arrays import BoolArray
+from headwater.base.arrays import BoolArray
 from headwater.language.comparisons import COMPARISONS, bound_below, compare, float_below, is_nan, kind_of
 from headwater.language.schemas import type_kind
 

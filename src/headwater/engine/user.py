@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int32Array, Int64Array
+from headwater.base.arrays import Int32Array, Int64Array
+from headwater.base.packing import Bytes, Reader, Writer
 from headwater.engine.chunk import Chunk
 from headwater.engine.folds import fold_ranges
 from headwater.engine.ordered import OrderedColumn
 from headwater.engine.ragged import group_indices, valid_rows
 from headwater.errors import FormatError
 from headwater.language.user_code import Operator, load_path, path_of
-from headwater.packing import Bytes, Reader, Writer
 
 VERSION = 1
 

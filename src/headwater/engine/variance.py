@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Float64Array, Int64Array
+from headwater.base.arrays import BoolArray, Float64Array, Int64Array
+from headwater.base.jit import njit
 from headwater.engine.exact_sum import SumColumn, rebased
 from headwater.engine.limbs import HALF, LAST_BIT, LOW_HALF, ONE, ZERO, U, UInt64Array, quotients
-from headwater.jit import njit
 
 #: Up to this many values n * (n - 1) is a divisor that `quotients` takes.
 COUNT_MAX = 1 << 16

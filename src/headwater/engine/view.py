@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
+from headwater.base.jit import njit
 from headwater.engine.late import Stragglers
 from headwater.engine.op import Op
 from headwater.engine.operators import PartialColumn, lift
 from headwater.engine.store import RowBlock, concat_blocks
-from headwater.jit import njit
 
 
 @njit

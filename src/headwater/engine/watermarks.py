@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.language.times import FOREVER, NEVER, TIME_MAX
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import Int32Array, Int64Array
+from headwater.base.arrays import Int32Array, Int64Array
 from headwater.engine.slicer import Rows
 from headwater.language.times import NEVER
 

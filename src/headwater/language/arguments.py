@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.errors import DataError, QueryError
 from headwater.language.query import Query
 from headwater.language.times import DURATION_MAX, FOREVER, NEVER, TICK_NANOS, duration, in_ticks

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.engine.arrivals import times_of
 from headwater.engine.part_split import bucket_numbers
 from headwater.engine.state_bytes import from_bytes, to_bytes

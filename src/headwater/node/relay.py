@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 
+from headwater.base.packing import Bytes
 from headwater.engine.operators import UnknownOperatorError
 from headwater.engine.part_bytes import part_from_bytes, part_to_bytes
 from headwater.engine.part_merge import merge_parts
@@ -12,7 +13,6 @@ from headwater.engine.parts import Part
 from headwater.engine.state_bytes import from_bytes, to_bytes
 from headwater.errors import FormatError
 from headwater.node.settings import NodeSettings
-from headwater.packing import Bytes
 from headwater.protocols.actions import Action, Noted, SendMessage, SetTimer
 from headwater.protocols.delta import CUT_SUFFIX, Delta, combine
 from headwater.protocols.events import Event, MessageReceived, Started, TimerFired

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from headwater.base.packing import Bytes
 from headwater.engine.part_bytes import part_to_bytes
 from headwater.engine.part_split import KeyNames, split_part
 from headwater.engine.parts import ALL_RAW, Part
@@ -13,7 +14,6 @@ from headwater.engine.placement import placement
 from headwater.engine.query_set import QuerySet
 from headwater.language.query import Query
 from headwater.language.windows import CountWindow
-from headwater.packing import Bytes
 
 _LENGTH = struct.Struct("<Q")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 
 
 @dataclass(frozen=True, slots=True)

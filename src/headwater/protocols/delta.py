@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headwater.name_lists import are_ascending
-from headwater.packing import Bytes, Reader, Writer
+from headwater.base.names import are_ascending
+from headwater.base.packing import Bytes, Reader, Writer
 from headwater.protocols.advances import Advance, Advances, added
 from headwater.protocols.frames import FrameError
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
+from headwater.base.packing import Bytes
 from headwater.language.query import Query
-from headwater.packing import Bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import struct
 import zlib
 
+from headwater.base.packing import Bytes
 from headwater.errors import FormatError
-from headwater.packing import Bytes
 
 MAGIC = b"HW"
 VERSION = 2

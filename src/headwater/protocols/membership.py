@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import BoolArray, Int64Array
-from headwater.crowds import Crowd, Remembered
+from headwater.base.arrays import BoolArray, Int64Array
+from headwater.base.source_numbers import Crowd, Remembered
 from headwater.language.times import FOREVER, NEVER
 from headwater.protocols.advances import Advance, Advances, wrapped
 from headwater.protocols.delta import CUT_SUFFIX

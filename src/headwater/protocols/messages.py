@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from headwater.base.names import are_ascending
+from headwater.base.packing import Bytes, Reader, Writer
 from headwater.errors import HeadwaterError
-from headwater.name_lists import are_ascending
-from headwater.packing import Bytes, Reader, Writer
 from headwater.protocols.delta import Delta, delta_body, read_delta
 from headwater.protocols.frames import FRAME_BYTES_MAX, FrameError, frame, open_frame
 from headwater.protocols.ledger import Position

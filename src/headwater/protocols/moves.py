@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.protocols.membership import Mark
 
 

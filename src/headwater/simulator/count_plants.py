@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.engine import count_root
 from headwater.engine.count_root import CountRootGroup
 from headwater.engine.cut_search import FAR, Found

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.errors import QueryError
 from headwater.language.query import Query
 from headwater.node import LeafNode, NodeSettings, RelayNode, RootNode

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.protocols.events import BatchArrived, Event, SourceEnded
 
 

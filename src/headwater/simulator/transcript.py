@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from headwater.packing import Bytes
+from headwater.base.packing import Bytes
 from headwater.protocols.actions import (
     Action,
     Checkpoint,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.engine.intake import read_times, without
 from headwater.engine.predicates import mask
 from headwater.engine.state_bytes import from_bytes, to_bytes

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from headwater.base.packing import Bytes
 from headwater.errors import HeadwaterError, QueryError
 from headwater.node import LeafNode, NodeSettings
 from headwater.node.splitting import unbundled
-from headwater.packing import Bytes
 from headwater.protocols.actions import Action, Finished, Refused, SendMessage
 from headwater.protocols.events import (
     BatchArrived,

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
 
+from headwater.base.packing import Bytes
 from headwater.engine.side_output import SCHEMA as ASIDE
 from headwater.errors import HeadwaterError, QueryError
 from headwater.language.query import Query
 from headwater.language.times import FOREVER
 from headwater.node import RelayNode
-from headwater.packing import Bytes
 from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, SendMessage
 from headwater.protocols.events import IdleAsked, MessageReceived, TimerFired
 from headwater.protocols.messages import Hello, encode

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.packing import Bytes
+from headwater.base.packing import Bytes
 from headwater.spark.fresh import root_of
 from headwater.spark.leaf import SETTINGS, Feed, LeafTask
 from headwater.spark.looking import Grouping, Stretch, when

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 from headwater.errors import FormatError
 
 #: So many lists are remembered, of a length that is worth it and still takes little room.

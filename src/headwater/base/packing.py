@@ -12,12 +12,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from headwater.arrays import Float64Array, Int64Array, frozen
-from headwater.errors import FormatError
-from headwater.memory import empty
-from headwater.name_lists import names_from_bytes, names_to_bytes
-from headwater.short_lists import BYTES_PER_NUMBER, HEAD_BYTES, SHORT_COUNT_MAX, read_list, write_list
-from headwater.varints import (
+from headwater.base.arrays import Float64Array, Int64Array, frozen
+from headwater.base.memory import empty
+from headwater.base.names import names_from_bytes, names_to_bytes
+from headwater.base.short_lists import BYTES_PER_NUMBER, HEAD_BYTES, SHORT_COUNT_MAX, read_list, write_list
+from headwater.base.varints import (
     UInt8Array,
     UInt64Array,
     read_bits,
@@ -30,6 +29,7 @@ from headwater.varints import (
     write_rice,
     write_varints,
 )
+from headwater.errors import FormatError
 
 Bytes: TypeAlias = bytes | memoryview
 

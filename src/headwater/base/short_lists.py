@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import Int64Array
-from headwater.jit import leading_zeros, njit
-from headwater.varints import (
+from headwater.base.arrays import Int64Array
+from headwater.base.jit import leading_zeros, njit
+from headwater.base.varints import (
     UInt8Array,
     UInt64Array,
     read_bits,

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.arrays import Int64Array
-from headwater.jit import njit
+from headwater.base.arrays import Int64Array
+from headwater.base.jit import njit
 
 UInt8Array: TypeAlias = NDArray[np.uint8]
 UInt64Array: TypeAlias = NDArray[np.uint64]

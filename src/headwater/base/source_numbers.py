@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from headwater.arrays import Int64Array
+from headwater.base.arrays import Int64Array
 
 T = TypeVar("T")
 #: So many crowds are remembered, if they are large enough to be worth it.
