@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agreement import assert_agreement
-from headwater import live
 from headwater.cases.hosts import EngineHost, Played
 from headwater.engine import assembler, core, edges, group, keys, slicer, store
+from headwater.local import engine as live
 from headwater.reference.history import Arrived
 from headwater.reference.rows import ResultRow, identity
 from strategies import EXACT, SCHEMA, SKETCHES, Scenario, alike, bulk_scenarios, queries, scenarios

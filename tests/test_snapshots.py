@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import headwater as hw
 from headwater.cases.hosts import EngineHost, Played
 from headwater.errors import FormatError
-from headwater.live import Engine
+from headwater.local.engine import Engine
 from strategies import EXACT, SCHEMA, SKETCHES, Scenario, alike, bulk_scenarios, queries, scenarios
 
 

@@ -44,8 +44,8 @@ from headwater.language.windows import (
     sliding,
     tumbling,
 )
-from headwater.live import Engine, run
-from headwater.results import Results
+from headwater.local.engine import Engine, run
+from headwater.local.results import Results
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,7 +11,7 @@ from headwater.language import aggregations as agg
 from headwater.language import windows as win
 from headwater.language.query import query
 from headwater.language.times import NEVER
-from headwater.live import Engine
+from headwater.local.engine import Engine
 from headwater.protocols.actions import EmitAside, EmitRows, Noted, Record
 from headwater.protocols.events import Started
 from headwater.simulator.checkers import Checker

@@ -98,7 +98,7 @@ class EngineHost:
 
     def play(self, settings: Settings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
         """Push neighbouring arrivals of one source as a batch, then take every other step and its results."""
-        from headwater.live import Engine
+        from headwater.local.engine import Engine
 
         engine: Any = Engine(list(settings.queries), time=settings.time, disorder=settings.disorder, mode=self._mode)
         queries = {query.name: query for query in settings.queries}

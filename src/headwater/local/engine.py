@@ -14,8 +14,8 @@ from typing import Any
 from headwater.base.arrays import Int64Array
 from headwater.engine.core import Core
 from headwater.language.query import Query
-from headwater.results import Results
-from headwater.tables import arrow_table, record_batches
+from headwater.local.results import Results
+from headwater.local.tables import arrow_table, record_batches
 
 __all__ = ["Engine", "run"]
 
