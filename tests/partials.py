@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.chunk import Chunk
-from headwater.engine.intake import read_values
+from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.columns import read_values
 
 SOURCES = ["b", "a", "é"]
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from agreement import assert_agreement
 from headwater.cases.hosts import EngineHost, Played
-from headwater.engine import assembler, core, edges, group, keys, slicer, store
+from headwater.engine import assembler, core, edges, group, slicer, store
+from headwater.engine.intake import keys
 from headwater.local import engine as live
 from headwater.reference.history import Arrived
 from headwater.reference.rows import ResultRow, identity

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.predicates import mask
+from headwater.engine.intake.predicates import mask
 from headwater.errors import DataError, QueryError
 from headwater.language.expression_checks import problems
 from headwater.language.expressions import And, Compare, Expr, col

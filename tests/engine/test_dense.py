@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.chunk import Chunk
 from headwater.engine.dense import STRETCH_BITS, VALUE_BITS, lift_slices
 from headwater.engine.edges import EARLIEST, LATEST, Edges, fixed_spec
-from headwater.engine.intake import read_values
-from headwater.engine.keys import KeyTable
+from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.columns import read_values
+from headwater.engine.intake.keys import KeyTable
 from headwater.engine.op import Op
 from headwater.engine.operators import lift
 from headwater.engine.slicer import cut_by_arrival

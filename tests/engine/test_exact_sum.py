@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.engine.chunk import Values
 from headwater.engine.exact_sum import HEADROOM, SumColumn, layout, rebased, width_of
+from headwater.engine.intake.chunk import Values
 from headwater.engine.numeric import CountColumn, lift_numeric
 from headwater.engine.op import Op
 from headwater.errors import FormatError

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater.engine.chunk import Chunk
 from headwater.engine.group import QueryGroup
-from headwater.engine.intake import scan_times
+from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.columns import scan_times
 from headwater.engine.registered import Registered
 
 #: Time and watermark of an event: the first is too late, the second in time, the third behind in a window that is still open.

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.intake import conform, read_times, read_values, scan_times, without
+from headwater.engine.intake.columns import conform, read_times, read_values, scan_times, without
 from headwater.language.times import TIME_MAX
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine import keys as keys_module
-from headwater.engine.keys import IntegerNumbers, KeyTable
+from headwater.engine.intake import keys as keys_module
+from headwater.engine.intake.keys import IntegerNumbers, KeyTable
 
 near = st.integers(-20, 20)
 far = st.sampled_from([-(2**63), 2**63 - 1, 2**40, -(2**40), 0])

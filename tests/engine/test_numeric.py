@@ -14,10 +14,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.engine.chunk import Values
 from headwater.engine.events import BLOCK
 from headwater.engine.exact_sum import SumColumn
 from headwater.engine.extremes import MinMaxColumn
+from headwater.engine.intake.chunk import Values
 from headwater.engine.numeric import CountColumn, lift_count, lift_numeric
 from headwater.engine.op import Op
 from headwater.engine.products import ProductColumn

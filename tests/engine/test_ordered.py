@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.chunk import Chunk, Values
+from headwater.engine.intake.chunk import Chunk, Values
 from headwater.engine.ordered import OrderedColumn
 from partials import int32, int64
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.engine import run_parts
-from headwater.engine.chunk import Values
+from headwater.engine.intake.chunk import Values
 from headwater.engine.run_kernels import SHORT_RUN
 from headwater.engine.runs import RunColumn
 from headwater.language.aggregations import quantile

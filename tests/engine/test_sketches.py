@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.chunk import Values
 from headwater.engine.hashing import hash_values
+from headwater.engine.intake.chunk import Values
 from headwater.engine.sketches import (
     DDSketchColumn,
     HyperLogLogColumn,

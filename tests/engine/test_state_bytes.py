@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.chunk import Chunk
-from headwater.engine.intake import read_values
+from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.columns import read_values
 from headwater.engine.state_bytes import VERSION, from_bytes, to_bytes
 from headwater.errors import FormatError
 

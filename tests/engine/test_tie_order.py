@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.tie_order import ordered, ranks
+from headwater.engine.intake.tie_order import ordered, ranks
 
 COLUMNS = {
     pa.int32(): st.integers(-3, 3),

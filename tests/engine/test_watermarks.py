@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.watermarks import Watermarks
+from headwater.engine.intake.watermarks import Watermarks
 from headwater.language.times import FOREVER, NEVER, TIME_MAX
 
 NAMES = ("a", "b", "c")

@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from golden import own
 from golden.material import QUERIES, SCHEMA, events
-from headwater.engine.chunk import Chunk
-from headwater.engine.intake import read_values
+from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.columns import read_values
 from headwater.engine.looks import Look as Looked
 from headwater.engine.looks import looks_to_bytes
 from headwater.engine.op import Op

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.engine.predicates import mask
+from headwater.engine.intake.predicates import mask
 from headwater.language.expressions import Expr
 from headwater.spark.formats import Passed
 from headwater.spark.formats.parquet import RowGroup, _places, bounds_of

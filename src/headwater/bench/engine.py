@@ -23,7 +23,7 @@ from headwater.bench.queries import many, named, one_query, primes, scan_query
 from headwater.bench.report import Report, at_least, at_most
 from headwater.bench.timing import Progress, Timed, best_of
 from headwater.bench.workload import END, EVENTS_FULL, KEY_COUNT, SECOND, START, Floats, Workload, workload
-from headwater.engine.chunk import Chunk, Values
+from headwater.engine.intake.chunk import Chunk, Values
 from headwater.engine.operators import Op, lift
 
 QUICK_PART = 10

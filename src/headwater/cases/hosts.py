@@ -130,8 +130,8 @@ class EngineHost:
     def finish(self, aggregation: Aggregation, parts: Sequence[Sequence[Any]]) -> Any:
         """Lift each part into a partial of its own, let it travel as bytes, combine, lower."""
         from headwater.engine.aggregates import lower, operators_of
-        from headwater.engine.chunk import Chunk
-        from headwater.engine.intake import read_values
+        from headwater.engine.intake.chunk import Chunk
+        from headwater.engine.intake.columns import read_values
         from headwater.engine.operators import lift
 
         values = pa.array([value for part in parts for value in part])

@@ -12,8 +12,8 @@ import pyarrow as pa
 from headwater.cases.differences import explain_difference
 from headwater.cases.hosts import EngineHost, Played, arrow_schema, batches, dropped_places, result_rows
 from headwater.engine.aggregates import lower, operators_of
-from headwater.engine.chunk import Chunk
-from headwater.engine.intake import read_values
+from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.columns import read_values
 from headwater.engine.op import Op
 from headwater.engine.operators import lift
 from headwater.engine.part_bytes import part_from_bytes, part_to_bytes

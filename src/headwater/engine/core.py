@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.arrivals import Arrivals, each_offset, read_columns, times_of
-from headwater.engine.chunk import Chunk
 from headwater.engine.family import Family
-from headwater.engine.intake import Times, TimeScan, read_values
-from headwater.engine.keys import NODE_KEY
+from headwater.engine.intake.arrivals import Arrivals, each_offset, read_columns, times_of
+from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.columns import Times, TimeScan, read_values
+from headwater.engine.intake.keys import NODE_KEY
+from headwater.engine.intake.watermarks import Source
 from headwater.engine.progress import Progress
-from headwater.engine.watermarks import Source
 from headwater.errors import DataError
 from headwater.language.arguments import check_offset, check_source
 from headwater.language.times import FOREVER, NEVER

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int64Array
-from headwater.engine.chunk import Chunk
 from headwater.engine.group import QueryGroup
+from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.reorder import Stretch, concat_stretches
 from headwater.engine.leaf_parts import arrow_values
 from headwater.engine.looks import Look
 from headwater.engine.parts import KeyRows, PiecesPart, RawRuns, listed_keys
@@ -28,7 +29,6 @@ from headwater.engine.pieces import (
     rows_of,
     spread,
 )
-from headwater.engine.reorder import Stretch, concat_stretches
 from headwater.engine.run_pieces import cut_runs, ends_of, raw_of, run_rows, values_of, zones_between
 from headwater.engine.zoning import LocalWindows
 from headwater.language.expressions import Expr

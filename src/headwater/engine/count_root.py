@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
 from headwater.engine.assembler import Closed
-from headwater.engine.chunk import source_ranks
 from headwater.engine.count_shares import Shares, split_evenly
 from headwater.engine.cut_search import Found, key_order, search
+from headwater.engine.intake.chunk import source_ranks
 from headwater.engine.looks import Look
 from headwater.engine.order_slicer import next_position_cut
 from headwater.engine.piece_rows import PieceRows

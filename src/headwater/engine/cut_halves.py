@@ -13,13 +13,13 @@ import numpy as np
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
 from headwater.engine.assembler import Closed
-from headwater.engine.chunk import Chunk
 from headwater.engine.group import QueryGroup
+from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.reorder import Stretch, concat_stretches
 from headwater.engine.op import Op
 from headwater.engine.operators import lift
 from headwater.engine.order_slicer import KeyCuts, cut_in_order
 from headwater.engine.parts import KeyedTimes, MarkersPart, RowsPart, key_count, listed_keys
-from headwater.engine.reorder import Stretch, concat_stretches
 from headwater.engine.store import RowBlock
 from headwater.errors import FormatError
 from headwater.language.expressions import Expr

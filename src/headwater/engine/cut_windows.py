@@ -11,9 +11,9 @@ from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
 from headwater.engine.assembler import Closed, for_each_query
 from headwater.engine.cuts import Cutter
+from headwater.engine.intake.reorder import ReorderBuffer, Stretch
 from headwater.engine.late import DROPPED, OUTSIDE
 from headwater.engine.registered import Registered
-from headwater.engine.reorder import ReorderBuffer, Stretch
 from headwater.engine.slicer import Rows
 from headwater.engine.view import View
 from headwater.language.windows import Between, Punctuated, Session

@@ -12,10 +12,10 @@ import numpy as np
 
 from headwater.base.arrays import Int32Array, Int64Array, frozen
 from headwater.base.jit import njit
-from headwater.engine.chunk import Chunk
 from headwater.engine.exact_sum import SumColumn
 from headwater.engine.extremes import MinMaxColumn
-from headwater.engine.keys import DirectKeys
+from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.keys import DirectKeys
 from headwater.engine.limbs import U, UInt64Array, add_signed
 from headwater.engine.numeric import INTEGER_HIGH, CountColumn
 from headwater.engine.op import Op

@@ -14,7 +14,7 @@ import numpy as np
 
 from headwater.base.arrays import Int64Array
 from headwater.engine.aggregates import lower
-from headwater.engine.chunk import Chunk
+from headwater.engine.intake.chunk import Chunk
 from headwater.engine.op import Op
 from headwater.language.query import Query
 

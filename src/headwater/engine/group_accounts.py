@@ -13,8 +13,8 @@ from headwater.engine.count_windows import CountQuery
 from headwater.engine.cut_windows import CutQuery
 from headwater.engine.fixed_windows import outside_of
 from headwater.engine.group_queries import GroupQueries, Totals
+from headwater.engine.intake.reorder import concat_stretches
 from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE
-from headwater.engine.reorder import concat_stretches
 from headwater.engine.session_windows import SessionWindows
 from headwater.engine.work import Work
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
-from headwater.engine.chunk import Chunk
+from headwater.engine.intake.chunk import Chunk
 from headwater.language.times import FOREVER
 
 LONG_AGO = -(2**62)  # no event is earlier; lets durations be taken off without leaving int64

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
 from headwater.base.packing import Reader, Writer
-from headwater.engine.keys import is_integer_key, to_int64
+from headwater.engine.intake.keys import is_integer_key, to_int64
 from headwater.engine.parts import key_count
 from headwater.errors import FormatError
 

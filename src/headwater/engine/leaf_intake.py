@@ -9,24 +9,24 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.arrivals import Arrivals, read_columns, times_of
-from headwater.engine.chunk import Chunk
 from headwater.engine.core import Core
 from headwater.engine.count_leaf import CountLeafGroup
 from headwater.engine.cut_halves import CutLeafGroup
 from headwater.engine.family import RAW_FAMILY, Family
 from headwater.engine.group import QueryGroup
 from headwater.engine.group_queries import Totals
-from headwater.engine.intake import TimeScan, read_values, scan_times
-from headwater.engine.keys import NODE_KEY
+from headwater.engine.intake.arrivals import Arrivals, read_columns, times_of
+from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.columns import TimeScan, read_values, scan_times
+from headwater.engine.intake.keys import NODE_KEY
+from headwater.engine.intake.many_sources import Shares, shares
+from headwater.engine.intake.watermarks import Source
 from headwater.engine.late import Stragglers
 from headwater.engine.looks import Look
-from headwater.engine.mixed import Shares, shares
 from headwater.engine.parts import ALL_RAW, EventsPart
 from headwater.engine.query_set import QuerySet
 from headwater.engine.raw_choice import RawChoice
 from headwater.engine.raw_group import RawGroup
-from headwater.engine.watermarks import Source
 from headwater.language.modes import LEAF, LEAF_COUNTING, LEAF_COUNTING_LARGE, LEAF_ONE_WAY
 from headwater.language.times import FOREVER, NEVER
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.chunk import Values
 from headwater.engine.group import QueryGroup
-from headwater.engine.intake import read_values
+from headwater.engine.intake.chunk import Values
+from headwater.engine.intake.columns import read_values
 from headwater.engine.late import Stragglers
 from headwater.engine.parts import LatePart, RowsPart, listed_keys
 

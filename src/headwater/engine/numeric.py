@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array, frozen
 from headwater.base.packing import Bytes, Reader, Writer, order_bits
-from headwater.engine.chunk import Values
 from headwater.engine.decoding import check_version, decoding
 from headwater.engine.events import Target, count_rows, scratch_for
 from headwater.engine.exact_sum import NAN, NEGATIVE, POSITIVE, SumColumn, layout, rebased
 from headwater.engine.extremes import MinMaxColumn
 from headwater.engine.float_events import NEEDS_NOTHING, NEEDS_SPECIALS, NO_HIGH, NO_LOW, add_float_events
+from headwater.engine.intake.chunk import Values
 from headwater.engine.integer_events import add_integer_events
 from headwater.engine.limbs import UInt64Array
 from headwater.engine.op import Op

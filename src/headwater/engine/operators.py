@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.packing import Bytes, Reader, Writer
-from headwater.engine.chunk import Chunk, Values
 from headwater.engine.clean import clean_floats
 from headwater.engine.exact_sum import SumColumn
 from headwater.engine.extremes import MinMaxColumn
+from headwater.engine.intake.chunk import Chunk, Values
 from headwater.engine.numeric import CountColumn, lift_count, lift_numeric
 from headwater.engine.objects import ObjectColumn
 from headwater.engine.op import Op

@@ -16,7 +16,7 @@ from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.jit import njit
 from headwater.engine.aggregates import lower_many, operators_of, overflows, result_type
 from headwater.engine.assembler import Closed
-from headwater.engine.keys import NODE_KEY, KeyTable
+from headwater.engine.intake.keys import NODE_KEY, KeyTable
 from headwater.engine.numeric import CountColumn
 from headwater.engine.op import Op
 from headwater.engine.operators import PartialColumn

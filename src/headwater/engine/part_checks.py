@@ -17,8 +17,8 @@ from headwater.engine.count_root import CountRootGroup
 from headwater.engine.cut_halves import CutRootGroup
 from headwater.engine.family import Family
 from headwater.engine.group import QueryGroup
-from headwater.engine.intake import read_values
-from headwater.engine.keys import NODE_KEY
+from headwater.engine.intake.columns import read_values
+from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.parts import (
     HEAD_CHAIN,
     AccountsPart,

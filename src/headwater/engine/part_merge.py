@@ -12,7 +12,7 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
-from headwater.engine.keys import KeyTable
+from headwater.engine.intake.keys import KeyTable
 from headwater.engine.parts import AccountsPart, Part, PiecesPart, RowsPart, key_count
 from headwater.engine.piece_merge import merge_pieces
 from headwater.engine.store import concat_columns, map_columns

@@ -16,7 +16,7 @@ import pyarrow as pa
 from headwater.base.arrays import BoolArray, Int64Array
 from headwater.engine.clean import clean_floats
 from headwater.engine.hashing import UInt64Array, hash_texts, hash_values, mixed_with
-from headwater.engine.keys import is_integer_key, to_int64
+from headwater.engine.intake.keys import is_integer_key, to_int64
 from headwater.engine.parts import EventsPart, LatePart, Part, RowsPart
 from headwater.engine.store import map_columns
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
 from headwater.base.packing import Reader, Writer
+from headwater.engine.intake.keys import to_int64
 from headwater.engine.key_bytes import read_keys, write_keys
-from headwater.engine.keys import to_int64
 from headwater.engine.op import Op
 from headwater.engine.operators import partials_from_bytes, partials_to_bytes
 from headwater.engine.parts import HEAD_CHAIN, KeyRows, PiecesPart, RawRuns

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.source_numbers import Remembered, Resolve
-from headwater.engine.chunk import Chunk
 from headwater.engine.group import QueryGroup
+from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.reorder import Stretch
 from headwater.engine.leaf_parts import values_of
 from headwater.engine.looks import Look
 from headwater.engine.parts import (
@@ -40,7 +41,6 @@ from headwater.engine.piece_table import (
     PartialBlock,
     PieceTable,
 )
-from headwater.engine.reorder import Stretch
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER
 

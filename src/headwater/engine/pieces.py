@@ -13,8 +13,8 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
-from headwater.engine.chunk import source_ranks
-from headwater.engine.reorder import Stretch
+from headwater.engine.intake.chunk import source_ranks
+from headwater.engine.intake.reorder import Stretch
 
 #: A look into a piece is answered with raw events if it is about so many at most, unless a plan says more ...
 RAW_MAX = 128

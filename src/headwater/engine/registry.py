@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.engine.family import Family, family_of
-from headwater.engine.intake import plan_type
+from headwater.engine.intake.columns import plan_type
 from headwater.engine.output import Layout
 from headwater.engine.registered import Registered, one_of_each
 from headwater.errors import QueryError

@@ -17,20 +17,20 @@ import pyarrow as pa
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.aggregates import operators_of
 from headwater.engine.assembler import Closed
-from headwater.engine.chunk import Chunk, Values
 from headwater.engine.fingerprints import fingerprints
 from headwater.engine.grid_windows import CountFormer, FixedFormer
 from headwater.engine.group import Dropped
-from headwater.engine.intake import TimeScan
+from headwater.engine.intake.chunk import Chunk, Values
+from headwater.engine.intake.columns import TimeScan
+from headwater.engine.intake.keys import NODE_KEY, KeyTable
+from headwater.engine.intake.predicates import mask as predicate_mask
+from headwater.engine.intake.reorder import Stretch, concat_stretches
 from headwater.engine.kept import Formed, Former, Kept
-from headwater.engine.keys import NODE_KEY, KeyTable
 from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE
 from headwater.engine.members import OWN_KEY, Pairs, contents, members, numbered, time_spans
 from headwater.engine.op import Op
 from headwater.engine.operators import lift
-from headwater.engine.predicates import mask as predicate_mask
 from headwater.engine.registered import Registered
-from headwater.engine.reorder import Stretch, concat_stretches
 from headwater.engine.replay_windows import former_of
 from headwater.engine.revisions import Current, WindowHistory
 from headwater.engine.scopes import unite

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.source_numbers import Resolve
-from headwater.engine.chunk import Chunk
 from headwater.engine.count_root import CountRootGroup, ProvenCut
 from headwater.engine.cut_halves import CutRootGroup
 from headwater.engine.family import Family, way_of
 from headwater.engine.group import QueryGroup
-from headwater.engine.intake import read_values, scan_times
-from headwater.engine.keys import NODE_KEY
+from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.columns import read_values, scan_times
+from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.leaf_parts import values_of
 from headwater.engine.looks import Look
 from headwater.engine.op import Op

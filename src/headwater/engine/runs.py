@@ -18,7 +18,7 @@ from headwater.base.memory import empty
 from headwater.base.packing import Bytes
 from headwater.engine import run_bytes
 from headwater.engine import run_kernels as kernels
-from headwater.engine.chunk import Values
+from headwater.engine.intake.chunk import Values
 from headwater.engine.ragged import expand, group_bits, group_indices, row_starts, starts_of, valid_rows
 from headwater.engine.run_parts import RunPart
 

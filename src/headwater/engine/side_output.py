@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
 from headwater.engine.group import Dropped
-from headwater.engine.unread import as_it_came
+from headwater.engine.intake.unread import as_it_came
 
 SCHEMA = pa.schema(
     [

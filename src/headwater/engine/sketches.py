@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from headwater.base.arrays import Float64Array, Int32Array, Int64Array
 from headwater.base.jit import leading_zeros, njit
-from headwater.engine.chunk import Values
 from headwater.engine.clean import clean_floats
 from headwater.engine.hashing import UInt64Array, hash_values
-from headwater.engine.intake import read_values
+from headwater.engine.intake.chunk import Values
+from headwater.engine.intake.columns import read_values
 from headwater.engine.ragged import group_bits, row_starts, valid_rows
 from headwater.engine.sparse import SparseColumn
 

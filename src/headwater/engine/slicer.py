@@ -15,7 +15,7 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array, frozen
 from headwater.base.jit import njit
-from headwater.engine.keys import DirectKeys
+from headwater.engine.intake.keys import DirectKeys
 
 # A table of (slice, key) cells is used while it stays within this many cells per event, else events are sorted.
 CELLS_PER_EVENT = 8

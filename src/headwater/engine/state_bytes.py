@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.packing import Bytes
-from headwater.engine.chunk import Chunk, Values
+from headwater.engine.intake.chunk import Chunk, Values
 from headwater.errors import FormatError
 
 MAGIC = b"HWSN"

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.packing import Bytes, Reader, Writer
-from headwater.engine.chunk import Chunk
 from headwater.engine.folds import fold_ranges
+from headwater.engine.intake.chunk import Chunk
 from headwater.engine.ordered import OrderedColumn
 from headwater.engine.ragged import group_indices, valid_rows
 from headwater.errors import FormatError

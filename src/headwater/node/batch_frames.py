@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.arrivals import times_of
+from headwater.engine.intake.arrivals import times_of
 from headwater.engine.part_split import bucket_numbers
 from headwater.engine.state_bytes import from_bytes, to_bytes
 from headwater.language.query import Query

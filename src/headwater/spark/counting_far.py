@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.intake import read_times
+from headwater.engine.intake.columns import read_times
 from headwater.engine.selection import (
     NOTHING,
     Cuts,

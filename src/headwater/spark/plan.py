@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.engine.predicates import mask
+from headwater.engine.intake.predicates import mask
 from headwater.errors import DataError
 from headwater.language.expressions import Expr, boolean
 from headwater.language.files.conditions import condition_from_data, condition_to_data

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from headwater.engine.intake import read_times
+from headwater.engine.intake.columns import read_times
+from headwater.engine.intake.predicates import mask
 from headwater.engine.placement import placement
-from headwater.engine.predicates import mask
 from headwater.language.comparisons import FLIPPED, NEGATED
 from headwater.language.expressions import Chain, Column, Compare, Expr, In, IsNull, Matches, Not, Range, boolean
 from headwater.language.files.conditions import condition_from_data, condition_to_data

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray
-from headwater.engine.typed_columns import TypedColumn, typed
+from headwater.engine.intake.typed_columns import TypedColumn, typed
 from headwater.errors import DataError
 from headwater.language.comparisons import FLIPPED, NEGATED, as_text
 from headwater.language.expressions import (

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.base.arrays import Int64Array, frozen
-from headwater.engine.chunk import Values, steps_back
+from headwater.engine.intake.chunk import Values, steps_back
 from headwater.language.schemas import type_kind
 from headwater.language.times import TICK_NANOS, TIME_MAX
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.intake import Times, TimeScan, columns_of, conform, read_times, scan_times, without
-from headwater.engine.unread import unread_lines, unread_values
+from headwater.engine.intake.columns import Times, TimeScan, columns_of, conform, read_times, scan_times, without
+from headwater.engine.intake.unread import unread_lines, unread_values
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
-from headwater.engine.chunk import Chunk, concat_chunks
+from headwater.engine.intake.chunk import Chunk, concat_chunks
 from headwater.language.times import FOREVER
 
 
