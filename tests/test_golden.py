@@ -25,7 +25,7 @@ from golden.material import WRITTEN, events
 from headwater.cases import HOSTS, explain_difference
 from headwater.cases.hosts import result_rows
 from headwater.edge.journal import Journal
-from headwater.engine.operators import CLASSES
+from headwater.engine.operators.partials import CLASSES
 from headwater.engine.part_bytes import part_from_bytes, part_to_bytes
 from headwater.engine.parts import Part
 from headwater.logs import Log

@@ -17,7 +17,7 @@ import pyarrow as pa
 from headwater.engine.aggregates import lower, operators_of
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values
-from headwater.engine.operators import Op, lift, partials_from_bytes, partials_to_bytes
+from headwater.engine.operators.partials import Op, lift, partials_from_bytes, partials_to_bytes
 from headwater.language.aggregations import Aggregation, apply
 from headwater.language.user_code import Aggregate, Operator
 

@@ -11,8 +11,8 @@ from headwater.engine.edges import EARLIEST, LATEST, Edges, fixed_spec
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values
 from headwater.engine.intake.keys import KeyTable
-from headwater.engine.op import Op
-from headwater.engine.operators import lift
+from headwater.engine.operators.operator import Op
+from headwater.engine.operators.partials import lift
 from headwater.engine.slicer import cut_by_arrival
 from headwater.language.windows import Sliding
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.engine.exact_sum import HEADROOM, SumColumn, layout, rebased, width_of
 from headwater.engine.intake.chunk import Values
-from headwater.engine.numeric import CountColumn, lift_numeric
-from headwater.engine.op import Op
+from headwater.engine.operators.numeric import CountColumn, lift_numeric
+from headwater.engine.operators.operator import Op
+from headwater.engine.operators.sums.exact_sum import HEADROOM, SumColumn, layout, rebased, width_of
 from headwater.errors import FormatError
 
 LARGEST, SMALLEST, SMALLEST_NORMAL = 1.7976931348623157e308, 5e-324, 2.2250738585072014e-308

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.engine.events import BLOCK
-from headwater.engine.exact_sum import SumColumn
-from headwater.engine.extremes import MinMaxColumn
 from headwater.engine.intake.chunk import Values
-from headwater.engine.numeric import CountColumn, lift_count, lift_numeric
-from headwater.engine.op import Op
-from headwater.engine.products import ProductColumn
+from headwater.engine.operators.extremes import MinMaxColumn
+from headwater.engine.operators.numeric import CountColumn, lift_count, lift_numeric
+from headwater.engine.operators.operator import Op
+from headwater.engine.operators.products import ProductColumn
+from headwater.engine.operators.sums.blocks import BLOCK
+from headwater.engine.operators.sums.exact_sum import SumColumn
 from headwater.errors import FormatError
 
 KINDS = ("valid", "sum", "sumsq", "min", "max", "product")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.base.packing import Reader, Writer
-from headwater.engine.operators import CLASSES, Op, lift, partials_from_bytes, partials_to_bytes
+from headwater.engine.operators.partials import CLASSES, Op, lift, partials_from_bytes, partials_to_bytes
 from headwater.errors import FormatError
 from headwater.language.user_code import Operator
 from partials import chunk_of, int32, int64

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine import run_parts
 from headwater.engine.intake.chunk import Values
-from headwater.engine.run_kernels import SHORT_RUN
-from headwater.engine.runs import RunColumn
+from headwater.engine.operators.runs import part as run_parts
+from headwater.engine.operators.runs.column import RunColumn
+from headwater.engine.operators.runs.kernels import SHORT_RUN
 from headwater.language.aggregations import quantile
 from headwater.reference.aggregates import value_of
 from partials import int32, int64

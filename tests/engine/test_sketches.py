@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.hashing import hash_values
 from headwater.engine.intake.chunk import Values
-from headwater.engine.sketches import (
+from headwater.engine.operators.hashing import hash_values
+from headwater.engine.operators.sketches import (
     DDSketchColumn,
     HyperLogLogColumn,
     approx_distinct,

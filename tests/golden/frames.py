@@ -11,8 +11,8 @@ from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values
 from headwater.engine.looks import Look as Looked
 from headwater.engine.looks import looks_to_bytes
-from headwater.engine.op import Op
-from headwater.engine.operators import PartialColumn, lift
+from headwater.engine.operators.operator import Op
+from headwater.engine.operators.partials import PartialColumn, lift
 from headwater.engine.part_bytes import cuts_to_bytes, part_to_bytes
 from headwater.engine.parts import (
     ALL_RAW,

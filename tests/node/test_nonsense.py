@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
-from headwater.engine.numeric import CountColumn
-from headwater.engine.op import Op
+from headwater.engine.operators.numeric import CountColumn
+from headwater.engine.operators.operator import Op
 from headwater.engine.part_bytes import part_to_bytes
 from headwater.engine.parts import AccountsPart, AsidePart, EventsPart, LatePart, MarkersPart, Part, RowsPart
 from headwater.node import LeafNode, RelayNode

@@ -24,7 +24,7 @@ from headwater.bench.report import Report, at_least, at_most
 from headwater.bench.timing import Progress, Timed, best_of
 from headwater.bench.workload import END, EVENTS_FULL, KEY_COUNT, SECOND, START, Floats, Workload, workload
 from headwater.engine.intake.chunk import Chunk, Values
-from headwater.engine.operators import Op, lift
+from headwater.engine.operators.partials import Op, lift
 
 QUICK_PART = 10
 HUNDRED_PART = 4

@@ -132,7 +132,7 @@ class EngineHost:
         from headwater.engine.aggregates import lower, operators_of
         from headwater.engine.intake.chunk import Chunk
         from headwater.engine.intake.columns import read_values
-        from headwater.engine.operators import lift
+        from headwater.engine.operators.partials import lift
 
         values = pa.array([value for part in parts for value in part])
         rows = np.repeat(np.arange(len(parts), dtype=np.int32), [len(part) for part in parts])

@@ -14,8 +14,8 @@ from headwater.cases.hosts import EngineHost, Played, arrow_schema, batches, dro
 from headwater.engine.aggregates import lower, operators_of
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values
-from headwater.engine.op import Op
-from headwater.engine.operators import lift
+from headwater.engine.operators.operator import Op
+from headwater.engine.operators.partials import lift
 from headwater.engine.part_bytes import part_from_bytes, part_to_bytes
 from headwater.engine.parts import RowsPart
 from headwater.errors import HeadwaterError

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Float64Array
-from headwater.engine.numeric import CountColumn
-from headwater.engine.objects import ObjectColumn, scaled, unscaled
-from headwater.engine.op import Op
-from headwater.engine.operators import PartialColumn
+from headwater.engine.operators.numeric import CountColumn
+from headwater.engine.operators.objects import ObjectColumn, scaled, unscaled
+from headwater.engine.operators.operator import Op
+from headwater.engine.operators.partials import PartialColumn
+from headwater.engine.operators.sums.variance import decimal_variances, variances
+from headwater.engine.operators.user import lifted_in_order
 from headwater.engine.result_arrays import number_array, number_arrays, typed_array
-from headwater.engine.user import lifted_in_order
-from headwater.engine.variance import decimal_variances, variances
 from headwater.language.aggregations import Aggregation
 
 INT64, FLOAT64 = pa.int64(), pa.float64()
@@ -82,7 +82,7 @@ def lower(aggregation: Aggregation, partials: Mapping[Op, PartialColumn], type: 
     """The aggregate of every row.
 
     >>> from headwater.language.aggregations import quantile
-    >>> from headwater.engine.runs import RunColumn
+    >>> from headwater.engine.operators.runs.column import RunColumn
     >>> runs = RunColumn.of_rows([[1.0, 2.0], [5.0], []])
     >>> lower(quantile("load", 0.5), {Op("run", "load"): runs}, pa.float64()).to_pylist()
     [1.5, 5.0, None]
@@ -99,7 +99,7 @@ def lower_many(
     """The aggregates of every row, one array per aggregation; all quantiles of a column are read in one pass.
 
     >>> from headwater.language.aggregations import quantile
-    >>> from headwater.engine.runs import RunColumn
+    >>> from headwater.engine.operators.runs.column import RunColumn
     >>> wanted = [quantile("load", 0.0), quantile("load", 1.0)]
     >>> partials = {Op("run", "load"): RunColumn.of_rows([[1.0, 2.0]])}
     >>> [array.to_pylist() for array in lower_many(wanted, partials, {"load": pa.float64()})]
@@ -283,8 +283,8 @@ def overflows(
     """How many rows of a lowered aggregate are null although they have values: results beyond their type.
 
     >>> from headwater.language.aggregations import sum as total
-    >>> from headwater.engine.exact_sum import SumColumn
-    >>> from headwater.engine.numeric import CountColumn
+    >>> from headwater.engine.operators.sums.exact_sum import SumColumn
+    >>> from headwater.engine.operators.numeric import CountColumn
     >>> partials = {
     ...     Op("sum", "n"): SumColumn.from_python_ints([2**64, 0]),
     ...     Op("valid", "n"): CountColumn(np.array([2, 0])),

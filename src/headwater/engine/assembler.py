@@ -13,8 +13,8 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
-from headwater.engine.op import Op
-from headwater.engine.operators import PartialColumn
+from headwater.engine.operators.operator import Op
+from headwater.engine.operators.partials import PartialColumn
 from headwater.engine.registered import Registered
 from headwater.engine.twins import Twins, find_twins
 from headwater.language.times import FOREVER, TIME_MAX

@@ -16,8 +16,8 @@ from headwater.engine.assembler import Closed
 from headwater.engine.group import QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import Stretch, concat_stretches
-from headwater.engine.op import Op
-from headwater.engine.operators import lift
+from headwater.engine.operators.operator import Op
+from headwater.engine.operators.partials import lift
 from headwater.engine.order_slicer import KeyCuts, cut_in_order
 from headwater.engine.parts import KeyedTimes, MarkersPart, RowsPart, key_count, listed_keys
 from headwater.engine.store import RowBlock

@@ -12,14 +12,14 @@ import numpy as np
 
 from headwater.base.arrays import Int32Array, Int64Array, frozen
 from headwater.base.jit import njit
-from headwater.engine.exact_sum import SumColumn
-from headwater.engine.extremes import MinMaxColumn
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.keys import DirectKeys
-from headwater.engine.limbs import U, UInt64Array, add_signed
-from headwater.engine.numeric import INTEGER_HIGH, CountColumn
-from headwater.engine.op import Op
-from headwater.engine.operators import PartialColumn
+from headwater.engine.operators.extremes import MinMaxColumn
+from headwater.engine.operators.numeric import INTEGER_HIGH, CountColumn
+from headwater.engine.operators.operator import Op
+from headwater.engine.operators.partials import PartialColumn
+from headwater.engine.operators.sums.exact_sum import SumColumn
+from headwater.engine.operators.sums.limbs import U, UInt64Array, add_signed
 from headwater.engine.slicer import Rows, slice_bounds
 
 KINDS = frozenset({"count", "valid", "sum", "min", "max"})

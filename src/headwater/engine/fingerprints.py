@@ -15,7 +15,7 @@ import numpy as np
 from headwater.base.arrays import Int64Array
 from headwater.engine.aggregates import lower
 from headwater.engine.intake.chunk import Chunk
-from headwater.engine.op import Op
+from headwater.engine.operators.operator import Op
 from headwater.language.query import Query
 
 
@@ -23,7 +23,7 @@ def fingerprints(query: Query, partials: Mapping[Op, Any], counts: Int64Array, c
     """One number per row of ``partials``; ``counts`` are numbers of events, ``chunk`` tells the types of columns.
 
     >>> from headwater.language.aggregations import count
-    >>> from headwater.engine.numeric import CountColumn
+    >>> from headwater.engine.operators.numeric import CountColumn
     >>> from headwater.language.query import query
     >>> from headwater.language.windows import tumbling
     >>> numbers = np.array([2, 3, 2])

@@ -19,16 +19,16 @@ from headwater.engine.count_windows import CountQuery
 from headwater.engine.cut_windows import CutQuery
 from headwater.engine.dense import lift_slices
 from headwater.engine.edges import Edges
-from headwater.engine.exact_sum import SumColumn
 from headwater.engine.group_accounts import GroupAccounts
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import TimeScan
 from headwater.engine.intake.predicates import mask as predicate_mask
 from headwater.engine.intake.reorder import Stretch
 from headwater.engine.late import OUTSIDE
-from headwater.engine.numeric import CountColumn
-from headwater.engine.op import Op
-from headwater.engine.operators import PartialColumn, lift
+from headwater.engine.operators.numeric import CountColumn
+from headwater.engine.operators.operator import Op
+from headwater.engine.operators.partials import PartialColumn, lift
+from headwater.engine.operators.sums.exact_sum import SumColumn
 from headwater.engine.order_slicer import KeyCuts, cut_in_order, position_cut_count, position_cuts
 from headwater.engine.separation import separations
 from headwater.engine.session_windows import COUNT

@@ -18,8 +18,8 @@ from headwater.engine.intake.chunk import Chunk, blank
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.intake.reorder import ReorderBuffer
 from headwater.engine.late import Stragglers
-from headwater.engine.op import Op
-from headwater.engine.operators import PartialColumn, lift
+from headwater.engine.operators.operator import Op
+from headwater.engine.operators.partials import PartialColumn, lift
 from headwater.engine.order_slicer import CountState
 from headwater.engine.registered import Registered, one_of_each
 from headwater.engine.session_windows import COUNT, SessionWindows

@@ -17,9 +17,9 @@ from headwater.base.jit import njit
 from headwater.engine.aggregates import lower_many, operators_of, overflows, result_type
 from headwater.engine.assembler import Closed
 from headwater.engine.intake.keys import NODE_KEY, KeyTable
-from headwater.engine.numeric import CountColumn
-from headwater.engine.op import Op
-from headwater.engine.operators import PartialColumn
+from headwater.engine.operators.numeric import CountColumn
+from headwater.engine.operators.operator import Op
+from headwater.engine.operators.partials import PartialColumn
 from headwater.engine.registered import Registered
 from headwater.engine.session_windows import COUNT
 from headwater.engine.twins import Twins

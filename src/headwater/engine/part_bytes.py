@@ -12,8 +12,8 @@ from headwater.base.arrays import Int64Array
 from headwater.base.packing import Bytes, Reader, Writer
 from headwater.engine.intake.keys import to_int64
 from headwater.engine.key_bytes import read_keys, write_keys
-from headwater.engine.op import Op
-from headwater.engine.operators import partials_from_bytes, partials_to_bytes
+from headwater.engine.operators.operator import Op
+from headwater.engine.operators.partials import partials_from_bytes, partials_to_bytes
 from headwater.engine.parts import (
     AccountsPart,
     AsidePart,

@@ -20,8 +20,8 @@ from headwater.engine.store import concat_columns, map_columns
 
 def merge_parts(parts: Sequence[Part]) -> list[Part]:
     """
-    >>> from headwater.engine.numeric import CountColumn
-    >>> from headwater.engine.op import Op
+    >>> from headwater.engine.operators.numeric import CountColumn
+    >>> from headwater.engine.operators.operator import Op
     >>> zeros = np.zeros(1, np.int64)
     >>> one = RowsPart(0, [], zeros, zeros, {Op("count"): CountColumn(np.array([2]))})
     >>> merge_parts([one, one])[0].partials[Op("count")].counts

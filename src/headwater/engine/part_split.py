@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int64Array
-from headwater.engine.clean import clean_floats
-from headwater.engine.hashing import UInt64Array, hash_texts, hash_values, mixed_with
 from headwater.engine.intake.keys import is_integer_key, to_int64
+from headwater.engine.operators.clean import clean_floats
+from headwater.engine.operators.hashing import UInt64Array, hash_texts, hash_values, mixed_with
 from headwater.engine.parts import EventsPart, LatePart, Part, RowsPart
 from headwater.engine.store import map_columns
 
@@ -32,8 +32,8 @@ def owner_of(family: int, buckets: int) -> int:
 def split_part(part: Part, buckets: int, key_names: KeyNames) -> dict[int, Part]:
     """The part for each bucket that gets any of it.
 
-    >>> from headwater.engine.numeric import CountColumn
-    >>> from headwater.engine.op import Op
+    >>> from headwater.engine.operators.numeric import CountColumn
+    >>> from headwater.engine.operators.operator import Op
     >>> column, places = pa.array([7, 8, 9]), np.arange(3)
     >>> part = RowsPart(0, [column], places, places * 10, {Op("count"): CountColumn(np.array([1, 2, 3]))})
     >>> split = split_part(part, 2, {0: ["house"]})

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
-from headwater.engine.op import Op
-from headwater.engine.operators import PartialColumn
+from headwater.engine.operators.operator import Op
+from headwater.engine.operators.partials import PartialColumn
 
 #: The family of events that travel once for all queries that need them as they are.
 ALL_RAW = -1

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.intake.keys import KeyTable
-from headwater.engine.op import Op
+from headwater.engine.operators.operator import Op
 from headwater.engine.parts import HEAD_CHAIN, PiecesPart, RawRuns, key_count
 from headwater.engine.store import concat_columns
 

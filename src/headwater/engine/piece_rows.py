@@ -8,7 +8,7 @@ import numpy as np
 
 from headwater.base.arrays import Int64Array
 from headwater.engine.intake.reorder import concat_stretches
-from headwater.engine.op import Op
+from headwater.engine.operators.operator import Op
 from headwater.engine.piece_intake import PieceIntake
 from headwater.engine.piece_table import AT, BLOCK, COUNT, IS_RAW, T1, T2
 from headwater.engine.pieces import Ranges, rows_of, spread

@@ -10,8 +10,8 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.intake.reorder import Stretch
-from headwater.engine.op import Op
-from headwater.engine.operators import PartialColumn, partials_from_bytes, partials_to_bytes
+from headwater.engine.operators.operator import Op
+from headwater.engine.operators.partials import PartialColumn, partials_from_bytes, partials_to_bytes
 
 #: The rows of a table, a column for each piece. Sources by number; BLOCK and AT: where its partials or events are; NUMBER: its
 #: own, for good.

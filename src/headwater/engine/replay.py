@@ -28,8 +28,8 @@ from headwater.engine.intake.reorder import Stretch, concat_stretches
 from headwater.engine.kept import Formed, Former, Kept
 from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE
 from headwater.engine.members import OWN_KEY, Pairs, contents, members, numbered, time_spans
-from headwater.engine.op import Op
-from headwater.engine.operators import lift
+from headwater.engine.operators.operator import Op
+from headwater.engine.operators.partials import lift
 from headwater.engine.registered import Registered
 from headwater.engine.replay_windows import former_of
 from headwater.engine.revisions import Current, WindowHistory

@@ -18,7 +18,7 @@ from headwater.engine.intake.columns import read_values, scan_times
 from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.leaf_parts import values_of
 from headwater.engine.looks import Look
-from headwater.engine.op import Op
+from headwater.engine.operators.operator import Op
 from headwater.engine.output import Piece, empty_table
 from headwater.engine.part_bytes import cuts_to_bytes
 from headwater.engine.part_checks import part_problem

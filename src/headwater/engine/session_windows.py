@@ -9,8 +9,8 @@ import numpy as np
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.assembler import Closed
 from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE
-from headwater.engine.numeric import CountColumn
-from headwater.engine.op import Op
+from headwater.engine.operators.numeric import CountColumn
+from headwater.engine.operators.operator import Op
 from headwater.engine.registered import Registered
 from headwater.engine.revisions import Changes, Current, WindowHistory
 from headwater.engine.sessions import Sessions, join_rows

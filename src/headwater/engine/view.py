@@ -9,8 +9,8 @@ import numpy as np
 from headwater.base.arrays import Int64Array
 from headwater.base.jit import njit
 from headwater.engine.late import Stragglers
-from headwater.engine.op import Op
-from headwater.engine.operators import PartialColumn, lift
+from headwater.engine.operators.operator import Op
+from headwater.engine.operators.partials import PartialColumn, lift
 from headwater.engine.store import RowBlock, concat_blocks
 
 

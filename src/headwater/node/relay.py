@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 
 from headwater.base.packing import Bytes
-from headwater.engine.operators import UnknownOperatorError
+from headwater.engine.operators.partials import UnknownOperatorError
 from headwater.engine.part_bytes import part_from_bytes, part_to_bytes
 from headwater.engine.part_merge import merge_parts
 from headwater.engine.parts import Part

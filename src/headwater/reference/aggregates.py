@@ -143,13 +143,13 @@ def _mode(values: list[Any], _: Any) -> Any:
 
 
 def _approx_distinct(values: list[Any], precision: int) -> int:
-    from headwater.engine.sketches import approx_distinct
+    from headwater.engine.operators.sketches import approx_distinct
 
     return int(approx_distinct(values, precision))
 
 
 def _approx_quantile(values: list[Any], parameter: tuple[float, float]) -> float:
-    from headwater.engine.sketches import approx_quantile
+    from headwater.engine.operators.sketches import approx_quantile
 
     return float(approx_quantile(values, *parameter))
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from headwater.base.arrays import Float64Array, Int64Array, frozen
 from headwater.base.jit import njit
-from headwater.engine.events import INFINITY_BITS, MAGNITUDE
+from headwater.engine.operators.sums.blocks import INFINITY_BITS, MAGNITUDE
 
 NEGATIVE_ZERO = np.int64(-(2**63))
 

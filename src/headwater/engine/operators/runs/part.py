@@ -14,8 +14,8 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Float64Array, Int64Array
 from headwater.base.memory import empty
-from headwater.engine import run_kernels as kernels
-from headwater.engine.ragged import expand, starts_of
+from headwater.engine.operators.ragged import expand, starts_of
+from headwater.engine.operators.runs import kernels
 
 #: Picking one value costs about as much per run as sorting this many values.
 PICK_COST = 20

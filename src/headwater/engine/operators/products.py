@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from headwater.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array, frozen
 from headwater.base.packing import Bytes, Reader, Writer
-from headwater.engine.decoding import check_version, decoding
-from headwater.engine.product_kernels import (
+from headwater.engine.operators.decoding import check_version, decoding
+from headwater.engine.operators.product_kernels import (
     FACTORS,
     INFINITE,
     MARKS,
@@ -29,7 +29,7 @@ from headwater.engine.product_kernels import (
     multiply_events,
     range_products,
 )
-from headwater.engine.ranges import sum_ranges, survey
+from headwater.engine.operators.ranges import sum_ranges, survey
 from headwater.errors import FormatError
 
 VERSION = 1

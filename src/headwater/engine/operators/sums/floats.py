@@ -16,8 +16,7 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
 from headwater.base.jit import njit
-from headwater.engine.added_values import add_floats, add_squares_of_floats
-from headwater.engine.events import (
+from headwater.engine.operators.sums.blocks import (
     BLOCK,
     BLOCK_BITS,
     CELLS,
@@ -36,8 +35,9 @@ from headwater.engine.events import (
     magnitude_span,
     row_span,
 )
-from headwater.engine.exact_sum import HEADROOM, NAN, NEGATIVE, POSITIVE
-from headwater.engine.limbs import Integer, U, UInt64Array, add_signed
+from headwater.engine.operators.sums.exact_sum import HEADROOM, NAN, NEGATIVE, POSITIVE
+from headwater.engine.operators.sums.limbs import Integer, U, UInt64Array, add_signed
+from headwater.engine.operators.sums.one_by_one import add_floats, add_squares_of_floats
 
 #: Bits of each half of a value: with the sign and a block's worth of additions they fill 64.
 PART_BITS = 62 - BLOCK_BITS

@@ -16,11 +16,11 @@ import numpy as np
 from headwater.base.arrays import Float64Array, Int32Array, Int64Array
 from headwater.base.memory import empty
 from headwater.base.packing import Bytes
-from headwater.engine import run_bytes
-from headwater.engine import run_kernels as kernels
 from headwater.engine.intake.chunk import Values
-from headwater.engine.ragged import expand, group_bits, group_indices, row_starts, starts_of, valid_rows
-from headwater.engine.run_parts import RunPart
+from headwater.engine.operators.ragged import expand, group_bits, group_indices, row_starts, starts_of, valid_rows
+from headwater.engine.operators.runs import bytes as run_bytes
+from headwater.engine.operators.runs import kernels
+from headwater.engine.operators.runs.part import RunPart
 
 #: More parts than this are joined if they are small: reading goes from part to part.
 PARTS_MAX, SMALL_PART = 64, 1 << 16

@@ -12,10 +12,10 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import leading_zeros, njit
-from headwater.engine.added_values import FRACTION
-from headwater.engine.events import INFINITY_BITS, MAGNITUDE
-from headwater.engine.limbs import U
-from headwater.engine.ranges import Survey, survey
+from headwater.engine.operators.ranges import Survey, survey
+from headwater.engine.operators.sums.blocks import INFINITY_BITS, MAGNITUDE
+from headwater.engine.operators.sums.limbs import U
+from headwater.engine.operators.sums.one_by_one import FRACTION
 
 #: Columns of the array of counts, and how many there are.
 FACTORS, ZERO, NEGATIVE, INFINITE, NOT_A_NUMBER = 0, 1, 2, 3, 4

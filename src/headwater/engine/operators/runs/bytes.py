@@ -12,7 +12,7 @@ import numpy as np
 
 from headwater.base.arrays import Int64Array
 from headwater.base.packing import Bytes, Reader, Writer
-from headwater.engine.ragged import row_of_item, starts_of
+from headwater.engine.operators.ragged import row_of_item, starts_of
 from headwater.errors import FormatError
 
 VERSION = 1

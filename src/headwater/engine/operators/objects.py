@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.packing import Bytes, Reader, Writer
-from headwater.engine.folds import fold_ranges
 from headwater.engine.intake.chunk import Values
+from headwater.engine.operators.folds import fold_ranges
 from headwater.errors import FormatError
 
 VERSION = 1

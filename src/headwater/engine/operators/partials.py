@@ -15,18 +15,18 @@ import pyarrow as pa
 
 from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.packing import Bytes, Reader, Writer
-from headwater.engine.clean import clean_floats
-from headwater.engine.exact_sum import SumColumn
-from headwater.engine.extremes import MinMaxColumn
 from headwater.engine.intake.chunk import Chunk, Values
-from headwater.engine.numeric import CountColumn, lift_count, lift_numeric
-from headwater.engine.objects import ObjectColumn
-from headwater.engine.op import Op
-from headwater.engine.ordered import OrderedColumn
-from headwater.engine.products import ProductColumn
-from headwater.engine.runs import RunColumn
-from headwater.engine.sketches import DDSketchColumn, HyperLogLogColumn
-from headwater.engine.user import UserColumn
+from headwater.engine.operators.clean import clean_floats
+from headwater.engine.operators.extremes import MinMaxColumn
+from headwater.engine.operators.numeric import CountColumn, lift_count, lift_numeric
+from headwater.engine.operators.objects import ObjectColumn
+from headwater.engine.operators.operator import Op
+from headwater.engine.operators.ordered import OrderedColumn
+from headwater.engine.operators.products import ProductColumn
+from headwater.engine.operators.runs.column import RunColumn
+from headwater.engine.operators.sketches import DDSketchColumn, HyperLogLogColumn
+from headwater.engine.operators.sums.exact_sum import SumColumn
+from headwater.engine.operators.user import UserColumn
 from headwater.errors import FormatError, QueryError
 from headwater.language.user_code import Operator, load_path, path_of
 

@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from headwater.base.arrays import Float64Array, Int32Array, Int64Array
 from headwater.base.jit import leading_zeros, njit
-from headwater.engine.clean import clean_floats
-from headwater.engine.hashing import UInt64Array, hash_values
 from headwater.engine.intake.chunk import Values
 from headwater.engine.intake.columns import read_values
-from headwater.engine.ragged import group_bits, row_starts, valid_rows
-from headwater.engine.sparse import SparseColumn
+from headwater.engine.operators.clean import clean_floats
+from headwater.engine.operators.hashing import UInt64Array, hash_values
+from headwater.engine.operators.ragged import group_bits, row_starts, valid_rows
+from headwater.engine.operators.sparse import SparseColumn
 
 #: Octaves of float64: from 2**-1074 (the smallest subnormal) to 2**1023.
 OCTAVE_LOWEST, OCTAVE_COUNT = -1074, 2098

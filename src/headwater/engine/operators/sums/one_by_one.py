@@ -10,7 +10,7 @@ import numpy as np
 
 from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.jit import njit
-from headwater.engine.limbs import (
+from headwater.engine.operators.sums.limbs import (
     HALF,
     LAST_BIT,
     LOW_HALF,

@@ -14,7 +14,7 @@ import numpy as np
 from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.jit import njit
 from headwater.base.packing import Bytes, Reader, Writer
-from headwater.engine.ragged import expand, starts_of
+from headwater.engine.operators.ragged import expand, starts_of
 from headwater.errors import FormatError
 
 VERSION = 1

@@ -15,7 +15,7 @@ from headwater.base.arrays import BoolArray, Int32Array, Int64Array, frozen
 from headwater.base.jit import njit
 from headwater.base.packing import Bytes, Reader, Writer
 from headwater.engine.intake.chunk import Chunk, source_ranks
-from headwater.engine.ragged import expand, group_indices, row_of_item, starts_of, valid_rows
+from headwater.engine.operators.ragged import expand, group_indices, row_of_item, starts_of, valid_rows
 from headwater.errors import FormatError
 
 VERSION = 1

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from headwater.base.arrays import Float64Array, Int64Array, frozen
 from headwater.base.jit import njit
-from headwater.engine.objects import EXACT
+from headwater.engine.operators.objects import EXACT
 
 UInt64Array = np.ndarray[Any, np.dtype[np.uint64]]
 UInt8Array = np.ndarray[Any, np.dtype[np.uint8]]

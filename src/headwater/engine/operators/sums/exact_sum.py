@@ -19,9 +19,16 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Float64Array, Int64Array
 from headwater.base.packing import Bytes
-from headwater.engine import sum_bytes
-from headwater.engine.limbs import UInt64Array, differences, prefix_sums, quotients, range_sums, to_floats
-from headwater.engine.ranges import sum_ranges, survey
+from headwater.engine.operators.ranges import sum_ranges, survey
+from headwater.engine.operators.sums import bytes as sum_bytes
+from headwater.engine.operators.sums.limbs import (
+    UInt64Array,
+    differences,
+    prefix_sums,
+    quotients,
+    range_sums,
+    to_floats,
+)
 
 #: Bits above the largest value: sums of up to ``2**36`` events cannot overflow.
 HEADROOM = 36

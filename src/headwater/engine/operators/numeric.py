@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array, frozen
 from headwater.base.packing import Bytes, Reader, Writer, order_bits
-from headwater.engine.decoding import check_version, decoding
-from headwater.engine.events import Target, count_rows, scratch_for
-from headwater.engine.exact_sum import NAN, NEGATIVE, POSITIVE, SumColumn, layout, rebased
-from headwater.engine.extremes import MinMaxColumn
-from headwater.engine.float_events import NEEDS_NOTHING, NEEDS_SPECIALS, NO_HIGH, NO_LOW, add_float_events
 from headwater.engine.intake.chunk import Values
-from headwater.engine.integer_events import add_integer_events
-from headwater.engine.limbs import UInt64Array
-from headwater.engine.op import Op
-from headwater.engine.products import ProductColumn, lift_product
-from headwater.engine.ranges import sum_ranges, survey
+from headwater.engine.operators.decoding import check_version, decoding
+from headwater.engine.operators.extremes import MinMaxColumn
+from headwater.engine.operators.operator import Op
+from headwater.engine.operators.products import ProductColumn, lift_product
+from headwater.engine.operators.ranges import sum_ranges, survey
+from headwater.engine.operators.sums.blocks import Target, count_rows, scratch_for
+from headwater.engine.operators.sums.exact_sum import NAN, NEGATIVE, POSITIVE, SumColumn, layout, rebased
+from headwater.engine.operators.sums.floats import NEEDS_NOTHING, NEEDS_SPECIALS, NO_HIGH, NO_LOW, add_float_events
+from headwater.engine.operators.sums.integers import add_integer_events
+from headwater.engine.operators.sums.limbs import UInt64Array
 from headwater.errors import FormatError
 
 VERSION = 1

@@ -10,8 +10,7 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
-from headwater.engine.added_values import add_integers, add_squares_of_integers
-from headwater.engine.events import (
+from headwater.engine.operators.sums.blocks import (
     BLOCK,
     BLOCK_BITS,
     CELLS,
@@ -27,7 +26,8 @@ from headwater.engine.events import (
     row_span,
     used_bits,
 )
-from headwater.engine.limbs import U, add_signed
+from headwater.engine.operators.sums.limbs import U, add_signed
+from headwater.engine.operators.sums.one_by_one import add_integers, add_squares_of_integers
 
 #: A block's sums fit into 64 bits if its values are smaller than this.
 SMALL = np.int64(1) << (63 - BLOCK_BITS)

@@ -1,0 +1,1 @@
+"""Shared operators: how events become partials, how partials combine, and their bytes."""
