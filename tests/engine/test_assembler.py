@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from headwater.engine import assembler
 from headwater.engine.assembler import Closed, distinct_sorted, window_ranges
-from headwater.engine.edges import EARLIEST, LATEST, closing_windows, fixed_spec, spec_table
+from headwater.engine.slices.edges import EARLIEST, LATEST, closing_windows, fixed_spec, spec_table
 from headwater.language.windows import Sliding
 
 NUMBERS = np.array([4, 1, 7], np.int32)  # the registrations of queries 0, 1, 2

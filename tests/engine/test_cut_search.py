@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.engine.cut_search import search
-from headwater.engine.order_slicer import position_cuts
+from headwater.engine.slices.order_slicer import position_cuts
 
 
 @st.composite

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.dense import STRETCH_BITS, VALUE_BITS, lift_slices
-from headwater.engine.edges import EARLIEST, LATEST, Edges, fixed_spec
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import lift
-from headwater.engine.slicer import cut_by_arrival
+from headwater.engine.slices.dense import STRETCH_BITS, VALUE_BITS, lift_slices
+from headwater.engine.slices.edges import EARLIEST, LATEST, Edges, fixed_spec
+from headwater.engine.slices.slicer import cut_by_arrival
 from headwater.language.windows import Sliding
 
 OPS = (Op("count"), Op("valid", "x"), Op("sum", "x"), Op("min", "x"), Op("max", "x"))

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine import edges as edges_module
-from headwater.engine.edges import Edges, closing_windows, fixed_spec, next_end, spec_table, windows_of_times
+from headwater.engine.slices import edges as edges_module
+from headwater.engine.slices.edges import Edges, closing_windows, fixed_spec, next_end, spec_table, windows_of_times
 from headwater.language.times import FOREVER, NEVER, TIME_MAX
 from headwater.language.windows import Band, Sliding
 

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from headwater.engine.cut_search import key_order, search
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import Stretch
-from headwater.engine.order_slicer import position_cuts
 from headwater.engine.piece_table import (
     AT,
     BLOCK,
@@ -24,6 +23,7 @@ from headwater.engine.piece_table import (
     WIDTH,
 )
 from headwater.engine.raw_cuts import clusters, cut_cluster
+from headwater.engine.slices.order_slicer import position_cuts
 
 #: Names that do not sort as they are numbered.
 NAMES = ["c", "a", "b"]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine import slicer
-from headwater.engine.edges import Edges, fixed_spec
 from headwater.engine.intake.keys import KeyTable
-from headwater.engine.order_slicer import CountState, KeyCuts, cut_in_order, next_position_cut, position_cuts
-from headwater.engine.slicer import Rows, cut_by_arrival, cut_sorted
+from headwater.engine.slices import slicer
+from headwater.engine.slices.edges import Edges, fixed_spec
+from headwater.engine.slices.order_slicer import CountState, KeyCuts, cut_in_order, next_position_cut, position_cuts
+from headwater.engine.slices.slicer import Rows, cut_by_arrival, cut_sorted
 from headwater.language.times import FOREVER, NEVER
 from headwater.language.windows import Sliding
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.order_slicer import next_position_cut
+from headwater.engine.slices.order_slicer import next_position_cut
 from headwater.engine.zoning import Zones
 from headwater.language.times import FOREVER
 

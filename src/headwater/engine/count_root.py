@@ -19,7 +19,6 @@ from headwater.engine.count_shares import Shares, split_evenly
 from headwater.engine.cut_search import Found, key_order, search
 from headwater.engine.intake.chunk import source_ranks
 from headwater.engine.looks import Look
-from headwater.engine.order_slicer import next_position_cut
 from headwater.engine.piece_rows import PieceRows
 from headwater.engine.piece_table import (
     CHAIN,
@@ -36,6 +35,7 @@ from headwater.engine.piece_table import (
     PieceTable,
 )
 from headwater.engine.raw_cuts import clusters, cut_cluster, split_some
+from headwater.engine.slices.order_slicer import next_position_cut
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Int64Array, frozen
 from headwater.base.jit import njit
-from headwater.engine.order_slicer import next_position_cut
+from headwater.engine.slices.order_slicer import next_position_cut
 
 #: A key as three columns: times, ranks of sources, offsets.
 Keys = tuple[Int64Array, Int64Array, Int64Array]

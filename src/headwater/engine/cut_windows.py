@@ -14,7 +14,7 @@ from headwater.engine.cuts import Cutter
 from headwater.engine.intake.reorder import ReorderBuffer, Stretch
 from headwater.engine.late import DROPPED, OUTSIDE
 from headwater.engine.registered import Registered
-from headwater.engine.slicer import Rows
+from headwater.engine.slices.slicer import Rows
 from headwater.engine.view import View
 from headwater.language.windows import Between, Punctuated, Session
 

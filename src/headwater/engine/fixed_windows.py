@@ -10,7 +10,9 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.assembler import Closed, distinct_sorted, window_ranges
-from headwater.engine.edges import (
+from headwater.engine.late import OUTSIDE, Stragglers, classify_fixed, count_outside, stand_fixed
+from headwater.engine.registered import Registered
+from headwater.engine.slices.edges import (
     EARLIEST,
     SIZE,
     SLIDE,
@@ -21,8 +23,6 @@ from headwater.engine.edges import (
     spec_table,
     windows_of_times,
 )
-from headwater.engine.late import OUTSIDE, Stragglers, classify_fixed, count_outside, stand_fixed
-from headwater.engine.registered import Registered
 from headwater.engine.view import View
 from headwater.language.times import FOREVER, NEVER, TIME_MAX
 from headwater.language.windows import Sliding

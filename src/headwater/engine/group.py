@@ -17,8 +17,6 @@ from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.assembler import Closed
 from headwater.engine.count_windows import CountQuery
 from headwater.engine.cut_windows import CutQuery
-from headwater.engine.dense import lift_slices
-from headwater.engine.edges import Edges
 from headwater.engine.group_accounts import GroupAccounts
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import TimeScan
@@ -29,11 +27,13 @@ from headwater.engine.operators.numeric import CountColumn
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn, lift
 from headwater.engine.operators.sums.exact_sum import SumColumn
-from headwater.engine.order_slicer import KeyCuts, cut_in_order, position_cut_count, position_cuts
 from headwater.engine.separation import separations
 from headwater.engine.session_windows import COUNT
-from headwater.engine.slicer import Rows, cut_by_arrival, cut_sorted
-from headwater.engine.store import RowBlock, block_of
+from headwater.engine.slices.dense import lift_slices
+from headwater.engine.slices.edges import Edges
+from headwater.engine.slices.order_slicer import KeyCuts, cut_in_order, position_cut_count, position_cuts
+from headwater.engine.slices.slicer import Rows, cut_by_arrival, cut_sorted
+from headwater.engine.slices.store import RowBlock, block_of
 from headwater.engine.view import View
 from headwater.language.times import FOREVER, NEVER
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
-from headwater.engine.edges import BEGIN, EARLIEST, OFFSET, SIZE, SLIDE, STOP
 from headwater.engine.intake.chunk import Chunk, concat_chunks
+from headwater.engine.slices.edges import BEGIN, EARLIEST, OFFSET, SIZE, SLIDE, STOP
 
 MEMBER, LATE, DROPPED, OUTSIDE = range(4)
 

@@ -15,7 +15,7 @@ from headwater.base.jit import njit
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.parts import AccountsPart, Part, PiecesPart, RowsPart, key_count
 from headwater.engine.piece_merge import merge_pieces
-from headwater.engine.store import concat_columns, map_columns
+from headwater.engine.slices.store import concat_columns, map_columns
 
 
 def merge_parts(parts: Sequence[Part]) -> list[Part]:

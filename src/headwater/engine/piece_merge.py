@@ -11,7 +11,7 @@ import pyarrow as pa
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.operators.operator import Op
 from headwater.engine.parts import HEAD_CHAIN, PiecesPart, RawRuns, key_count
-from headwater.engine.store import concat_columns
+from headwater.engine.slices.store import concat_columns
 
 
 @dataclass(slots=True)

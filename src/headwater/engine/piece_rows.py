@@ -12,7 +12,7 @@ from headwater.engine.operators.operator import Op
 from headwater.engine.piece_intake import PieceIntake
 from headwater.engine.piece_table import AT, BLOCK, COUNT, IS_RAW, T1, T2
 from headwater.engine.pieces import Ranges, rows_of, spread
-from headwater.engine.store import RowBlock, concat_blocks, concat_columns, map_columns
+from headwater.engine.slices.store import RowBlock, concat_blocks, concat_columns, map_columns
 from headwater.language.expressions import Expr
 from headwater.language.times import NEVER
 

@@ -35,7 +35,7 @@ from headwater.engine.parts import (
 )
 from headwater.engine.progress import Progress
 from headwater.engine.query_set import QuerySet
-from headwater.engine.store import RowBlock
+from headwater.engine.slices.store import RowBlock
 from headwater.language.modes import (
     COUNTING,
     LARGE_ONLY,

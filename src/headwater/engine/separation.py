@@ -9,10 +9,10 @@ import numpy as np
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
 from headwater.engine.cut_windows import Walk
-from headwater.engine.edges import Edges
-from headwater.engine.order_slicer import next_position_cut
 from headwater.engine.sessions import join_rows
-from headwater.engine.store import RowBlock
+from headwater.engine.slices.edges import Edges
+from headwater.engine.slices.order_slicer import next_position_cut
+from headwater.engine.slices.store import RowBlock
 from headwater.language.times import NEVER
 
 

@@ -11,7 +11,7 @@ from headwater.base.jit import njit
 from headwater.engine.late import Stragglers
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn, lift
-from headwater.engine.store import RowBlock, concat_blocks
+from headwater.engine.slices.store import RowBlock, concat_blocks
 
 
 @njit

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import Int32Array, Int64Array
-from headwater.engine.slicer import Rows
+from headwater.engine.slices.slicer import Rows
 from headwater.language.times import NEVER
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from headwater.base.arrays import Int64Array
 from headwater.base.jit import njit
-from headwater.engine.order_slicer import next_position_cut
 from headwater.engine.pieces import RAW_MAX, Ranges
+from headwater.engine.slices.order_slicer import next_position_cut
 from headwater.language.times import FOREVER
 
 #: No forecast reaches further.

@@ -11,7 +11,7 @@ from headwater.engine import count_root
 from headwater.engine.count_root import CountRootGroup
 from headwater.engine.cut_search import FAR, Found
 from headwater.engine.piece_table import IS_RAW, PieceTable
-from headwater.engine.store import RowBlock
+from headwater.engine.slices.store import RowBlock
 from headwater.simulator.planting import Plant, instead
 
 

@@ -16,7 +16,7 @@ from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn, partials_from_bytes, partials_to_bytes
-from headwater.engine.slicer import Rows
+from headwater.engine.slices.slicer import Rows
 
 #: Rows are merged with their neighbours once there are this many, and twice as many as after the last merge.
 COMPACT_FROM = 1 << 14

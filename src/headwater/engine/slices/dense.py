@@ -20,7 +20,7 @@ from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn
 from headwater.engine.operators.sums.exact_sum import SumColumn
 from headwater.engine.operators.sums.limbs import U, UInt64Array, add_signed
-from headwater.engine.slicer import Rows, slice_bounds
+from headwater.engine.slices.slicer import Rows, slice_bounds
 
 KINDS = frozenset({"count", "valid", "sum", "min", "max"})
 #: Events per stretch: their number and the sum of their values share one 64-bit accumulator.

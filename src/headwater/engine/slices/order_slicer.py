@@ -8,7 +8,7 @@ import numpy as np
 
 from headwater.base.arrays import Int32Array, Int64Array, frozen
 from headwater.base.jit import njit
-from headwater.engine.slicer import NO_INTEGERS, Rows
+from headwater.engine.slices.slicer import NO_INTEGERS, Rows
 from headwater.language.times import FOREVER
 
 

@@ -1,0 +1,1 @@
+"""Slices: where windows cut the stream, which row an event adds to, and the store of rows."""
