@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from agreement import assert_agreement
 from headwater.cases.hosts import EngineHost, Played
-from headwater.engine import assembler, core, group
+from headwater.engine import core, group
 from headwater.engine.intake import keys
 from headwater.engine.slices import edges, slicer, store
+from headwater.engine.windows import assembler
 from headwater.local import engine as live
 from headwater.reference.history import Arrived
 from headwater.reference.rows import ResultRow, identity

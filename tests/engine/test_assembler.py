@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine import assembler
-from headwater.engine.assembler import Closed, distinct_sorted, window_ranges
 from headwater.engine.slices.edges import EARLIEST, LATEST, closing_windows, fixed_spec, spec_table
+from headwater.engine.windows import assembler
+from headwater.engine.windows.assembler import Closed, distinct_sorted, window_ranges
 from headwater.language.windows import Sliding
 
 NUMBERS = np.array([4, 1, 7], np.int32)  # the registrations of queries 0, 1, 2

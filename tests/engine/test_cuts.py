@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.cuts import Cutter
+from headwater.engine.windows.marker_walk import Cutter
 from headwater.language.expressions import col
 from headwater.language.times import NEVER
 from headwater.language.windows import Between, Punctuated, Session

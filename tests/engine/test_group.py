@@ -9,7 +9,7 @@ import headwater as hw
 from headwater.engine.group import QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import scan_times
-from headwater.engine.registered import Registered
+from headwater.engine.windows.registered import Registered
 
 #: Time and watermark of an event: the first is too late, the second in time, the third behind in a window that is still open.
 EVENTS = [(5, 10), (15, 0), (12, 14)]

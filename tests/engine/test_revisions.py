@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.revisions import Changes, Current, WindowHistory
+from headwater.engine.windows.revisions import Changes, Current, WindowHistory
 
 #: What holds at a step: content by key and bounds.
 State = dict[tuple[int, int, int], int]

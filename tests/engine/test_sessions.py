@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.sessions import chain, join_rows
+from headwater.engine.windows.sessions import chain, join_rows
 
 events = st.lists(st.tuples(st.integers(0, 2), st.integers(-20, 40)), max_size=25).map(sorted)
 

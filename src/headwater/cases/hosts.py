@@ -147,7 +147,7 @@ class EngineHost:
 
     def sessions(self, bounds: Sequence[tuple[int, int]], gap: int) -> list[list[int]]:
         """The engine's own chaining."""
-        from headwater.engine.sessions import chain
+        from headwater.engine.windows.sessions import chain
 
         first = np.array([start for start, _ in bounds], np.int64)
         last = np.array([end - gap for _, end in bounds], np.int64)

@@ -14,15 +14,15 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.assembler import Closed
 from headwater.engine.group import Dropped, QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import TimeScan
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.intake.predicates import mask as predicate_mask
-from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE
-from headwater.engine.registered import Registered
-from headwater.engine.standing import standing, surely_members
+from headwater.engine.windows.assembler import Closed
+from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE
+from headwater.engine.windows.registered import Registered
+from headwater.engine.windows.standing import standing, surely_members
 from headwater.language.expressions import Expr
 from headwater.language.query import Query
 from headwater.language.times import NEVER

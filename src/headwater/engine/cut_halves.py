@@ -12,7 +12,6 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
-from headwater.engine.assembler import Closed
 from headwater.engine.group import QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import Stretch, concat_stretches
@@ -21,6 +20,7 @@ from headwater.engine.operators.partials import lift
 from headwater.engine.parts import KeyedTimes, MarkersPart, RowsPart, key_count, listed_keys
 from headwater.engine.slices.order_slicer import KeyCuts, cut_in_order
 from headwater.engine.slices.store import RowBlock
+from headwater.engine.windows.assembler import Closed
 from headwater.errors import FormatError
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER

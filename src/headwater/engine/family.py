@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.assembler import Closed
 from headwater.engine.buckets import BucketGroup, can_split, overlap
 from headwater.engine.count_leaf import CountLeafGroup
 from headwater.engine.count_root import CountRootGroup
@@ -21,8 +20,9 @@ from headwater.engine.intake.keys import NODE_KEY, KeyTable
 from headwater.engine.output import Layout, OutputPlan, Piece, piece_columns
 from headwater.engine.placement import Way, needs_replay, placement
 from headwater.engine.raw_group import RawGroup
-from headwater.engine.registered import Registered, one_of_each
 from headwater.engine.replay import ReplayGroup
+from headwater.engine.windows.assembler import Closed
+from headwater.engine.windows.registered import Registered, one_of_each
 from headwater.language.modes import COUNTING, HALVES, LARGE_ONLY, LEAVES, ONE_WAY
 from headwater.language.query import Query
 from headwater.language.times import NEVER

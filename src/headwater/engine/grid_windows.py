@@ -9,8 +9,8 @@ import numpy as np
 from headwater.base.arrays import Int64Array
 from headwater.base.jit import njit
 from headwater.engine.kept import LONG_AGO, Formed, Kept
-from headwater.engine.registered import Registered
 from headwater.engine.slices.edges import fixed_spec, next_end, spec_table
+from headwater.engine.windows.registered import Registered
 from headwater.language.query import CONTEXT_SCOPES
 from headwater.language.times import FOREVER, NEVER
 from headwater.language.windows import Band, CountWindow, Sliding

@@ -14,27 +14,27 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
-from headwater.engine.assembler import Closed
-from headwater.engine.count_windows import CountQuery
-from headwater.engine.cut_windows import CutQuery
 from headwater.engine.group_accounts import GroupAccounts
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import TimeScan
 from headwater.engine.intake.predicates import mask as predicate_mask
 from headwater.engine.intake.reorder import Stretch
-from headwater.engine.late import OUTSIDE
 from headwater.engine.operators.numeric import CountColumn
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn, lift
 from headwater.engine.operators.sums.exact_sum import SumColumn
-from headwater.engine.separation import separations
-from headwater.engine.session_windows import COUNT
 from headwater.engine.slices.dense import lift_slices
 from headwater.engine.slices.edges import Edges
 from headwater.engine.slices.order_slicer import KeyCuts, cut_in_order, position_cut_count, position_cuts
 from headwater.engine.slices.slicer import Rows, cut_by_arrival, cut_sorted
 from headwater.engine.slices.store import RowBlock, block_of
-from headwater.engine.view import View
+from headwater.engine.windows.assembler import Closed
+from headwater.engine.windows.counts import CountQuery
+from headwater.engine.windows.late import OUTSIDE
+from headwater.engine.windows.markers import CutQuery
+from headwater.engine.windows.separation import separations
+from headwater.engine.windows.session_windows import COUNT
+from headwater.engine.windows.view import View
 from headwater.language.times import FOREVER, NEVER
 
 #: So many keys are remembered, whether they are still in use or not.

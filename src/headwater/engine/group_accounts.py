@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.count_windows import CountQuery
-from headwater.engine.cut_windows import CutQuery
-from headwater.engine.fixed_windows import outside_of
 from headwater.engine.group_queries import GroupQueries, Totals
 from headwater.engine.intake.reorder import concat_stretches
-from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE
-from headwater.engine.session_windows import SessionWindows
+from headwater.engine.windows.counts import CountQuery
+from headwater.engine.windows.fixed import outside_of
+from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE
+from headwater.engine.windows.markers import CutQuery
+from headwater.engine.windows.session_windows import SessionWindows
 from headwater.engine.work import Work
 
 

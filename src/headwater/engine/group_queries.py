@@ -10,20 +10,20 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.aggregates import operators_of
-from headwater.engine.count_windows import CountQuery, CountWalk, count_table
-from headwater.engine.cut_windows import CutQuery, Walk
-from headwater.engine.fixed_windows import FixedWindows
 from headwater.engine.intake.chunk import Chunk, blank
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.intake.reorder import ReorderBuffer
-from headwater.engine.late import Stragglers
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn, lift
-from headwater.engine.registered import Registered, one_of_each
-from headwater.engine.session_windows import COUNT, SessionWindows
 from headwater.engine.slices.edges import Edges, fixed_spec
 from headwater.engine.slices.order_slicer import CountState
 from headwater.engine.slices.store import RowStore
+from headwater.engine.windows.counts import CountQuery, CountWalk, count_table
+from headwater.engine.windows.fixed import FixedWindows
+from headwater.engine.windows.late import Stragglers
+from headwater.engine.windows.markers import CutQuery, Walk
+from headwater.engine.windows.registered import Registered, one_of_each
+from headwater.engine.windows.session_windows import COUNT, SessionWindows
 from headwater.engine.work import Work
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
 from headwater.engine.count_leaf import CountLeafGroup
-from headwater.engine.count_windows import count_table
 from headwater.engine.cut_halves import CutLeafGroup
 from headwater.engine.family import Family
 from headwater.engine.group import QueryGroup
@@ -23,6 +22,7 @@ from headwater.engine.part_bytes import cuts_from_bytes
 from headwater.engine.parts import ALL_RAW, AccountsPart, AsidePart, EventsPart, Part
 from headwater.engine.piece_merge import merge_pieces
 from headwater.engine.pieces import Zoning
+from headwater.engine.windows.counts import count_table
 from headwater.language.times import FOREVER, NEVER
 
 

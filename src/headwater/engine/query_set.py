@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from headwater.engine.registered import Registered
+from headwater.engine.windows.registered import Registered
 from headwater.errors import FormatError, HeadwaterError
 from headwater.language.files.queries import from_json, to_json
 from headwater.language.query import Query

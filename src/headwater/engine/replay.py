@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.aggregates import operators_of
-from headwater.engine.assembler import Closed
 from headwater.engine.fingerprints import fingerprints
 from headwater.engine.grid_windows import CountFormer, FixedFormer
 from headwater.engine.group import Dropped
@@ -26,16 +25,17 @@ from headwater.engine.intake.keys import NODE_KEY, KeyTable
 from headwater.engine.intake.predicates import mask as predicate_mask
 from headwater.engine.intake.reorder import Stretch, concat_stretches
 from headwater.engine.kept import Formed, Former, Kept
-from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE
 from headwater.engine.members import OWN_KEY, Pairs, contents, members, numbered, time_spans
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import lift
-from headwater.engine.registered import Registered
 from headwater.engine.replay_windows import former_of
-from headwater.engine.revisions import Current, WindowHistory
 from headwater.engine.scopes import unite
-from headwater.engine.session_windows import COUNT, emitted
-from headwater.engine.standing import standing, surely_members
+from headwater.engine.windows.assembler import Closed
+from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE
+from headwater.engine.windows.registered import Registered
+from headwater.engine.windows.revisions import Current, WindowHistory
+from headwater.engine.windows.session_windows import COUNT, emitted
+from headwater.engine.windows.standing import standing, surely_members
 from headwater.language.expressions import Expr
 from headwater.language.query import CONTEXT_SCOPES, Query
 from headwater.language.times import FOREVER, NEVER

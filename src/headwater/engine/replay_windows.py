@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.cuts import UNLIMITED, Cutter
 from headwater.engine.grid_windows import CountFormer, FixedFormer
 from headwater.engine.kept import LONG_AGO, Formed, Former, Kept
-from headwater.engine.registered import Registered
+from headwater.engine.windows.marker_walk import UNLIMITED, Cutter
+from headwater.engine.windows.registered import Registered
 from headwater.errors import DataError
 from headwater.language.times import FOREVER, NEVER
 from headwater.language.windows import Band, Between, CountWindow, Custom, Punctuated, Session, Sliding

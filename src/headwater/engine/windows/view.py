@@ -8,10 +8,10 @@ import numpy as np
 
 from headwater.base.arrays import Int64Array
 from headwater.base.jit import njit
-from headwater.engine.late import Stragglers
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn, lift
 from headwater.engine.slices.store import RowBlock, concat_blocks
+from headwater.engine.windows.late import Stragglers
 
 
 @njit

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
-from headwater.engine.assembler import Closed
-from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE
 from headwater.engine.operators.numeric import CountColumn
 from headwater.engine.operators.operator import Op
-from headwater.engine.registered import Registered
-from headwater.engine.revisions import Changes, Current, WindowHistory
-from headwater.engine.sessions import Sessions, join_rows
-from headwater.engine.view import View
+from headwater.engine.windows.assembler import Closed
+from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE
+from headwater.engine.windows.registered import Registered
+from headwater.engine.windows.revisions import Changes, Current, WindowHistory
+from headwater.engine.windows.sessions import Sessions, join_rows
+from headwater.engine.windows.view import View
 from headwater.language.times import NEVER
 from headwater.language.windows import Session
 

@@ -15,8 +15,8 @@ from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn
-from headwater.engine.registered import Registered
-from headwater.engine.twins import Twins, find_twins
+from headwater.engine.windows.registered import Registered
+from headwater.engine.windows.twins import Twins, find_twins
 from headwater.language.times import FOREVER, TIME_MAX
 
 # A map from (key, slice) to rows is used while it has at most this many cells per row.

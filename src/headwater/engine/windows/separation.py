@@ -8,11 +8,11 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
-from headwater.engine.cut_windows import Walk
-from headwater.engine.sessions import join_rows
 from headwater.engine.slices.edges import Edges
 from headwater.engine.slices.order_slicer import next_position_cut
 from headwater.engine.slices.store import RowBlock
+from headwater.engine.windows.markers import Walk
+from headwater.engine.windows.sessions import join_rows
 from headwater.language.times import NEVER
 
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
-from headwater.engine.assembler import Closed, for_each_query
-from headwater.engine.cuts import Cutter
 from headwater.engine.intake.reorder import ReorderBuffer, Stretch
-from headwater.engine.late import DROPPED, OUTSIDE
-from headwater.engine.registered import Registered
 from headwater.engine.slices.slicer import Rows
-from headwater.engine.view import View
+from headwater.engine.windows.assembler import Closed, for_each_query
+from headwater.engine.windows.late import DROPPED, OUTSIDE
+from headwater.engine.windows.marker_walk import Cutter
+from headwater.engine.windows.registered import Registered
+from headwater.engine.windows.view import View
 from headwater.language.windows import Between, Punctuated, Session
 
 

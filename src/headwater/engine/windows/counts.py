@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int64Array
-from headwater.engine.assembler import Closed, for_each_query
-from headwater.engine.cut_windows import drop_from
-from headwater.engine.registered import Registered
-from headwater.engine.view import View, ranges_by_key
+from headwater.engine.windows.assembler import Closed, for_each_query
+from headwater.engine.windows.markers import drop_from
+from headwater.engine.windows.registered import Registered
+from headwater.engine.windows.view import View, ranges_by_key
 from headwater.language.windows import CountWindow
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.late import DROPPED, LATE, MEMBER, OUTSIDE, stand_fixed
-from headwater.engine.registered import Registered
 from headwater.engine.slices.edges import fixed_spec, spec_table
+from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE, stand_fixed
+from headwater.engine.windows.registered import Registered
 from headwater.language.times import FOREVER, NEVER
 from headwater.language.windows import Band, CountWindow, Session, Sliding
 

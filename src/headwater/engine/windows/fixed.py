@@ -9,9 +9,6 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
-from headwater.engine.assembler import Closed, distinct_sorted, window_ranges
-from headwater.engine.late import OUTSIDE, Stragglers, classify_fixed, count_outside, stand_fixed
-from headwater.engine.registered import Registered
 from headwater.engine.slices.edges import (
     EARLIEST,
     SIZE,
@@ -23,7 +20,10 @@ from headwater.engine.slices.edges import (
     spec_table,
     windows_of_times,
 )
-from headwater.engine.view import View
+from headwater.engine.windows.assembler import Closed, distinct_sorted, window_ranges
+from headwater.engine.windows.late import OUTSIDE, Stragglers, classify_fixed, count_outside, stand_fixed
+from headwater.engine.windows.registered import Registered
+from headwater.engine.windows.view import View
 from headwater.language.times import FOREVER, NEVER, TIME_MAX
 from headwater.language.windows import Sliding
 
