@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.aggregates import lower, operators_of
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values
 from headwater.engine.operators.partials import Op, lift, partials_from_bytes, partials_to_bytes
+from headwater.engine.results.aggregates import lower, operators_of
 from headwater.language.aggregations import Aggregation, apply
 from headwater.language.user_code import Aggregate, Operator
 

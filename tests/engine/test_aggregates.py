@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.aggregates import lower, lower_many, operators_of, overflows, result_type
 from headwater.engine.operators.partials import Op, lift
+from headwater.engine.results.aggregates import lower, lower_many, operators_of, overflows, result_type
 from headwater.language import aggregations as agg
 from headwater.language.aggregations import Aggregation
 from headwater.reference.aggregates import order, value_of

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.engine.aggregates import lower, operators_of
 from headwater.engine.operators.folds import fold_ranges
 from headwater.engine.operators.partials import Op, lift, partials_from_bytes, partials_to_bytes
 from headwater.engine.operators.user import UserColumn
+from headwater.engine.results.aggregates import lower, operators_of
 from headwater.errors import FormatError
 from headwater.language.aggregations import apply
 from headwater.language.user_code import Aggregate, Operator, aggregate_of

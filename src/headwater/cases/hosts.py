@@ -129,10 +129,10 @@ class EngineHost:
 
     def finish(self, aggregation: Aggregation, parts: Sequence[Sequence[Any]]) -> Any:
         """Lift each part into a partial of its own, let it travel as bytes, combine, lower."""
-        from headwater.engine.aggregates import lower, operators_of
         from headwater.engine.intake.chunk import Chunk
         from headwater.engine.intake.columns import read_values
         from headwater.engine.operators.partials import lift
+        from headwater.engine.results.aggregates import lower, operators_of
 
         values = pa.array([value for part in parts for value in part])
         rows = np.repeat(np.arange(len(parts), dtype=np.int32), [len(part) for part in parts])

@@ -20,7 +20,7 @@ from headwater.cases.merge import run_merge
 from headwater.cases.outcome import CASE_ERRORS, Outcome, run_case
 from headwater.cases.stream import Case, history_of, settings_of
 from headwater.cases.tree_host import ROOT, Player, finished, in_order, part_frame
-from headwater.engine.aggregates import operators_of
+from headwater.engine.results.aggregates import operators_of
 from headwater.errors import HeadwaterError
 from headwater.language.aggregations import Aggregation
 from headwater.node import RootNode

@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from headwater.cases.differences import explain_difference
 from headwater.cases.hosts import EngineHost, Played, arrow_schema, batches, dropped_places, result_rows
-from headwater.engine.aggregates import lower, operators_of
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import lift
 from headwater.engine.part_bytes import part_from_bytes, part_to_bytes
 from headwater.engine.parts import RowsPart
+from headwater.engine.results.aggregates import lower, operators_of
 from headwater.errors import HeadwaterError
 from headwater.language.aggregations import Aggregation
 from headwater.node.relay import merged

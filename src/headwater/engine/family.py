@@ -17,10 +17,10 @@ from headwater.engine.group import Dropped, QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import TimeScan, scan_times
 from headwater.engine.intake.keys import NODE_KEY, KeyTable
-from headwater.engine.output import Layout, OutputPlan, Piece, piece_columns
 from headwater.engine.placement import Way, needs_replay, placement
 from headwater.engine.raw_group import RawGroup
 from headwater.engine.replay import ReplayGroup
+from headwater.engine.results.output import Layout, OutputPlan, Piece, piece_columns
 from headwater.engine.windows.assembler import Closed
 from headwater.engine.windows.registered import Registered, one_of_each
 from headwater.language.modes import COUNTING, HALVES, LARGE_ONLY, LEAVES, ONE_WAY

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.aggregates import lower
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.operators.operator import Op
+from headwater.engine.results.aggregates import lower
 from headwater.language.query import Query
 
 

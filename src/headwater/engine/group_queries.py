@@ -9,12 +9,12 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.aggregates import operators_of
 from headwater.engine.intake.chunk import Chunk, blank
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.intake.reorder import ReorderBuffer
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn, lift
+from headwater.engine.results.aggregates import operators_of
 from headwater.engine.slices.edges import Edges, fixed_spec
 from headwater.engine.slices.order_slicer import CountState
 from headwater.engine.slices.store import RowStore

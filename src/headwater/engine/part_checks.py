@@ -30,7 +30,7 @@ from headwater.engine.parts import (
     PiecesPart,
     RowsPart,
 )
-from headwater.engine.side_output import SCHEMA
+from headwater.engine.results.side_output import SCHEMA
 
 Types = Mapping[str, pa.DataType]
 

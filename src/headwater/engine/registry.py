@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from headwater.engine.family import Family, family_of
 from headwater.engine.intake.columns import plan_type
-from headwater.engine.output import Layout
+from headwater.engine.results.output import Layout
 from headwater.engine.windows.registered import Registered, one_of_each
 from headwater.errors import QueryError
 from headwater.language.files.queries import from_json, to_json

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
-from headwater.engine.aggregates import operators_of
 from headwater.engine.fingerprints import fingerprints
 from headwater.engine.grid_windows import CountFormer, FixedFormer
 from headwater.engine.group import Dropped
@@ -29,6 +28,7 @@ from headwater.engine.members import OWN_KEY, Pairs, contents, members, numbered
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import lift
 from headwater.engine.replay_windows import former_of
+from headwater.engine.results.aggregates import operators_of
 from headwater.engine.scopes import unite
 from headwater.engine.windows.assembler import Closed
 from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE

@@ -19,7 +19,6 @@ from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.leaf_parts import values_of
 from headwater.engine.looks import Look
 from headwater.engine.operators.operator import Op
-from headwater.engine.output import Piece, empty_table
 from headwater.engine.part_bytes import cuts_to_bytes
 from headwater.engine.part_checks import part_problem
 from headwater.engine.parts import (
@@ -35,6 +34,7 @@ from headwater.engine.parts import (
 )
 from headwater.engine.progress import Progress
 from headwater.engine.query_set import QuerySet
+from headwater.engine.results.output import Piece, empty_table
 from headwater.engine.slices.store import RowBlock
 from headwater.language.modes import (
     COUNTING,

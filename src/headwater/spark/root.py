@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import pyarrow as pa
 
 from headwater.base.packing import Bytes
-from headwater.engine.side_output import SCHEMA as ASIDE
+from headwater.engine.results.side_output import SCHEMA as ASIDE
 from headwater.errors import HeadwaterError, QueryError
 from headwater.language.query import Query
 from headwater.language.times import FOREVER

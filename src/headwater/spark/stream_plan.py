@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headwater.engine.side_output import SCHEMA as ASIDE
+from headwater.engine.results.side_output import SCHEMA as ASIDE
 from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_disorder
 from headwater.language.files.queries import from_json, to_json

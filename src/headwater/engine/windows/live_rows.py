@@ -25,7 +25,7 @@ def with_open_rows(closed: pa.Table, opened: pa.Table, shown: pa.Table | None, k
     >>> def table(*rows):
     ...     names = ("query", "window_start", "window_end", "event_count", "revision", "replaces")
     ...     return pa.Table.from_pylist([dict(zip(names, row)) for row in rows], schema=SCHEMA)
-    >>> from headwater.engine.output import REPLACES
+    >>> from headwater.engine.results.output import REPLACES
     >>> SCHEMA = pa.schema([("query", pa.string()), *((n, pa.int64()) for n in (
     ...     "window_start", "window_end", "event_count", "revision")), ("replaces", REPLACES)])
     >>> before, now = table(("s", 0, 15, 1, 0, None)), table(("s", 0, 20, 2, 0, None))

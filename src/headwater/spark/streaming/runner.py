@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headwater.engine.side_output import SCHEMA as ASIDE
+from headwater.engine.results.side_output import SCHEMA as ASIDE
 from headwater.errors import HeadwaterError
 from headwater.spark.leaf import FAN_IN
 from headwater.spark.root import plain_rows, relayed

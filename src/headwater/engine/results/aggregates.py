@@ -20,7 +20,7 @@ from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn
 from headwater.engine.operators.sums.variance import decimal_variances, variances
 from headwater.engine.operators.user import lifted_in_order
-from headwater.engine.result_arrays import number_array, number_arrays, typed_array
+from headwater.engine.results.result_arrays import number_array, number_arrays, typed_array
 from headwater.language.aggregations import Aggregation
 
 INT64, FLOAT64 = pa.int64(), pa.float64()
