@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from agreement import assert_agreement
 from headwater.cases.hosts import EngineHost, Played
-from headwater.engine import core, group
+from headwater.engine import core
+from headwater.engine.groups import shared as group
 from headwater.engine.intake import keys
 from headwater.engine.slices import edges, slicer, store
 from headwater.engine.windows import assembler

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import headwater as hw
 from agreement import assert_agreement
 from headwater.cases.hosts import EngineHost
-from headwater.engine import group
+from headwater.engine.groups import shared as group
 from headwater.language.modes import MODES
 from strategies import EXACT, Scenario, aggregations, queries, scenarios, windows
 

@@ -7,7 +7,7 @@ from hypothesis import given
 
 import headwater as hw
 from agreement import assert_agreement
-from headwater.engine import group
+from headwater.engine.groups import shared as group
 from strategies import Scenario, queries, scenarios
 
 QUERIES = [

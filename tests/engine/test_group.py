@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater.engine.group import QueryGroup
+from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import scan_times
 from headwater.engine.windows.registered import Registered

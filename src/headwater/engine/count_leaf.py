@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int64Array
-from headwater.engine.group import QueryGroup
+from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import Stretch, concat_stretches
 from headwater.engine.leaf_parts import arrow_values

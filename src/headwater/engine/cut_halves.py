@@ -12,7 +12,7 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
-from headwater.engine.group import QueryGroup
+from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import Stretch, concat_stretches
 from headwater.engine.operators.operator import Op

@@ -9,17 +9,17 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.buckets import BucketGroup, can_split, overlap
 from headwater.engine.count_leaf import CountLeafGroup
 from headwater.engine.count_root import CountRootGroup
 from headwater.engine.cut_halves import CutLeafGroup, CutRootGroup
-from headwater.engine.group import Dropped, QueryGroup
+from headwater.engine.groups.baselines import BucketGroup, can_split, overlap
+from headwater.engine.groups.replay.group import ReplayGroup
+from headwater.engine.groups.shared import Dropped, QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import TimeScan, scan_times
 from headwater.engine.intake.keys import NODE_KEY, KeyTable
 from headwater.engine.placement import Way, needs_replay, placement
 from headwater.engine.raw_group import RawGroup
-from headwater.engine.replay import ReplayGroup
 from headwater.engine.results.output import Layout, OutputPlan, Piece, piece_columns
 from headwater.engine.windows.assembler import Closed
 from headwater.engine.windows.registered import Registered, one_of_each

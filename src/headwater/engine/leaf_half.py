@@ -13,8 +13,8 @@ from headwater.base.arrays import Int64Array
 from headwater.engine.count_leaf import CountLeafGroup
 from headwater.engine.cut_halves import CutLeafGroup
 from headwater.engine.family import Family
-from headwater.engine.group import QueryGroup
-from headwater.engine.group_queries import Totals
+from headwater.engine.groups.queries import Totals
+from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.leaf_intake import LeafIntake
 from headwater.engine.leaf_parts import late_part, take_rows
 from headwater.engine.looks import Look

@@ -13,8 +13,8 @@ from headwater.engine.core import Core
 from headwater.engine.count_leaf import CountLeafGroup
 from headwater.engine.cut_halves import CutLeafGroup
 from headwater.engine.family import RAW_FAMILY, Family
-from headwater.engine.group import QueryGroup
-from headwater.engine.group_queries import Totals
+from headwater.engine.groups.queries import Totals
+from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.arrivals import Arrivals, read_columns, times_of
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import TimeScan, read_values, scan_times

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.group import QueryGroup
+from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Values
 from headwater.engine.intake.columns import read_values
 from headwater.engine.parts import LatePart, RowsPart, listed_keys

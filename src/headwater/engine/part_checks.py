@@ -16,7 +16,7 @@ from headwater.base.source_numbers import Resolve
 from headwater.engine.count_root import CountRootGroup
 from headwater.engine.cut_halves import CutRootGroup
 from headwater.engine.family import Family
-from headwater.engine.group import QueryGroup
+from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.columns import read_values
 from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.parts import (

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.source_numbers import Remembered, Resolve
-from headwater.engine.group import QueryGroup
+from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import Stretch
 from headwater.engine.leaf_parts import values_of

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int64Array
-from headwater.engine.group import Dropped
+from headwater.engine.groups.shared import Dropped
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import TimeScan
 from headwater.engine.intake.keys import KeyTable

@@ -12,7 +12,7 @@ from headwater.base.source_numbers import Resolve
 from headwater.engine.count_root import CountRootGroup, ProvenCut
 from headwater.engine.cut_halves import CutRootGroup
 from headwater.engine.family import Family, way_of
-from headwater.engine.group import QueryGroup
+from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values, scan_times
 from headwater.engine.intake.keys import NODE_KEY

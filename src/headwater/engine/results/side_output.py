@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.group import Dropped
+from headwater.engine.groups.shared import Dropped
 from headwater.engine.intake.unread import as_it_came
 
 SCHEMA = pa.schema(

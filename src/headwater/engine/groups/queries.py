@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
+from headwater.engine.groups.work import Work
 from headwater.engine.intake.chunk import Chunk, blank
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.intake.reorder import ReorderBuffer
@@ -24,7 +25,6 @@ from headwater.engine.windows.late import Stragglers
 from headwater.engine.windows.markers import CutQuery, Walk
 from headwater.engine.windows.registered import Registered, one_of_each
 from headwater.engine.windows.session_windows import COUNT, SessionWindows
-from headwater.engine.work import Work
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER
 from headwater.language.windows import Band, CountWindow, Session, Sliding

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.base.arrays import Int64Array
+from headwater.engine.groups.replay.kept import LONG_AGO, Formed, Kept
 from headwater.engine.intake.chunk import Chunk, source_ranks
-from headwater.engine.kept import LONG_AGO, Formed, Kept
 from headwater.language.query import CONTEXT_SCOPES, Query
 from headwater.language.times import FOREVER, NEVER
 from headwater.language.windows import Band, Punctuated, Sliding

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.group import Dropped, QueryGroup
+from headwater.engine.groups.shared import Dropped, QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import TimeScan
 from headwater.engine.intake.keys import KeyTable

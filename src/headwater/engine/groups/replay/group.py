@@ -15,21 +15,21 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
-from headwater.engine.fingerprints import fingerprints
-from headwater.engine.grid_windows import CountFormer, FixedFormer
-from headwater.engine.group import Dropped
+from headwater.engine.groups.replay.fingerprints import fingerprints
+from headwater.engine.groups.replay.grid_windows import CountFormer, FixedFormer
+from headwater.engine.groups.replay.kept import Formed, Former, Kept
+from headwater.engine.groups.replay.members import OWN_KEY, Pairs, contents, members, numbered, time_spans
+from headwater.engine.groups.replay.replay_windows import former_of
+from headwater.engine.groups.replay.scopes import unite
+from headwater.engine.groups.shared import Dropped
 from headwater.engine.intake.chunk import Chunk, Values
 from headwater.engine.intake.columns import TimeScan
 from headwater.engine.intake.keys import NODE_KEY, KeyTable
 from headwater.engine.intake.predicates import mask as predicate_mask
 from headwater.engine.intake.reorder import Stretch, concat_stretches
-from headwater.engine.kept import Formed, Former, Kept
-from headwater.engine.members import OWN_KEY, Pairs, contents, members, numbered, time_spans
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import lift
-from headwater.engine.replay_windows import former_of
 from headwater.engine.results.aggregates import operators_of
-from headwater.engine.scopes import unite
 from headwater.engine.windows.assembler import Closed
 from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE
 from headwater.engine.windows.registered import Registered

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
-from headwater.engine.group_accounts import GroupAccounts
+from headwater.engine.groups.accounts import GroupAccounts
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import TimeScan
 from headwater.engine.intake.predicates import mask as predicate_mask

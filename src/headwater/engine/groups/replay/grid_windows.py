@@ -8,7 +8,7 @@ import numpy as np
 
 from headwater.base.arrays import Int64Array
 from headwater.base.jit import njit
-from headwater.engine.kept import LONG_AGO, Formed, Kept
+from headwater.engine.groups.replay.kept import LONG_AGO, Formed, Kept
 from headwater.engine.slices.edges import fixed_spec, next_end, spec_table
 from headwater.engine.windows.registered import Registered
 from headwater.language.query import CONTEXT_SCOPES

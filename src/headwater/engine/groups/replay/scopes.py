@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.kept import Formed
+from headwater.engine.groups.replay.kept import Formed
 from headwater.language.times import FOREVER
 
 Parts = list[int]  # rows of the windows that are one

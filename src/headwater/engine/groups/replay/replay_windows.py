@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.grid_windows import CountFormer, FixedFormer
-from headwater.engine.kept import LONG_AGO, Formed, Former, Kept
+from headwater.engine.groups.replay.grid_windows import CountFormer, FixedFormer
+from headwater.engine.groups.replay.kept import LONG_AGO, Formed, Former, Kept
 from headwater.engine.windows.marker_walk import UNLIMITED, Cutter
 from headwater.engine.windows.registered import Registered
 from headwater.errors import DataError

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.group_queries import GroupQueries, Totals
+from headwater.engine.groups.queries import GroupQueries, Totals
+from headwater.engine.groups.work import Work
 from headwater.engine.intake.reorder import concat_stretches
 from headwater.engine.windows.counts import CountQuery
 from headwater.engine.windows.fixed import outside_of
 from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE
 from headwater.engine.windows.markers import CutQuery
 from headwater.engine.windows.session_windows import SessionWindows
-from headwater.engine.work import Work
 
 
 class GroupAccounts(GroupQueries):
