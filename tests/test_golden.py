@@ -26,8 +26,8 @@ from headwater.cases import HOSTS, explain_difference
 from headwater.cases.hosts import result_rows
 from headwater.edge.journal import Journal
 from headwater.engine.operators.partials import CLASSES
-from headwater.engine.part_bytes import part_from_bytes, part_to_bytes
-from headwater.engine.parts import Part
+from headwater.engine.wire.part_bytes import part_from_bytes, part_to_bytes
+from headwater.engine.wire.parts import Part
 from headwater.logs import Log
 from headwater.node import LeafNode, RelayNode, RootNode
 from headwater.node.batch_frames import Frame

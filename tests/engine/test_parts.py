@@ -13,10 +13,10 @@ from headwater.base.source_numbers import Crowd
 from headwater.engine.leaf_half import LeafHalf
 from headwater.engine.leaf_intake import Standing
 from headwater.engine.operators.operator import Op
-from headwater.engine.part_bytes import cuts_from_bytes, cuts_to_bytes, part_from_bytes, part_to_bytes
-from headwater.engine.part_merge import merge_parts
-from headwater.engine.parts import AccountsPart, EventsPart, KeyedTimes, LatePart, MarkersPart, Part, RowsPart
 from headwater.engine.root_half import RootHalf
+from headwater.engine.wire.merge import merge_parts
+from headwater.engine.wire.part_bytes import cuts_from_bytes, cuts_to_bytes, part_from_bytes, part_to_bytes
+from headwater.engine.wire.parts import AccountsPart, EventsPart, KeyedTimes, LatePart, MarkersPart, Part, RowsPart
 from headwater.errors import FormatError
 from headwater.language.times import NEVER
 from headwater.protocols.actions import Noted

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values
-from headwater.engine.state_bytes import VERSION, from_bytes, to_bytes
+from headwater.engine.wire.snapshot_bytes import VERSION, from_bytes, to_bytes
 from headwater.errors import FormatError
 
 HEADER_SIZE = 18

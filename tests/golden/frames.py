@@ -9,12 +9,12 @@ from golden import own
 from golden.material import QUERIES, SCHEMA, events
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values
-from headwater.engine.looks import Look as Looked
-from headwater.engine.looks import looks_to_bytes
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn, lift
-from headwater.engine.part_bytes import cuts_to_bytes, part_to_bytes
-from headwater.engine.parts import (
+from headwater.engine.wire.looks import Look as Looked
+from headwater.engine.wire.looks import looks_to_bytes
+from headwater.engine.wire.part_bytes import cuts_to_bytes, part_to_bytes
+from headwater.engine.wire.parts import (
     ALL_RAW,
     AccountsPart,
     AsidePart,

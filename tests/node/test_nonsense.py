@@ -7,8 +7,8 @@ import pytest
 import headwater as hw
 from headwater.engine.operators.numeric import CountColumn
 from headwater.engine.operators.operator import Op
-from headwater.engine.part_bytes import part_to_bytes
-from headwater.engine.parts import AccountsPart, AsidePart, EventsPart, LatePart, MarkersPart, Part, RowsPart
+from headwater.engine.wire.part_bytes import part_to_bytes
+from headwater.engine.wire.parts import AccountsPart, AsidePart, EventsPart, LatePart, MarkersPart, Part, RowsPart
 from headwater.node import LeafNode, RelayNode
 from headwater.protocols.actions import SendMessage
 from headwater.protocols.advances import Advance

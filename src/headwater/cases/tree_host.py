@@ -15,9 +15,9 @@ from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import lift
-from headwater.engine.part_bytes import part_from_bytes, part_to_bytes
-from headwater.engine.parts import RowsPart
 from headwater.engine.results.aggregates import lower, operators_of
+from headwater.engine.wire.part_bytes import part_from_bytes, part_to_bytes
+from headwater.engine.wire.parts import RowsPart
 from headwater.errors import HeadwaterError
 from headwater.language.aggregations import Aggregation
 from headwater.node.relay import merged

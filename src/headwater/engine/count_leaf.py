@@ -14,8 +14,6 @@ from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import Stretch, concat_stretches
 from headwater.engine.leaf_parts import arrow_values
-from headwater.engine.looks import Look
-from headwater.engine.parts import KeyRows, PiecesPart, RawRuns, listed_keys
 from headwater.engine.pieces import (
     RAW_MAX,
     PieceRows,
@@ -30,6 +28,8 @@ from headwater.engine.pieces import (
     spread,
 )
 from headwater.engine.run_pieces import cut_runs, ends_of, raw_of, run_rows, values_of, zones_between
+from headwater.engine.wire.looks import Look
+from headwater.engine.wire.parts import KeyRows, PiecesPart, RawRuns, listed_keys
 from headwater.engine.zoning import LocalWindows
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER

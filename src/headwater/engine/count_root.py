@@ -17,7 +17,6 @@ from headwater.base.arrays import Int64Array
 from headwater.engine.count_shares import Shares, split_evenly
 from headwater.engine.cut_search import Found, key_order, search
 from headwater.engine.intake.chunk import source_ranks
-from headwater.engine.looks import Look
 from headwater.engine.piece_rows import PieceRows
 from headwater.engine.piece_table import (
     CHAIN,
@@ -36,6 +35,7 @@ from headwater.engine.piece_table import (
 from headwater.engine.raw_cuts import clusters, cut_cluster, split_some
 from headwater.engine.slices.order_slicer import next_position_cut
 from headwater.engine.windows.assembler import Closed
+from headwater.engine.wire.looks import Look
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER
 

@@ -17,10 +17,10 @@ from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import Stretch, concat_stretches
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import lift
-from headwater.engine.parts import KeyedTimes, MarkersPart, RowsPart, key_count, listed_keys
 from headwater.engine.slices.order_slicer import KeyCuts, cut_in_order
 from headwater.engine.slices.store import RowBlock
 from headwater.engine.windows.assembler import Closed
+from headwater.engine.wire.parts import KeyedTimes, MarkersPart, RowsPart, key_count, listed_keys
 from headwater.errors import FormatError
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER

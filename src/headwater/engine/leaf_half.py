@@ -17,12 +17,12 @@ from headwater.engine.groups.queries import Totals
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.leaf_intake import LeafIntake
 from headwater.engine.leaf_parts import late_part, take_rows
-from headwater.engine.looks import Look
-from headwater.engine.part_bytes import cuts_from_bytes
-from headwater.engine.parts import ALL_RAW, AccountsPart, AsidePart, EventsPart, Part
-from headwater.engine.piece_merge import merge_pieces
 from headwater.engine.pieces import Zoning
 from headwater.engine.windows.counts import count_table
+from headwater.engine.wire.looks import Look
+from headwater.engine.wire.part_bytes import cuts_from_bytes
+from headwater.engine.wire.parts import ALL_RAW, AccountsPart, AsidePart, EventsPart, Part
+from headwater.engine.wire.piece_merge import merge_pieces
 from headwater.language.times import FOREVER, NEVER
 
 

@@ -21,12 +21,12 @@ from headwater.engine.intake.columns import TimeScan, read_values, scan_times
 from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.intake.many_sources import Shares, shares
 from headwater.engine.intake.watermarks import Source
-from headwater.engine.looks import Look
-from headwater.engine.parts import ALL_RAW, EventsPart
-from headwater.engine.query_set import QuerySet
 from headwater.engine.raw_choice import RawChoice
 from headwater.engine.raw_group import RawGroup
 from headwater.engine.windows.late import Stragglers
+from headwater.engine.wire.looks import Look
+from headwater.engine.wire.parts import ALL_RAW, EventsPart
+from headwater.engine.wire.query_set import QuerySet
 from headwater.language.modes import LEAF, LEAF_COUNTING, LEAF_COUNTING_LARGE, LEAF_ONE_WAY
 from headwater.language.times import FOREVER, NEVER
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Values
 from headwater.engine.intake.columns import read_values
-from headwater.engine.parts import LatePart, RowsPart, listed_keys
 from headwater.engine.windows.late import Stragglers
+from headwater.engine.wire.parts import LatePart, RowsPart, listed_keys
 
 
 def take_rows(number: int, group: QueryGroup) -> list[RowsPart]:

@@ -19,7 +19,8 @@ from headwater.engine.family import Family
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.columns import read_values
 from headwater.engine.intake.keys import NODE_KEY
-from headwater.engine.parts import (
+from headwater.engine.results.side_output import SCHEMA
+from headwater.engine.wire.parts import (
     HEAD_CHAIN,
     AccountsPart,
     AsidePart,
@@ -30,7 +31,6 @@ from headwater.engine.parts import (
     PiecesPart,
     RowsPart,
 )
-from headwater.engine.results.side_output import SCHEMA
 
 Types = Mapping[str, pa.DataType]
 

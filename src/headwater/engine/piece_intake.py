@@ -13,17 +13,6 @@ from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import Stretch
 from headwater.engine.leaf_parts import values_of
-from headwater.engine.looks import Look
-from headwater.engine.parts import (
-    HEAD_ANSWERS,
-    HEAD_CHAIN,
-    HEAD_IS_ALL,
-    HEAD_LATEST,
-    HEAD_UNTIL,
-    PiecesPart,
-    RawRuns,
-    key_count,
-)
 from headwater.engine.piece_table import (
     AT,
     BLOCK,
@@ -40,6 +29,17 @@ from headwater.engine.piece_table import (
     WIDTH,
     PartialBlock,
     PieceTable,
+)
+from headwater.engine.wire.looks import Look
+from headwater.engine.wire.parts import (
+    HEAD_ANSWERS,
+    HEAD_CHAIN,
+    HEAD_IS_ALL,
+    HEAD_LATEST,
+    HEAD_UNTIL,
+    PiecesPart,
+    RawRuns,
+    key_count,
 )
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER

@@ -14,7 +14,7 @@ from headwater.engine.intake.watermarks import Decision, Watermarks
 from headwater.engine.registry import Registry
 from headwater.engine.results.output import Piece, empty_table, layout_table
 from headwater.engine.results.side_output import SideOutput
-from headwater.engine.state_bytes import from_bytes, table_from_bytes, table_to_bytes, to_bytes
+from headwater.engine.wire.snapshot_bytes import from_bytes, table_from_bytes, table_to_bytes, to_bytes
 from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_disorder, check_queries, check_source, check_time, check_unit
 from headwater.language.modes import check_mode

@@ -17,11 +17,14 @@ from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values, scan_times
 from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.leaf_parts import values_of
-from headwater.engine.looks import Look
 from headwater.engine.operators.operator import Op
-from headwater.engine.part_bytes import cuts_to_bytes
 from headwater.engine.part_checks import part_problem
-from headwater.engine.parts import (
+from headwater.engine.progress import Progress
+from headwater.engine.results.output import Piece, empty_table
+from headwater.engine.slices.store import RowBlock
+from headwater.engine.wire.looks import Look
+from headwater.engine.wire.part_bytes import cuts_to_bytes
+from headwater.engine.wire.parts import (
     AccountsPart,
     AsidePart,
     EventsPart,
@@ -32,10 +35,7 @@ from headwater.engine.parts import (
     RowsPart,
     key_count,
 )
-from headwater.engine.progress import Progress
-from headwater.engine.query_set import QuerySet
-from headwater.engine.results.output import Piece, empty_table
-from headwater.engine.slices.store import RowBlock
+from headwater.engine.wire.query_set import QuerySet
 from headwater.language.modes import (
     COUNTING,
     LARGE_ONLY,

@@ -15,8 +15,8 @@ from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.intake.chunk import Chunk, concat_chunks, concat_values, source_ranks
 from headwater.engine.intake.reorder import Stretch, concat_stretches
 from headwater.engine.operators.operator import Op
-from headwater.engine.parts import KeyRows
 from headwater.engine.pieces import PieceRows, rows_between, spread
+from headwater.engine.wire.parts import KeyRows
 from headwater.language.times import FOREVER, NEVER
 
 SAMPLES_PER_PIECE = 16

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from headwater.base.arrays import Int64Array
 from headwater.engine.intake.arrivals import times_of
-from headwater.engine.part_split import bucket_numbers
-from headwater.engine.state_bytes import from_bytes, to_bytes
+from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
+from headwater.engine.wire.split import bucket_numbers
 from headwater.language.query import Query
 from headwater.language.windows import CountWindow
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 from headwater.engine.batch_core import BatchCore
 from headwater.engine.intake.arrivals import times_of
 from headwater.engine.intake.tie_order import ordered
-from headwater.engine.state_bytes import from_bytes, table_from_bytes, table_to_bytes, to_bytes
 from headwater.engine.windows.live_rows import with_open_rows
+from headwater.engine.wire.snapshot_bytes import from_bytes, table_from_bytes, table_to_bytes, to_bytes
 from headwater.errors import DataError, QueryError
 from headwater.language.files.queries import to_json
 from headwater.language.times import FOREVER, NEVER

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwater.engine.state_bytes import from_bytes, to_bytes
+from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import FormatError
 from headwater.language.files.queries import from_json, to_json
 from headwater.protocols.events import (

@@ -7,10 +7,10 @@ from dataclasses import astuple
 
 from headwater.base.packing import Bytes
 from headwater.engine.operators.partials import UnknownOperatorError
-from headwater.engine.part_bytes import part_from_bytes, part_to_bytes
-from headwater.engine.part_merge import merge_parts
-from headwater.engine.parts import Part
-from headwater.engine.state_bytes import from_bytes, to_bytes
+from headwater.engine.wire.merge import merge_parts
+from headwater.engine.wire.part_bytes import part_from_bytes, part_to_bytes
+from headwater.engine.wire.parts import Part
+from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import FormatError
 from headwater.node.settings import NodeSettings
 from headwater.protocols.actions import Action, Noted, SendMessage, SetTimer

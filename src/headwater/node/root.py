@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.engine.part_bytes import part_from_bytes
+from headwater.engine.wire.part_bytes import part_from_bytes
 from headwater.errors import FormatError
 from headwater.language.files.queries import to_json
 from headwater.language.schemas import check_schemas

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from headwater.engine.looks import looks_to_bytes
+from headwater.engine.wire.looks import looks_to_bytes
 from headwater.errors import QueryError
 from headwater.language.times import NEVER
 from headwater.node.root_state import RootState

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from headwater.engine.query_set import query_set_text
 from headwater.engine.root_half import RootHalf
-from headwater.engine.state_bytes import from_bytes, to_bytes
+from headwater.engine.wire.query_set import query_set_text
+from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.explanation import Explanation, explain
 from headwater.language.query import Query
 from headwater.language.times import NEVER

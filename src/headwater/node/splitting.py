@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headwater.base.packing import Bytes
-from headwater.engine.part_bytes import part_to_bytes
-from headwater.engine.part_split import KeyNames, split_part
-from headwater.engine.parts import ALL_RAW, Part
 from headwater.engine.placement import placement
-from headwater.engine.query_set import QuerySet
+from headwater.engine.wire.part_bytes import part_to_bytes
+from headwater.engine.wire.parts import ALL_RAW, Part
+from headwater.engine.wire.query_set import QuerySet
+from headwater.engine.wire.split import KeyNames, split_part
 from headwater.language.query import Query
 from headwater.language.windows import CountWindow
 

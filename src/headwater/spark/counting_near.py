@@ -25,7 +25,7 @@ from headwater.engine.key_zones import (
     sampled_keys,
     zone_events_max,
 )
-from headwater.engine.state_bytes import from_bytes, table_from_bytes, table_to_bytes, to_bytes
+from headwater.engine.wire.snapshot_bytes import from_bytes, table_from_bytes, table_to_bytes, to_bytes
 from headwater.errors import HeadwaterError
 from headwater.spark.counting_notes import (
     NOTES,

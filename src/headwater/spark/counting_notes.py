@@ -12,7 +12,7 @@ import pyarrow as pa
 from headwater.base.arrays import Int64Array
 from headwater.engine.intake.columns import read_times, without
 from headwater.engine.intake.predicates import mask
-from headwater.engine.state_bytes import from_bytes, to_bytes
+from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import HeadwaterError
 from headwater.spark.formats import Passed
 from headwater.spark.leaf import Feed

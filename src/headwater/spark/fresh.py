@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from headwater.engine.state_bytes import from_bytes, to_bytes
+from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.node import RootNode
 from headwater.protocols.messages import Assign, SourceState, decode, encode
 

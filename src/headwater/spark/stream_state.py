@@ -13,7 +13,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from headwater.engine.results.side_output import SCHEMA as ASIDE
-from headwater.engine.state_bytes import table_from_bytes, table_to_bytes
+from headwater.engine.wire.snapshot_bytes import table_from_bytes, table_to_bytes
 from headwater.node.batch_frames import Frame
 from headwater.node.batch_root import BatchRoot
 from headwater.node.batch_settings import Outcome

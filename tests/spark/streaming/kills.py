@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from headwater.cases import HOSTS
 from headwater.cases.hosts import result_rows
-from headwater.engine.query_set import read_query_set
+from headwater.engine.wire.query_set import read_query_set
 from headwater.logs import Log
 from headwater.reference.history import Added, Arrived, Flushed, Joined, Settings, Step
 from headwater.spark.streaming.checkpoint import Checkpoint

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.engine.query_set import read_query_set
+from headwater.engine.wire.query_set import read_query_set
 from headwater.errors import QueryError
 from headwater.language.files.queries import from_json, to_json
 from headwater.language.query import Query

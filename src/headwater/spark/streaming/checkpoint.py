@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headwater.engine.state_bytes import from_bytes, to_bytes
+from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import DataError, HeadwaterError
 from headwater.logs import files
 from headwater.node.splitting import Sharing

@@ -11,10 +11,10 @@ import pyarrow as pa
 from headwater.base.arrays import Int64Array
 from headwater.base.packing import Bytes, Reader, Writer
 from headwater.engine.intake.keys import to_int64
-from headwater.engine.key_bytes import read_keys, write_keys
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import partials_from_bytes, partials_to_bytes
-from headwater.engine.parts import (
+from headwater.engine.wire.key_bytes import read_keys, write_keys
+from headwater.engine.wire.parts import (
     AccountsPart,
     AsidePart,
     EventsPart,
@@ -25,8 +25,8 @@ from headwater.engine.parts import (
     PiecesPart,
     RowsPart,
 )
-from headwater.engine.piece_bytes import read_pieces, write_pieces
-from headwater.engine.state_bytes import table_from_bytes, table_to_bytes
+from headwater.engine.wire.piece_bytes import read_pieces, write_pieces
+from headwater.engine.wire.snapshot_bytes import table_from_bytes, table_to_bytes
 from headwater.errors import FormatError
 
 VERSION = 1

@@ -7,7 +7,7 @@ import pyarrow as pa
 from headwater.base.arrays import Int64Array
 from headwater.base.packing import Reader, Writer
 from headwater.engine.intake.keys import is_integer_key, to_int64
-from headwater.engine.parts import key_count
+from headwater.engine.wire.parts import key_count
 from headwater.errors import FormatError
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
 from headwater.engine.intake.keys import KeyTable
-from headwater.engine.parts import AccountsPart, Part, PiecesPart, RowsPart, key_count
-from headwater.engine.piece_merge import merge_pieces
 from headwater.engine.slices.store import concat_columns, map_columns
+from headwater.engine.wire.parts import AccountsPart, Part, PiecesPart, RowsPart, key_count
+from headwater.engine.wire.piece_merge import merge_pieces
 
 
 def merge_parts(parts: Sequence[Part]) -> list[Part]:

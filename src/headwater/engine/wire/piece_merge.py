@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.operators.operator import Op
-from headwater.engine.parts import HEAD_CHAIN, PiecesPart, RawRuns, key_count
 from headwater.engine.slices.store import concat_columns
+from headwater.engine.wire.parts import HEAD_CHAIN, PiecesPart, RawRuns, key_count
 
 
 @dataclass(slots=True)

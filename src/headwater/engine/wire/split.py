@@ -17,8 +17,8 @@ from headwater.base.arrays import BoolArray, Int64Array
 from headwater.engine.intake.keys import is_integer_key, to_int64
 from headwater.engine.operators.clean import clean_floats
 from headwater.engine.operators.hashing import UInt64Array, hash_texts, hash_values, mixed_with
-from headwater.engine.parts import EventsPart, LatePart, Part, RowsPart
 from headwater.engine.slices.store import map_columns
+from headwater.engine.wire.parts import EventsPart, LatePart, Part, RowsPart
 
 #: The key columns of each family by its number; a family without any stays together.
 KeyNames = Mapping[int, Sequence[str]]

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
 from headwater.base.packing import Reader, Writer
-from headwater.engine.key_bytes import read_keys, write_keys
+from headwater.engine.wire.key_bytes import read_keys, write_keys
 from headwater.errors import FormatError
 
 VERSION = 1
