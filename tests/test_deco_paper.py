@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headwater.engine.count_shares import split_evenly
-from headwater.engine.cut_search import search
+from headwater.engine.counting.approx import split_evenly
+from headwater.engine.counting.search import search
 from headwater.protocols.local_sizes import async_parts, is_acceptable, predict, sync_parts, timeout
 
 FILE = Path(os.environ.get("HEADWATER_CASES", Path(__file__).parents[2] / "shared" / "cases")) / "papers.json"

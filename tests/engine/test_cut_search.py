@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.cut_search import search
+from headwater.engine.counting.search import search
 from headwater.engine.slices.order_slicer import position_cuts
 
 

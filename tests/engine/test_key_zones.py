@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.test_selection import sorted_runs, sources
-from headwater.engine.key_zones import (
+from headwater.engine.counting.key_zones import (
     Keys,
     edge_rows,
     find_key_zones,

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.piece_table import BLOCK, COUNT, NUMBER, WIDTH, PieceTable
+from headwater.engine.counting.piece_table import BLOCK, COUNT, NUMBER, WIDTH, PieceTable
 
 
 def rows_of(counts: list[int]) -> np.ndarray:

@@ -4,10 +4,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.engine.cut_search import key_order, search
-from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.reorder import Stretch
-from headwater.engine.piece_table import (
+from headwater.engine.counting.piece_table import (
     AT,
     BLOCK,
     COUNT,
@@ -22,7 +19,10 @@ from headwater.engine.piece_table import (
     T2,
     WIDTH,
 )
-from headwater.engine.raw_cuts import clusters, cut_cluster
+from headwater.engine.counting.raw_cuts import clusters, cut_cluster
+from headwater.engine.counting.search import key_order, search
+from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.reorder import Stretch
 from headwater.engine.slices.order_slicer import position_cuts
 
 #: Names that do not sort as they are numbered.

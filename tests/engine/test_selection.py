@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.engine import selection
-from headwater.engine.selection import Cuts, Inside, find_cuts, find_zones, look_inside, sampled, stretches
+from headwater.engine.counting import selection
+from headwater.engine.counting.selection import Cuts, Inside, find_cuts, find_zones, look_inside, sampled, stretches
 
 TIMES = st.sampled_from([1, 5, 50, 1000]).flatmap(lambda span: st.lists(st.integers(-span, span), max_size=60))
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.engine.counting.forecast_zones import Zones
 from headwater.engine.slices.order_slicer import next_position_cut
-from headwater.engine.zoning import Zones
 from headwater.language.times import FOREVER
 
 WINDOWS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9), st.just(0)), min_size=1, max_size=2)

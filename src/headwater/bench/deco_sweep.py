@@ -18,7 +18,7 @@ from headwater.bench.deco_truth import TrueWindows, right_sums, shared_events
 from headwater.bench.deco_workload import PLAIN, CountWorkload
 from headwater.bench.report import Report, at_least
 from headwater.bench.timing import Progress
-from headwater.engine.count_shares import split_evenly
+from headwater.engine.counting.approx import split_evenly
 
 CHANGES = (0.001, 0.01, 0.05, 0.1, 0.5, 1.0)
 #: How many windows of each size are run, and how many of these are for warming up.

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.count_leaf import CountLeafGroup
-from headwater.engine.count_root import CountRootGroup
+from headwater.engine.counting.leaf import CountLeafGroup
+from headwater.engine.counting.root import CountRootGroup
 from headwater.engine.cut_halves import CutLeafGroup, CutRootGroup
 from headwater.engine.groups.baselines import BucketGroup, can_split, overlap
 from headwater.engine.groups.replay.group import ReplayGroup

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
 from headwater.engine.core import Core
-from headwater.engine.count_leaf import CountLeafGroup
+from headwater.engine.counting.leaf import CountLeafGroup
 from headwater.engine.cut_halves import CutLeafGroup
 from headwater.engine.family import RAW_FAMILY, Family
 from headwater.engine.groups.queries import Totals

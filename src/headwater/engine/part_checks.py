@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
 from headwater.base.source_numbers import Resolve
-from headwater.engine.count_root import CountRootGroup
+from headwater.engine.counting.root import CountRootGroup
 from headwater.engine.cut_halves import CutRootGroup
 from headwater.engine.family import Family
 from headwater.engine.groups.shared import QueryGroup

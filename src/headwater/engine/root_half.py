@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.source_numbers import Resolve
-from headwater.engine.count_root import CountRootGroup, ProvenCut
+from headwater.engine.counting.root import CountRootGroup, ProvenCut
 from headwater.engine.cut_halves import CutRootGroup
 from headwater.engine.family import Family, way_of
 from headwater.engine.groups.shared import QueryGroup

@@ -7,15 +7,15 @@ from typing import Any, Self
 
 import numpy as np
 
+from headwater.engine.counting.forecast_zones import LocalWindows, Zones
+from headwater.engine.counting.pieces import Zoning
 from headwater.engine.leaf_half import LeafHalf
 from headwater.engine.leaf_intake import Standing
-from headwater.engine.pieces import Zoning
 from headwater.engine.wire.looks import looks_from_bytes
 from headwater.engine.wire.part_bytes import part_to_bytes
 from headwater.engine.wire.parts import HEAD_ANSWERS, EventsPart, LatePart, MarkersPart, Part, PiecesPart, RowsPart
 from headwater.engine.wire.query_set import read_query_set
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
-from headwater.engine.zoning import LocalWindows, Zones
 from headwater.language.times import FOREVER, NEVER
 from headwater.node.settings import NodeSettings
 from headwater.node.splitting import Sharing, Splitting, bundle, part_shares

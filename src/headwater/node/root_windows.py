@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from headwater.engine.count_root import CountRootGroup
+from headwater.engine.counting.root import CountRootGroup
 from headwater.language.times import FOREVER, NEVER
 from headwater.node.root_members import RootMembers
 from headwater.node.root_state import PendingCut

@@ -13,7 +13,9 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
-from headwater.engine import count_leaf, pieces, placement, raw_cuts
+from headwater.engine import placement
+from headwater.engine.counting import leaf as count_leaf
+from headwater.engine.counting import pieces, raw_cuts
 from headwater.protocols import count_windows, membership
 
 #: Limits as (where, name, value).

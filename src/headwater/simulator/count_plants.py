@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import Int64Array
-from headwater.engine import count_root
-from headwater.engine.count_root import CountRootGroup
-from headwater.engine.cut_search import FAR, Found
-from headwater.engine.piece_table import IS_RAW, PieceTable
+from headwater.engine.counting import root as count_root
+from headwater.engine.counting.piece_table import IS_RAW, PieceTable
+from headwater.engine.counting.root import CountRootGroup
+from headwater.engine.counting.search import FAR, Found
 from headwater.engine.slices.store import RowBlock
 from headwater.simulator.planting import Plant, instead
 

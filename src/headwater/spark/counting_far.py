@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.intake.columns import read_times
-from headwater.engine.selection import (
+from headwater.engine.counting.selection import (
     NOTHING,
     Cuts,
     Inside,
@@ -26,6 +25,7 @@ from headwater.engine.selection import (
     sampled,
     stretches,
 )
+from headwater.engine.intake.columns import read_times
 from headwater.spark.counting_notes import NOTES, Counting, addressee, beginning, note, on_notes, ranks_of, timed_runs
 from headwater.spark.formats import Passed
 from headwater.spark.leaf import FRAMES, Feed, LeafTask

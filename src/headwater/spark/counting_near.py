@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.key_zones import (
+from headwater.engine.counting.key_zones import (
     Keys,
     KeyZones,
     SampledKeys,

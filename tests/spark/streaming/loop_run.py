@@ -3,7 +3,7 @@
 import random
 from dataclasses import replace
 
-from headwater.engine import count_leaf
+from headwater.engine.counting import leaf as count_leaf
 from headwater.language.files.queries import to_json
 from headwater.protocols.count_windows import Counting
 from headwater.protocols.events import FlushAsked, QueryAdded, QueryRemoved

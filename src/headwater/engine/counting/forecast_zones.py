@@ -10,7 +10,7 @@ import numpy as np
 
 from headwater.base.arrays import Int64Array
 from headwater.base.jit import njit
-from headwater.engine.pieces import RAW_MAX, Ranges
+from headwater.engine.counting.pieces import RAW_MAX, Ranges
 from headwater.engine.slices.order_slicer import next_position_cut
 from headwater.language.times import FOREVER
 

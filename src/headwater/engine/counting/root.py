@@ -14,11 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.count_shares import Shares, split_evenly
-from headwater.engine.cut_search import Found, key_order, search
-from headwater.engine.intake.chunk import source_ranks
-from headwater.engine.piece_rows import PieceRows
-from headwater.engine.piece_table import (
+from headwater.engine.counting.approx import Shares, split_evenly
+from headwater.engine.counting.piece_rows import PieceRows
+from headwater.engine.counting.piece_table import (
     CHAIN,
     COUNT,
     IS_RAW,
@@ -32,7 +30,9 @@ from headwater.engine.piece_table import (
     T2,
     PieceTable,
 )
-from headwater.engine.raw_cuts import clusters, cut_cluster, split_some
+from headwater.engine.counting.raw_cuts import clusters, cut_cluster, split_some
+from headwater.engine.counting.search import Found, key_order, search
+from headwater.engine.intake.chunk import source_ranks
 from headwater.engine.slices.order_slicer import next_position_cut
 from headwater.engine.windows.assembler import Closed
 from headwater.engine.wire.looks import Look

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import Int64Array
+from headwater.engine.counting.piece_table import AT, BLOCK, CHAIN, COUNT, IS_RAW, O1, O2, T1, T2
 from headwater.engine.intake.reorder import Stretch
-from headwater.engine.piece_table import AT, BLOCK, CHAIN, COUNT, IS_RAW, O1, O2, T1, T2
 
 
 def split_evenly(counts: Int64Array, total: int) -> Int64Array:

@@ -9,11 +9,7 @@ import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.source_numbers import Remembered, Resolve
-from headwater.engine.groups.shared import QueryGroup
-from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.reorder import Stretch
-from headwater.engine.leaf_parts import values_of
-from headwater.engine.piece_table import (
+from headwater.engine.counting.piece_table import (
     AT,
     BLOCK,
     CHAIN,
@@ -30,6 +26,10 @@ from headwater.engine.piece_table import (
     PartialBlock,
     PieceTable,
 )
+from headwater.engine.groups.shared import QueryGroup
+from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.reorder import Stretch
+from headwater.engine.leaf_parts import values_of
 from headwater.engine.wire.looks import Look
 from headwater.engine.wire.parts import (
     HEAD_ANSWERS,

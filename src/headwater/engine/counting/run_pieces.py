@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
+from headwater.engine.counting.pieces import PieceRows, rows_between, spread
 from headwater.engine.intake.chunk import Chunk, concat_chunks, concat_values, source_ranks
 from headwater.engine.intake.reorder import Stretch, concat_stretches
 from headwater.engine.operators.operator import Op
-from headwater.engine.pieces import PieceRows, rows_between, spread
 from headwater.engine.wire.parts import KeyRows
 from headwater.language.times import FOREVER, NEVER
 

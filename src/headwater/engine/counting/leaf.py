@@ -10,11 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int64Array
-from headwater.engine.groups.shared import QueryGroup
-from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.reorder import Stretch, concat_stretches
-from headwater.engine.leaf_parts import arrow_values
-from headwater.engine.pieces import (
+from headwater.engine.counting.forecast_zones import LocalWindows
+from headwater.engine.counting.pieces import (
     RAW_MAX,
     PieceRows,
     Ranges,
@@ -27,10 +24,13 @@ from headwater.engine.pieces import (
     rows_of,
     spread,
 )
-from headwater.engine.run_pieces import cut_runs, ends_of, raw_of, run_rows, values_of, zones_between
+from headwater.engine.counting.run_pieces import cut_runs, ends_of, raw_of, run_rows, values_of, zones_between
+from headwater.engine.groups.shared import QueryGroup
+from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.reorder import Stretch, concat_stretches
+from headwater.engine.leaf_parts import arrow_values
 from headwater.engine.wire.looks import Look
 from headwater.engine.wire.parts import KeyRows, PiecesPart, RawRuns, listed_keys
-from headwater.engine.zoning import LocalWindows
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER
 

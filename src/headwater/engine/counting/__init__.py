@@ -1,0 +1,1 @@
+"""Count windows over many nodes: pieces of streams, the search for cuts, and its proof."""
