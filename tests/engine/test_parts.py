@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.base.source_numbers import Crowd
-from headwater.engine.leaf_half import LeafHalf
-from headwater.engine.leaf_intake import Standing
 from headwater.engine.operators.operator import Op
-from headwater.engine.root_half import RootHalf
+from headwater.engine.tree.leaf import LeafHalf
+from headwater.engine.tree.leaf_intake import Standing
+from headwater.engine.tree.root import RootHalf
 from headwater.engine.wire.merge import merge_parts
 from headwater.engine.wire.part_bytes import cuts_from_bytes, cuts_to_bytes, part_from_bytes, part_to_bytes
 from headwater.engine.wire.parts import AccountsPart, EventsPart, KeyedTimes, LatePart, MarkersPart, Part, RowsPart

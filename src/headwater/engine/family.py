@@ -11,7 +11,6 @@ import pyarrow as pa
 from headwater.base.arrays import Int64Array
 from headwater.engine.counting.leaf import CountLeafGroup
 from headwater.engine.counting.root import CountRootGroup
-from headwater.engine.cut_halves import CutLeafGroup, CutRootGroup
 from headwater.engine.groups.baselines import BucketGroup, can_split, overlap
 from headwater.engine.groups.replay.group import ReplayGroup
 from headwater.engine.groups.shared import Dropped, QueryGroup
@@ -19,8 +18,9 @@ from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import TimeScan, scan_times
 from headwater.engine.intake.keys import NODE_KEY, KeyTable
 from headwater.engine.placement import Way, needs_replay, placement
-from headwater.engine.raw_group import RawGroup
 from headwater.engine.results.output import Layout, OutputPlan, Piece, piece_columns
+from headwater.engine.tree.marker_cuts import CutLeafGroup, CutRootGroup
+from headwater.engine.tree.raw import RawGroup
 from headwater.engine.windows.assembler import Closed
 from headwater.engine.windows.registered import Registered, one_of_each
 from headwater.language.modes import COUNTING, HALVES, LARGE_ONLY, LEAVES, ONE_WAY

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from headwater.engine.root_half import RootHalf
+from headwater.engine.tree.root import RootHalf
 from headwater.engine.wire.query_set import query_set_text
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.explanation import Explanation, explain

@@ -28,7 +28,7 @@ from headwater.engine.counting.run_pieces import cut_runs, ends_of, raw_of, run_
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import Stretch, concat_stretches
-from headwater.engine.leaf_parts import arrow_values
+from headwater.engine.tree.leaf_parts import arrow_values
 from headwater.engine.wire.looks import Look
 from headwater.engine.wire.parts import KeyRows, PiecesPart, RawRuns, listed_keys
 from headwater.language.expressions import Expr

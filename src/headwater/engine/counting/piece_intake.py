@@ -29,7 +29,7 @@ from headwater.engine.counting.piece_table import (
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import Stretch
-from headwater.engine.leaf_parts import values_of
+from headwater.engine.tree.leaf_parts import values_of
 from headwater.engine.wire.looks import Look
 from headwater.engine.wire.parts import (
     HEAD_ANSWERS,

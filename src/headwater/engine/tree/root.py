@@ -10,18 +10,18 @@ import pyarrow as pa
 
 from headwater.base.source_numbers import Resolve
 from headwater.engine.counting.root import CountRootGroup, ProvenCut
-from headwater.engine.cut_halves import CutRootGroup
 from headwater.engine.family import Family, way_of
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values, scan_times
 from headwater.engine.intake.keys import NODE_KEY
-from headwater.engine.leaf_parts import values_of
 from headwater.engine.operators.operator import Op
-from headwater.engine.part_checks import part_problem
 from headwater.engine.progress import Progress
 from headwater.engine.results.output import Piece, empty_table
 from headwater.engine.slices.store import RowBlock
+from headwater.engine.tree.leaf_parts import values_of
+from headwater.engine.tree.marker_cuts import CutRootGroup
+from headwater.engine.tree.part_checks import part_problem
 from headwater.engine.wire.looks import Look
 from headwater.engine.wire.part_bytes import cuts_to_bytes
 from headwater.engine.wire.parts import (

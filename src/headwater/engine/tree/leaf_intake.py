@@ -11,7 +11,6 @@ import pyarrow as pa
 from headwater.base.arrays import Int64Array
 from headwater.engine.core import Core
 from headwater.engine.counting.leaf import CountLeafGroup
-from headwater.engine.cut_halves import CutLeafGroup
 from headwater.engine.family import RAW_FAMILY, Family
 from headwater.engine.groups.queries import Totals
 from headwater.engine.groups.shared import QueryGroup
@@ -21,8 +20,9 @@ from headwater.engine.intake.columns import TimeScan, read_values, scan_times
 from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.intake.many_sources import Shares, shares
 from headwater.engine.intake.watermarks import Source
-from headwater.engine.raw_choice import RawChoice
-from headwater.engine.raw_group import RawGroup
+from headwater.engine.tree.marker_cuts import CutLeafGroup
+from headwater.engine.tree.raw import RawGroup
+from headwater.engine.tree.raw_choice import RawChoice
 from headwater.engine.windows.late import Stragglers
 from headwater.engine.wire.looks import Look
 from headwater.engine.wire.parts import ALL_RAW, EventsPart

@@ -14,12 +14,12 @@ import pyarrow as pa
 from headwater.base.arrays import Int64Array
 from headwater.base.source_numbers import Resolve
 from headwater.engine.counting.root import CountRootGroup
-from headwater.engine.cut_halves import CutRootGroup
 from headwater.engine.family import Family
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.columns import read_values
 from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.results.side_output import SCHEMA
+from headwater.engine.tree.marker_cuts import CutRootGroup
 from headwater.engine.wire.parts import (
     HEAD_CHAIN,
     AccountsPart,

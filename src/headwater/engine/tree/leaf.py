@@ -12,12 +12,12 @@ import pyarrow as pa
 from headwater.base.arrays import Int64Array
 from headwater.engine.counting.leaf import CountLeafGroup
 from headwater.engine.counting.pieces import Zoning
-from headwater.engine.cut_halves import CutLeafGroup
 from headwater.engine.family import Family
 from headwater.engine.groups.queries import Totals
 from headwater.engine.groups.shared import QueryGroup
-from headwater.engine.leaf_intake import LeafIntake
-from headwater.engine.leaf_parts import late_part, take_rows
+from headwater.engine.tree.leaf_intake import LeafIntake
+from headwater.engine.tree.leaf_parts import late_part, take_rows
+from headwater.engine.tree.marker_cuts import CutLeafGroup
 from headwater.engine.windows.counts import count_table
 from headwater.engine.wire.looks import Look
 from headwater.engine.wire.part_bytes import cuts_from_bytes
