@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.family import Family
+from headwater.engine.families import Family
 from headwater.engine.intake.arrivals import Arrivals, each_offset, read_columns, times_of
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import Times, TimeScan, read_values

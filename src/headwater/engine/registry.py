@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.engine.family import Family, family_of
+from headwater.engine.families import Family, family_of
 from headwater.engine.intake.columns import plan_type
 from headwater.engine.results.output import Layout
 from headwater.engine.windows.registered import Registered, one_of_each

@@ -12,7 +12,7 @@ import pyarrow as pa
 from headwater.base.arrays import Int64Array
 from headwater.engine.counting.leaf import CountLeafGroup
 from headwater.engine.counting.pieces import Zoning
-from headwater.engine.family import Family
+from headwater.engine.families import Family
 from headwater.engine.groups.queries import Totals
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.tree.leaf_intake import LeafIntake

@@ -11,7 +11,7 @@ import pyarrow as pa
 from headwater.base.arrays import Int64Array
 from headwater.engine.core import Core
 from headwater.engine.counting.leaf import CountLeafGroup
-from headwater.engine.family import RAW_FAMILY, Family
+from headwater.engine.families import RAW_FAMILY, Family
 from headwater.engine.groups.queries import Totals
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.arrivals import Arrivals, read_columns, times_of

@@ -14,7 +14,7 @@ import pyarrow as pa
 from headwater.base.arrays import Int64Array
 from headwater.base.source_numbers import Resolve
 from headwater.engine.counting.root import CountRootGroup
-from headwater.engine.family import Family
+from headwater.engine.families import Family
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.columns import read_values
 from headwater.engine.intake.keys import NODE_KEY

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from headwater.base.source_numbers import Resolve
 from headwater.engine.counting.root import CountRootGroup, ProvenCut
-from headwater.engine.family import Family, way_of
+from headwater.engine.families import Family, way_of
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values, scan_times
