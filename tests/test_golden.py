@@ -30,8 +30,8 @@ from headwater.engine.wire.part_bytes import part_from_bytes, part_to_bytes
 from headwater.engine.wire.parts import Part
 from headwater.logs import Log
 from headwater.node import LeafNode, RelayNode, RootNode
-from headwater.node.batch_frames import Frame
-from headwater.node.batch_root import BatchRoot
+from headwater.node.micro_batches.frames import Frame
+from headwater.node.micro_batches.root import BatchRoot
 from headwater.node.records import event_of, record_of
 from headwater.protocols.actions import EmitRows
 from headwater.protocols.delta import Delta

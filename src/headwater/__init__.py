@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, overload
 
 from headwater.errors import DataError, FormatError, HeadwaterError, QueryError
-from headwater.explanation import Explanation
-from headwater.explanation import explain as _explain
 from headwater.language.aggregations import (
     apply,
     approx_distinct,
@@ -46,6 +44,8 @@ from headwater.language.windows import (
 )
 from headwater.local.engine import Engine, run
 from headwater.local.results import Results
+from headwater.node.explanation import Explanation
+from headwater.node.explanation import explain as _explain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

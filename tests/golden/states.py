@@ -18,9 +18,9 @@ import headwater as hw
 from golden.material import ADDED, LEAN, QUERIES, SCHEMA, events
 from golden.own import Readings
 from headwater.node import NodeSettings
-from headwater.node.batch_frames import Frame, Group, frames, group_name
-from headwater.node.batch_root import BatchRoot
-from headwater.node.batch_settings import BatchSettings, Outcome
+from headwater.node.micro_batches.frames import Frame, Group, frames, group_name
+from headwater.node.micro_batches.root import BatchRoot
+from headwater.node.micro_batches.settings import BatchSettings, Outcome
 from headwater.protocols.count_windows import Counting
 from headwater.protocols.events import (
     FlushAsked,

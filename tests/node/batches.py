@@ -9,9 +9,9 @@ import pyarrow as pa
 from headwater import Query
 from headwater.cases import HOSTS
 from headwater.cases.hosts import Played, result_rows
-from headwater.node.batch_frames import Group, frames, group_name
-from headwater.node.batch_root import BatchRoot
-from headwater.node.batch_settings import BatchSettings
+from headwater.node.micro_batches.frames import Group, frames, group_name
+from headwater.node.micro_batches.root import BatchRoot
+from headwater.node.micro_batches.settings import BatchSettings
 from headwater.reference.history import Arrived, Emit, Flushed, Idle, Joined, Returned, Settings, Step
 from headwater.reference.rows import ResultRow
 from headwater.spark.partitions import depends_on_order

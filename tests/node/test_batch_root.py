@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.cases import explain_difference
-from headwater.node.batch_root import BatchRoot
-from headwater.node.batch_settings import BatchSettings
+from headwater.node.micro_batches.root import BatchRoot
+from headwater.node.micro_batches.settings import BatchSettings
 from node.batches import SOURCE, Buckets, MicroBatch, groups_of, reference
 from spark.test_tasks import renamed
 from strategies import SCHEMA, WINDOWS, queries, rows
@@ -156,7 +156,7 @@ def test_open_windows_are_shown_when_they_change():
 def test_events_without_rows_and_columns_of_any_type():
     query = hw.query("n", hw.count_tumbling(2), items=hw.collect("v"))
     schema = pa.schema([("time", pa.int64()), ("v", pa.int64()), ("tags", pa.list_(pa.string()))])
-    from headwater.node.batch_frames import Group, frames
+    from headwater.node.micro_batches.frames import Group, frames
 
     group = Group("", (query,), ("time", "v"), ("tags",))
     root = BatchRoot(BatchSettings((group,), disorder=0))

@@ -11,9 +11,9 @@ import pyarrow as pa
 from headwater.engine.tree.root import RootHalf
 from headwater.engine.wire.query_set import query_set_text
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
-from headwater.explanation import Explanation, explain
 from headwater.language.query import Query
 from headwater.language.times import NEVER
+from headwater.node.explanation import Explanation, explain
 from headwater.node.relay import Routes
 from headwater.node.settings import NodeSettings
 from headwater.protocols.actions import (

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from headwater.errors import DataError, QueryError
 from headwater.language.query import Query
-from headwater.node.batch_frames import frames
+from headwater.node.micro_batches.frames import frames
 from headwater.spark.bucket_labels import bucket_labels
 from headwater.spark.native_types import functions_of, quoted
 from headwater.spark.partitions import gathered

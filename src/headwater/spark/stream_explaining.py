@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headwater.language.query import Query
-from headwater.node.batch_frames import Group
-from headwater.node.batch_settings import BatchSettings
+from headwater.node.micro_batches.frames import Group
+from headwater.node.micro_batches.settings import BatchSettings
 from headwater.spark.aggregate import arrow_schema
 from headwater.spark.explaining import Planned, SparkExplanation, Travel, guarantee_of
 from headwater.spark.native_choice import Asked

@@ -15,8 +15,8 @@ from headwater.language.arguments import check_disorder
 from headwater.language.files.queries import from_json, to_json
 from headwater.language.query import Query
 from headwater.language.times import Nanos, duration
-from headwater.node.batch_frames import Group, group_name
-from headwater.node.batch_settings import BatchSettings
+from headwater.node.micro_batches.frames import Group, group_name
+from headwater.node.micro_batches.settings import BatchSettings
 from headwater.spark.partitions import depends_on_order
 from headwater.spark.root import ACCOUNTS, plain_rows
 

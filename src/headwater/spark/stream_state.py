@@ -14,9 +14,9 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from headwater.engine.results.side_output import SCHEMA as ASIDE
 from headwater.engine.wire.snapshot_bytes import table_from_bytes, table_to_bytes
-from headwater.node.batch_frames import Frame
-from headwater.node.batch_root import BatchRoot
-from headwater.node.batch_settings import Outcome
+from headwater.node.micro_batches.frames import Frame
+from headwater.node.micro_batches.root import BatchRoot
+from headwater.node.micro_batches.settings import Outcome
 from headwater.spark.root import ACCOUNTS, ROWS_MAX
 from headwater.spark.stream_plan import KIND, StreamPlan
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError, QueryError
-from headwater.explanation import explain
 from headwater.language.files.queries import to_json
 from headwater.language.query import Query
+from headwater.node.explanation import explain
 from headwater.spark.streaming.changes import running_queries
 from headwater.spark.streaming.checkpoint import Checkpoint, counting_of
 from headwater.spark.streaming.inputs import Input

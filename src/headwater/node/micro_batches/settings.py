@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.node.batch_frames import Group
+from headwater.node.micro_batches.frames import Group
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.batch_core import BatchCore
 from headwater.engine.intake.arrivals import times_of
 from headwater.engine.intake.tie_order import ordered
 from headwater.engine.windows.live_rows import with_open_rows
@@ -23,8 +22,9 @@ from headwater.engine.wire.snapshot_bytes import from_bytes, table_from_bytes, t
 from headwater.errors import DataError, QueryError
 from headwater.language.files.queries import to_json
 from headwater.language.times import FOREVER, NEVER
-from headwater.node.batch_frames import SOURCE, Frame, Group, Heard
-from headwater.node.batch_settings import BatchSettings, Outcome
+from headwater.node.micro_batches.core import BatchCore
+from headwater.node.micro_batches.frames import SOURCE, Frame, Group, Heard
+from headwater.node.micro_batches.settings import BatchSettings, Outcome
 
 
 @dataclass(slots=True)

@@ -1,0 +1,1 @@
+"""Roots that are given micro-batches whole, as Spark's stateful operators do."""
