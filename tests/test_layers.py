@@ -58,7 +58,7 @@ ALLOWED = {
     ("reference_aggregates", "headwater.engine.operators.sketches"),
     # The front door names what needs Spark, and opens it only when it is asked for.
     ("__init__", "headwater.spark.aggregate"),
-    ("__init__", "headwater.spark.explaining"),
+    ("__init__", "headwater.spark.explain.explanation"),
     ("__init__", "headwater.spark.read"),
     ("__init__", "headwater.spark.streaming.stream"),
     # Asks whether a kernel has a file beside which numba may keep its compiled form.

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from headwater.spark.aggregate import aggregate
-    from headwater.spark.explaining import SparkExplanation
+    from headwater.spark.explain.explanation import SparkExplanation
     from headwater.spark.read import read, register
     from headwater.spark.streaming.stream import stream
 
@@ -147,6 +147,6 @@ def explain(*given: Any, **named: Any) -> Any:
     """
     if "df" not in named and not (given and type(given[0]).__module__.startswith("pyspark.")):
         return _explain(*given, **named)
-    from headwater.spark.explaining import explain as explain_frame
+    from headwater.spark.explain.explanation import explain as explain_frame
 
     return explain_frame(*given, **named)

@@ -79,7 +79,7 @@ def check(
 ) -> None:
     """Run test cases and compare every result row with the expected ones."""
     from headwater.cases import check_files
-    from headwater.spark.java import SetupError
+    from headwater.spark.setup import SetupError
 
     try:
         raise typer.Exit(check_files(files, on.value))
@@ -117,7 +117,7 @@ def demo(
     """Run window queries of every kind over generated smart-home events."""
     from headwater.demo import engine
     from headwater.errors import DataError
-    from headwater.spark.java import SetupError
+    from headwater.spark.setup import SetupError
 
     if on is DemoHost.spark:
         from headwater.demo import spark
@@ -180,7 +180,7 @@ def bench_spark(quick: Quick = False, json: Json = False) -> None:
     from headwater.bench import spark
     from headwater.bench.report import Report
     from headwater.bench.timing import Progress
-    from headwater.spark.java import SetupError
+    from headwater.spark.setup import SetupError
 
     report = Report("spark", quick=quick, as_json=json)
     try:
@@ -197,7 +197,7 @@ def bench_stream(quick: Quick = False, json: Json = False) -> None:
     _need("psutil")
     from headwater.bench.report import Report
     from headwater.bench.timing import Progress
-    from headwater.spark.java import SetupError
+    from headwater.spark.setup import SetupError
 
     report = Report("stream", quick=quick, as_json=json)
     try:

@@ -14,9 +14,9 @@ from headwater.cases import HOSTS, explain_difference
 from headwater.cases.hosts import result_rows
 from headwater.reference.history import Arrived, Flushed, Joined, Settings
 from headwater.reference.rows import ResultRow
-from headwater.spark.leaf import LeafTask
-from headwater.spark.plan import Plan
-from headwater.spark.root import closed, merged
+from headwater.spark.batch.leaf import LeafTask
+from headwater.spark.batch.plan import Plan
+from headwater.spark.batch.root import closed, merged
 
 Rows = Sequence[dict[str, Any]]
 

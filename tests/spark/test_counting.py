@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.language.windows import CountWindow
-from headwater.spark import counting
-from headwater.spark import counting_far as far
-from headwater.spark import counting_near as near
-from headwater.spark.counting_notes import received
-from headwater.spark.plan import plan_queries
-from headwater.spark.positions import FIRST, LAST, TIME, over_positions
+from headwater.spark.batch.plan import plan_queries
+from headwater.spark.counts import far, near
+from headwater.spark.counts import stages as counting
+from headwater.spark.counts.notes import received
+from headwater.spark.native.positions import FIRST, LAST, TIME, over_positions
 from spark.answers import assert_same, closed_rows, expected, found, shuffled, write
 from spark.test_tasks import renamed, some_files
 from strategies import SCHEMA, queries

@@ -12,8 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import headwater as hw
+from headwater.spark.batch.plan import Plan, plan_events, plan_queries
 from headwater.spark.formats import text
-from headwater.spark.plan import Plan, plan_events, plan_queries
 from spark.answers import assert_same, expected, told, without_spark
 
 TYPES = {"time": "int64", "load": "float64", "room": "string"}

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.generator import SmartHome
-from headwater.spark import files
-from headwater.spark.files import find_pieces, split
-from headwater.spark.plan import Plan, plan_events, plan_queries
+from headwater.spark.batch import files
+from headwater.spark.batch.files import find_pieces, split
+from headwater.spark.batch.plan import Plan, plan_events, plan_queries
 from spark.answers import assert_same, expected, without_spark, write
 from spark.test_tasks import renamed, some_files
 from strategies import SCHEMA, queries

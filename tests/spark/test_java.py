@@ -3,7 +3,7 @@
 import pytest
 
 import headwater as hw
-from headwater.spark import java
+from headwater.spark import setup as java
 from headwater.spark.session import local_session
 
 

@@ -12,8 +12,8 @@ import headwater as hw
 from headwater import col
 from headwater.language import aggregations as agg
 from headwater.spark import aggregate
-from headwater.spark.expressions import NotNativeError, sql_of
-from headwater.spark.native_choice import Asked, choice
+from headwater.spark.native.choice import Asked, choice
+from headwater.spark.native.expressions import NotNativeError, sql_of
 from spark.answers import assert_same, expected, found
 from spark.test_aggregate import in_order
 from spark.test_tasks import renamed

@@ -8,8 +8,8 @@ import pytest
 
 import headwater as hw
 from headwater.spark import aggregate
-from headwater.spark.bucket_labels import TASKS, bucket_labels, murmur
-from headwater.spark.stream_settings import prepare
+from headwater.spark.dataframe_streams.bucket_labels import TASKS, bucket_labels, murmur
+from headwater.spark.dataframe_streams.settings import prepare
 
 pytestmark = pytest.mark.spark
 

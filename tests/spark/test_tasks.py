@@ -13,9 +13,9 @@ from headwater.cases.tree_host import TreeHost, apart, in_random_tree
 from headwater.protocols.actions import SendMessage
 from headwater.protocols.events import MessageReceived
 from headwater.protocols.messages import Hello, decode, encode
-from headwater.spark import files
-from headwater.spark.fresh import assignment, fresh_bytes, root_of
-from headwater.spark.plan import fresh_root, plan_queries
+from headwater.spark.batch import files
+from headwater.spark.batch.initial_root import assignment, fresh_bytes, root_of
+from headwater.spark.batch.plan import fresh_root, plan_queries
 from spark.answers import assert_same, expected, without_spark, write
 from strategies import SCHEMA, WINDOWS, Scenario, queries, rows, scenarios
 from test_tree import until_the_end

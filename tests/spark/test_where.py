@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 import headwater as hw
 from headwater.engine.intake.predicates import mask
 from headwater.language.expressions import Expr
+from headwater.spark.batch.plan import Plan, plan_events, plan_queries
+from headwater.spark.batch.pruning import Bounds, may_hold
 from headwater.spark.formats import Passed
 from headwater.spark.formats.parquet import RowGroup, _places, bounds_of
-from headwater.spark.plan import Plan, plan_events, plan_queries
-from headwater.spark.pruning import Bounds, may_hold
 from language_strategies import conditions_over_tables
 from spark.answers import assert_same, expected, told, without_spark, write
 from spark.test_tasks import renamed, some_files

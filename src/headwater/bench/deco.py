@@ -48,7 +48,7 @@ def on_spark(report: Report, progress: Progress) -> None:
     try:
         from headwater.bench.deco_rownumber import spark_vs_rownumber
         from headwater.bench.deco_spark import spark_async_ratio
-        from headwater.spark.java import SetupError
+        from headwater.spark.setup import SetupError
     except ImportError as error:
         progress.say(f"Spark: left out, {error}")
         return

@@ -53,8 +53,8 @@ Question = tuple[Aggregation, list[list[Any]]]
 @contextmanager
 def open_spark(is_stream: bool = False) -> Iterator[Callable[[Sequence[Case]], list[Outcome]]]:
     """Runs the cases of a file, as a job or as a stream, on the Spark that is there or on one of its own."""
-    from headwater.spark.java import check_libraries
     from headwater.spark.session import local_session
+    from headwater.spark.setup import check_libraries
 
     check_libraries()
     from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ PySpark is imported only when one of these is called.
 """
 
 from headwater.spark.aggregate import aggregate
+from headwater.spark.dataframe_streams.aggregate import split_output
 from headwater.spark.read import read, register
-from headwater.spark.stream_aggregate import split_output
 
 __all__ = ["aggregate", "read", "register", "split_output"]

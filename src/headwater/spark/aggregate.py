@@ -17,17 +17,17 @@ from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_queries
 from headwater.language.query import Query
 from headwater.language.windows import Band, CountWindow, Sliding
-from headwater.spark import positions
-from headwater.spark.native import Events, fixed_windows
-from headwater.spark.native_choice import Asked, choice, has_positions
-from headwater.spark.native_grids import Numbered
-from headwater.spark.native_types import COLLATED
-from headwater.spark.partitions import depends_on_order, through_python
-from headwater.spark.plan import fresh_root
+from headwater.spark.batch.partitions import depends_on_order, through_python
+from headwater.spark.batch.plan import fresh_root
+from headwater.spark.batch.root import Output, fitted_rows, plain_rows
+from headwater.spark.dataframe_streams.aggregate import stream_aggregate
+from headwater.spark.dataframe_streams.plan import StreamOptions
+from headwater.spark.native import positions
+from headwater.spark.native.choice import Asked, choice, has_positions
+from headwater.spark.native.grids import Numbered
+from headwater.spark.native.plan import Events, fixed_windows
+from headwater.spark.native.types import COLLATED
 from headwater.spark.progress import watch
-from headwater.spark.root import Output, fitted_rows, plain_rows
-from headwater.spark.stream_aggregate import stream_aggregate
-from headwater.spark.stream_plan import StreamOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

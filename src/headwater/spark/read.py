@@ -11,13 +11,13 @@ from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_queries
 from headwater.language.expressions import Expr
 from headwater.language.query import Query
-from headwater.spark.columns import Types
-from headwater.spark.counting import can_be_selected, count_rows, groups
-from headwater.spark.files import SourceOf
-from headwater.spark.native_types import functions_of
-from headwater.spark.plan import Plan, plan_events, plan_queries
+from headwater.spark.batch.columns import Types
+from headwater.spark.batch.files import SourceOf
+from headwater.spark.batch.plan import Plan, plan_events, plan_queries
+from headwater.spark.batch.root import Output, cores_of, fitted_rows, results, root_count, row_type
+from headwater.spark.counts.stages import can_be_selected, count_rows, groups
+from headwater.spark.native.types import functions_of
 from headwater.spark.progress import is_wanted, watch
-from headwater.spark.root import Output, cores_of, fitted_rows, results, root_count, row_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -122,7 +122,7 @@ def _check_tasks(tasks: object) -> None:
 
 def register(spark: SparkSession) -> None:
     """Make ``spark.read.format("headwater")`` known to a session; `read` does it by itself."""
-    from headwater.spark.source import HeadwaterSource
+    from headwater.spark.batch.source import HeadwaterSource
 
     # Once: Spark warns of a source that takes the place of another.
     if spark not in _KNOWING:

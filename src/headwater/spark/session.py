@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING
 
-from headwater.spark.java import check_java, check_libraries
+from headwater.spark.setup import check_java, check_libraries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

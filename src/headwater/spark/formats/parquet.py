@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.errors import DataError
+from headwater.spark.batch.pruning import Bounds
 from headwater.spark.formats.piece import BATCH_EVENTS, Batches, Format, Passed, Wanted, present, sentence
-from headwater.spark.pruning import Bounds
 
 
 def _schema(place: str) -> pa.Schema:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from headwater.spark.pruning import Pruning
+    from headwater.spark.batch.pruning import Pruning
 
 #: Events of one batch: enough to forget what a batch costs, few enough for the cache.
 BATCH_EVENTS = 1 << 20

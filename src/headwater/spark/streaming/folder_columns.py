@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from headwater.errors import DataError
 from headwater.logs.files import create
-from headwater.spark.columns import LOOKS_MAX, Types, columns_of
+from headwater.spark.batch.columns import LOOKS_MAX, Types, columns_of
 from headwater.spark.formats import Piece, schema_of
 from headwater.spark.streaming.folder_listing import kind_of, new_names
 

@@ -27,7 +27,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.errors import DataError
-from headwater.spark.columns import Types
+from headwater.spark.batch.columns import Types
 from headwater.spark.formats import FORMATS, Batches, Wanted, check_kinds, schema_of
 from headwater.spark.formats.ranges import counted, rows_of
 from headwater.spark.formats.text import Mark

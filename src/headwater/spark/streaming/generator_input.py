@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from headwater.errors import DataError, shown
 from headwater.language.user_code import load_path
-from headwater.spark.files import find_pieces
+from headwater.spark.batch.files import find_pieces
 from headwater.spark.formats import Batches, Wanted, schema_of
 from headwater.spark.formats.piece import BATCH_EVENTS, present
 from headwater.spark.streaming.generator_blocks import blocks_of

@@ -28,8 +28,8 @@ from headwater.protocols.events import (
     TimerFired,
 )
 from headwater.protocols.messages import Assign, Hello, encode
-from headwater.spark.leaf import CONTROL
-from headwater.spark.root import in_order
+from headwater.spark.batch.leaf import CONTROL
+from headwater.spark.batch.root import in_order
 from headwater.spark.streaming.changes import check_shared
 from headwater.spark.streaming.checkpoint import Checkpoint, CheckpointError
 from headwater.spark.streaming.directives import Directive

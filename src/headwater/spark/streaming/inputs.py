@@ -20,9 +20,9 @@ import pyarrow as pa
 from headwater.errors import DataError
 from headwater.language.user_code import load_path
 from headwater.logs import Log, PartitionReader
+from headwater.spark.batch.partitions import gathered
 from headwater.spark.formats import Batches, Passed, Wanted
 from headwater.spark.formats.piece import present
-from headwater.spark.partitions import gathered
 
 #: Where each kind of input is; a module is imported when one of its kind is met.
 KINDS = {

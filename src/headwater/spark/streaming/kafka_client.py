@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from headwater.errors import DataError, HeadwaterError
-from headwater.spark.java import SetupError
+from headwater.spark.setup import SetupError
 
 #: So many seconds a broker may take to answer.
 TIMEOUT_S = 60.0

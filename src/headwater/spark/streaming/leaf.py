@@ -16,8 +16,8 @@ from headwater.protocols.actions import Action, PauseReading, Refused, ResumeRea
 from headwater.protocols.events import BatchArrived, EventsPassed, Leaving, TimerFired
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Assign, Cuts, Flush, Plan, Positions, decode
+from headwater.spark.batch.leaf import CONTROL, FAN_IN, ROOT, frame_rows
 from headwater.spark.formats import Passed, Wanted
-from headwater.spark.leaf import CONTROL, FAN_IN, ROOT, frame_rows
 from headwater.spark.streaming.inputs import Watermark, input_class
 
 Told = BatchArrived | EventsPassed

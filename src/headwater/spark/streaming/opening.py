@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.errors import DataError
-from headwater.spark.columns import Types
+from headwater.spark.batch.columns import Types
 from headwater.spark.streaming.checkpoint import Checkpoint, CheckpointError
 from headwater.spark.streaming.inputs import Input, LogInput
 

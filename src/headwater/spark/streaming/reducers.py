@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from headwater.errors import HeadwaterError
 from headwater.node import RootNode
-from headwater.spark.root import ROWS_MAX
+from headwater.spark.batch.root import ROWS_MAX
 from headwater.spark.streaming.checkpoint import Checkpoint
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.host import Outcome, RootHost

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from headwater.errors import QueryError
 from headwater.language.query import Query
+from headwater.spark.batch.root import ROOTS_MAX
 from headwater.spark.formats import Wanted
-from headwater.spark.root import ROOTS_MAX
 from headwater.spark.streaming.inputs import Input
 
 #: So many events are looked at, and from so many keys among them on there are too many for the driver.

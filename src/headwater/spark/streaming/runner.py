@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from headwater.engine.results.side_output import SCHEMA as ASIDE
 from headwater.errors import HeadwaterError
-from headwater.spark.leaf import FAN_IN
-from headwater.spark.root import plain_rows, relayed
+from headwater.spark.batch.leaf import FAN_IN
+from headwater.spark.batch.root import plain_rows, relayed
 from headwater.spark.streaming.checkpoint import Checkpoint
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.host import Outcome, RootHost

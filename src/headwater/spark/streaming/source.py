@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from headwater.language.times import FOREVER
 from headwater.protocols.messages import Assign, Cuts, SourceState, decode, encode
-from headwater.spark.leaf import FRAMES
+from headwater.spark.batch.leaf import FRAMES
 from headwater.spark.streaming.checkpoint import Checkpoint, CheckpointError, sharing_of
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.inputs import Extent, Input, input_class

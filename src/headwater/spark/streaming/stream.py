@@ -23,8 +23,8 @@ from headwater.node.splitting import Sharing
 from headwater.protocols.count_windows import Counting
 from headwater.protocols.events import MessageReceived
 from headwater.protocols.messages import Hello, encode
-from headwater.spark.columns import Types
-from headwater.spark.root import cores_of
+from headwater.spark.batch.columns import Types
+from headwater.spark.batch.root import cores_of
 from headwater.spark.streaming.changes import change_queries, running_queries
 from headwater.spark.streaming.checkpoint import Checkpoint, checkpoint_folder
 from headwater.spark.streaming.handle import Stream

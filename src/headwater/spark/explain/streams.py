@@ -9,11 +9,11 @@ from headwater.language.query import Query
 from headwater.node.micro_batches.frames import Group
 from headwater.node.micro_batches.settings import BatchSettings
 from headwater.spark.aggregate import arrow_schema
-from headwater.spark.explaining import Planned, SparkExplanation, Travel, guarantee_of
-from headwater.spark.native_choice import Asked
-from headwater.spark.partitions import depends_on_order
-from headwater.spark.plan import fresh_root
-from headwater.spark.stream_plan import StreamOptions, check_columns, stream_settings
+from headwater.spark.batch.partitions import depends_on_order
+from headwater.spark.batch.plan import fresh_root
+from headwater.spark.dataframe_streams.plan import StreamOptions, check_columns, stream_settings
+from headwater.spark.explain.explanation import Planned, SparkExplanation, Travel, guarantee_of
+from headwater.spark.native.choice import Asked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -16,7 +16,7 @@ import pyarrow.types as pt
 
 from headwater.language.comparisons import COMPARISONS, FLIPPED, bound_below, float_below, is_nan
 from headwater.language.expressions import Chain, Column, Compare, Expr, In, IsNull, Matches, Not, Range, boolean
-from headwater.spark.native_types import is_plain, quoted
+from headwater.spark.native.types import is_plain, quoted
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _INT64: Final = range(-(2**63), 2**63)

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from headwater.language.query import Query
 from headwater.language.windows import CountWindow
-from headwater.spark.counting_far import every_far, selected
-from headwater.spark.counting_near import carried, every_near, settling
-from headwater.spark.counting_notes import Counting
-from headwater.spark.fresh import fresh_bytes
-from headwater.spark.leaf import FAN_IN, FRAMES
-from headwater.spark.partitions import depends_on_order
-from headwater.spark.plan import Plan, fresh_root
-from headwater.spark.positions import POSITION, full_windows, over_positions, schema_with_positions
-from headwater.spark.root import results, root_count
+from headwater.spark.batch.initial_root import fresh_bytes
+from headwater.spark.batch.leaf import FAN_IN, FRAMES
+from headwater.spark.batch.partitions import depends_on_order
+from headwater.spark.batch.plan import Plan, fresh_root
+from headwater.spark.batch.root import results, root_count
+from headwater.spark.counts.far import every_far, selected
+from headwater.spark.counts.near import carried, every_near, settling
+from headwater.spark.counts.notes import Counting
+from headwater.spark.native.positions import POSITION, full_windows, over_positions, schema_with_positions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

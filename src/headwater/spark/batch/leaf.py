@@ -27,8 +27,8 @@ from headwater.protocols.events import (
 )
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Hello, Positions, encode
+from headwater.spark.batch.initial_root import assignment
 from headwater.spark.formats.piece import Passed
-from headwater.spark.fresh import assignment
 
 ROOT = "root"
 #: What travels from leaves to roots: frames in the order of their positions, the first of each chain a `Hello`. ``bucket`` says

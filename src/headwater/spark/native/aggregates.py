@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from headwater.language.aggregations import Aggregation
-from headwater.spark.native_types import is_narrow, quoted
+from headwater.spark.native.types import is_narrow, quoted
 
 LOW = 0xFFFFFFFF
 

@@ -17,8 +17,8 @@ from headwater.language.query import Query
 from headwater.language.times import Nanos, duration
 from headwater.node.micro_batches.frames import Group, group_name
 from headwater.node.micro_batches.settings import BatchSettings
-from headwater.spark.partitions import depends_on_order
-from headwater.spark.root import ACCOUNTS, plain_rows
+from headwater.spark.batch.partitions import depends_on_order
+from headwater.spark.batch.root import ACCOUNTS, plain_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -17,9 +17,9 @@ from pyspark.sql.types import StructType
 
 from headwater.errors import DataError
 from headwater.language.user_code import load_path
-from headwater.spark.leaf import FRAMES, LeafTask
-from headwater.spark.plan import Plan, plan_events
-from headwater.spark.root import PARALLELISM
+from headwater.spark.batch.leaf import FRAMES, LeafTask
+from headwater.spark.batch.plan import Plan, plan_events
+from headwater.spark.batch.root import PARALLELISM
 from headwater.spark.types import fitted, spark_types
 
 

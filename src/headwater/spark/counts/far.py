@@ -26,11 +26,11 @@ from headwater.engine.counting.selection import (
     stretches,
 )
 from headwater.engine.intake.columns import read_times
-from headwater.spark.counting_notes import NOTES, Counting, addressee, beginning, note, on_notes, ranks_of, timed_runs
+from headwater.spark.batch.leaf import FRAMES, Feed, LeafTask
+from headwater.spark.batch.plan import Plan
+from headwater.spark.counts.notes import NOTES, Counting, addressee, beginning, note, on_notes, ranks_of, timed_runs
 from headwater.spark.formats import Passed
-from headwater.spark.leaf import FRAMES, Feed, LeafTask
-from headwater.spark.plan import Plan
-from headwater.spark.positions import POSITION, TIME
+from headwater.spark.native.positions import POSITION, TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

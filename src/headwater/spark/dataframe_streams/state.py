@@ -17,8 +17,8 @@ from headwater.engine.wire.snapshot_bytes import table_from_bytes, table_to_byte
 from headwater.node.micro_batches.frames import Frame
 from headwater.node.micro_batches.root import BatchRoot
 from headwater.node.micro_batches.settings import Outcome
-from headwater.spark.root import ACCOUNTS, ROWS_MAX
-from headwater.spark.stream_plan import KIND, StreamPlan
+from headwater.spark.batch.root import ACCOUNTS, ROWS_MAX
+from headwater.spark.dataframe_streams.plan import KIND, StreamPlan
 
 #: What comes out of the operator: tables of rows, packed.
 PACKED = "data binary"

@@ -16,10 +16,10 @@ import pyarrow.types as pt
 from headwater.language.expressions import Expr
 from headwater.language.query import Query
 from headwater.language.windows import Band, Sliding
-from headwater.spark.expressions import NotNativeError, sql_of
-from headwater.spark.native import families
-from headwater.spark.native_grids import Grid, Numbered, grids
-from headwater.spark.native_types import floor_div, functions_of, quoted, ticks
+from headwater.spark.native.expressions import NotNativeError, sql_of
+from headwater.spark.native.grids import Grid, Numbered, grids
+from headwater.spark.native.plan import families
+from headwater.spark.native.types import floor_div, functions_of, quoted, ticks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

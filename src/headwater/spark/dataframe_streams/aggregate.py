@@ -15,11 +15,10 @@ import pyarrow as pa
 from headwater.errors import DataError, QueryError
 from headwater.language.query import Query
 from headwater.node.micro_batches.frames import frames
-from headwater.spark.bucket_labels import bucket_labels
-from headwater.spark.native_types import functions_of, quoted
-from headwater.spark.partitions import gathered
-from headwater.spark.plan import fresh_root
-from headwater.spark.stream_plan import (
+from headwater.spark.batch.partitions import gathered
+from headwater.spark.batch.plan import fresh_root
+from headwater.spark.dataframe_streams.bucket_labels import bucket_labels
+from headwater.spark.dataframe_streams.plan import (
     KIND,
     StreamOptions,
     StreamPlan,
@@ -28,7 +27,8 @@ from headwater.spark.stream_plan import (
     output_schema,
     stream_settings,
 )
-from headwater.spark.stream_settings import prepare
+from headwater.spark.dataframe_streams.settings import prepare
+from headwater.spark.native.types import functions_of, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -65,12 +65,12 @@ def stream_aggregate(
     prepare(df.sparkSession, settings.buckets)
 
     def leaf(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark.stream_aggregate import sent_frames
+        from headwater.spark.dataframe_streams.aggregate import sent_frames
 
         yield from sent_frames(text, batches)
 
     def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark.stream_state import unpacked
+        from headwater.spark.dataframe_streams.state import unpacked
 
         yield from unpacked(batches)
 
@@ -93,7 +93,7 @@ def _selected(df: DataFrame, columns: Sequence[str], options: StreamOptions) -> 
 
 
 def _with_state(sent: DataFrame, plan: str) -> DataFrame:
-    from headwater.spark.stream_state import PACKED, BucketProcessor
+    from headwater.spark.dataframe_streams.state import PACKED, BucketProcessor
 
     parsed = StreamPlan.from_text(plan)
     mode = "Update" if parsed.settings.is_live else "Append"

@@ -20,9 +20,9 @@ from headwater.node import RelayNode
 from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, SendMessage
 from headwater.protocols.events import IdleAsked, MessageReceived, TimerFired
 from headwater.protocols.messages import Hello, encode
-from headwater.spark.fresh import root_of
-from headwater.spark.leaf import CONTROL, FAN_IN, FRAMES, ROOT, SETTINGS
-from headwater.spark.native_types import functions_of, quoted
+from headwater.spark.batch.initial_root import root_of
+from headwater.spark.batch.leaf import CONTROL, FAN_IN, FRAMES, ROOT, SETTINGS
+from headwater.spark.native.types import functions_of, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -74,7 +74,7 @@ def results(
     schema = wanted.serialize().to_pybytes()
 
     def assemble(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark.root import rows
+        from headwater.spark.batch.root import rows
 
         yield from rows(root, batches if settle is None else settle(batches), schema, flush, output)
 
@@ -123,7 +123,7 @@ def relayed(frames: DataFrame, roots: int, leaves: int | None) -> DataFrame:
     from headwater.spark.types import spark_types
 
     def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark.root import merged
+        from headwater.spark.batch.root import merged
 
         yield from merged(batches)
 

@@ -12,8 +12,8 @@ import pyarrow.types as pt
 from headwater.language.aggregations import Aggregation
 from headwater.language.query import Query
 from headwater.language.windows import Band, CountWindow, Sliding
-from headwater.spark.expressions import NotNativeError, sql_of
-from headwater.spark.native_types import can_be_least, is_fixed_width, is_plain, ticks
+from headwater.spark.native.expressions import NotNativeError, sql_of
+from headwater.spark.native.types import can_be_least, is_fixed_width, is_plain, ticks
 
 EXACT: Final = "exact, to the last bit"
 SPARKS_OWN: Final = "Spark's own float sums: the last bits may depend on the order"

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.base.packing import Bytes
-from headwater.spark.fresh import root_of
-from headwater.spark.leaf import SETTINGS, Feed, LeafTask
-from headwater.spark.looking import Grouping, Stretch, when
-from headwater.spark.native_types import quoted
-from headwater.spark.root import merged, plain_rows, rows
+from headwater.spark.batch.initial_root import root_of
+from headwater.spark.batch.leaf import SETTINGS, Feed, LeafTask
+from headwater.spark.batch.root import merged, plain_rows, rows
+from headwater.spark.explain.looking import Grouping, Stretch, when
+from headwater.spark.native.types import quoted
 from headwater.spark.types import spark_types
 
 if TYPE_CHECKING:

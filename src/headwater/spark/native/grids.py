@@ -8,7 +8,7 @@ from math import gcd
 
 from headwater.language.query import Query
 from headwater.language.windows import Band, Sliding
-from headwater.spark.native_choice import finest_slice
+from headwater.spark.native.choice import finest_slice
 
 #: To share a pass over the events, slices may be so much shorter than the shortest window needs, for each query that shares.
 FINER_MAX = 8

@@ -15,16 +15,16 @@ import pyarrow as pa
 from headwater.engine.placement import placement
 from headwater.language.query import Query
 from headwater.language.windows import Band, Sliding
-from headwater.spark.fresh import fresh_bytes
-from headwater.spark.leaf import FAN_IN
-from headwater.spark.looking import Grouping, Look, arrow_bytes, event_time, groupings, is_text, row_bytes
-from headwater.spark.native_aggregates import Operators
-from headwater.spark.native_choice import Asked
-from headwater.spark.native_types import quoted
-from headwater.spark.partitions import partition_count
-from headwater.spark.plan import fresh_root
-from headwater.spark.root import root_count
-from headwater.spark.sampling import Lines, Sent, lines, more_frames, sample
+from headwater.spark.batch.initial_root import fresh_bytes
+from headwater.spark.batch.leaf import FAN_IN
+from headwater.spark.batch.partitions import partition_count
+from headwater.spark.batch.plan import fresh_root
+from headwater.spark.batch.root import root_count
+from headwater.spark.explain.looking import Grouping, Look, arrow_bytes, event_time, groupings, is_text, row_bytes
+from headwater.spark.explain.sampling import Lines, Sent, lines, more_frames, sample
+from headwater.spark.native.aggregates import Operators
+from headwater.spark.native.choice import Asked
+from headwater.spark.native.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

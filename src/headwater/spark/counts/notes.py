@@ -14,9 +14,9 @@ from headwater.engine.intake.columns import read_times, without
 from headwater.engine.intake.predicates import mask
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import HeadwaterError
+from headwater.spark.batch.leaf import Feed
+from headwater.spark.batch.plan import Plan
 from headwater.spark.formats import Passed
-from headwater.spark.leaf import Feed
-from headwater.spark.plan import Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,7 +52,7 @@ def on_notes(stage: Stage, counting: Counting) -> Callable[[Iterable[pa.RecordBa
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from importlib import import_module
 
-        from headwater.spark.counting_notes import received
+        from headwater.spark.counts.notes import received
 
         yield from getattr(import_module(module), name)(counting, received(batches))
 

@@ -12,14 +12,14 @@ from headwater.language.aggregations import Aggregation
 from headwater.language.arguments import check_queries
 from headwater.language.query import Query
 from headwater.language.windows import CountWindow
-from headwater.spark import positions
 from headwater.spark.aggregate import checked, tie_breakers
-from headwater.spark.crossings import WHERES, Crossing, Session, Where, native_crossings, python_crossings
-from headwater.spark.looking import Grouping, Look, event_time, groupings, is_text, look
-from headwater.spark.native_choice import EXACT, Asked, choice, has_positions
-from headwater.spark.partitions import depends_on_order
-from headwater.spark.root import cores_of
-from headwater.spark.stream_plan import StreamOptions
+from headwater.spark.batch.partitions import depends_on_order
+from headwater.spark.batch.root import cores_of
+from headwater.spark.dataframe_streams.plan import StreamOptions
+from headwater.spark.explain.crossings import WHERES, Crossing, Session, Where, native_crossings, python_crossings
+from headwater.spark.explain.looking import Grouping, Look, event_time, groupings, is_text, look
+from headwater.spark.native import positions
+from headwater.spark.native.choice import EXACT, Asked, choice, has_positions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -94,7 +94,7 @@ def explain(
     listed, ties = check_queries(queries), tie_breakers(df, time, order)
     options = StreamOptions(**of_streams)
     if df.isStreaming:
-        from headwater.spark.stream_explaining import explain_stream
+        from headwater.spark.explain.streams import explain_stream
 
         return explain_stream(df, listed, ties, options, time=time, unit=unit, strict=strict)
     options.refuse_batch()

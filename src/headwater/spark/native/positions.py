@@ -17,8 +17,8 @@ import pyarrow as pa
 from headwater.language.aggregations import Aggregation
 from headwater.language.query import Query
 from headwater.language.windows import CountWindow, Sliding
-from headwater.spark.native import Events
-from headwater.spark.native_types import functions_of, quoted, window_of
+from headwater.spark.native.plan import Events
+from headwater.spark.native.types import functions_of, quoted, window_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

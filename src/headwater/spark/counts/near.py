@@ -27,7 +27,9 @@ from headwater.engine.counting.key_zones import (
 )
 from headwater.engine.wire.snapshot_bytes import from_bytes, table_from_bytes, table_to_bytes, to_bytes
 from headwater.errors import HeadwaterError
-from headwater.spark.counting_notes import (
+from headwater.spark.batch.leaf import FRAMES, Feed, LeafTask
+from headwater.spark.batch.plan import Plan
+from headwater.spark.counts.notes import (
     NOTES,
     Counting,
     Run,
@@ -40,9 +42,7 @@ from headwater.spark.counting_notes import (
 )
 from headwater.spark.formats.parquet import row_groups
 from headwater.spark.formats.piece import BATCH_EVENTS
-from headwater.spark.leaf import FRAMES, Feed, LeafTask
-from headwater.spark.plan import Plan
-from headwater.spark.positions import POSITION, TIME
+from headwater.spark.native.positions import POSITION, TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,7 +86,7 @@ def settling(counting: Counting) -> Callable[[Iterable[pa.RecordBatch]], Iterato
     """`settled` as Spark calls it."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark.counting_near import settled
+        from headwater.spark.counts.near import settled
 
         yield from settled(counting, batches)
 

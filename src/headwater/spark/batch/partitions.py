@@ -10,12 +10,12 @@ import pyarrow as pa
 from headwater.language.aggregations import Aggregation
 from headwater.language.query import Query
 from headwater.language.windows import CountWindow, Custom
-from headwater.spark.fresh import fresh_bytes
-from headwater.spark.leaf import FRAMES, Feed, LeafTask
-from headwater.spark.native_choice import Asked
-from headwater.spark.native_types import functions_of, quoted, ticks
-from headwater.spark.plan import fresh_root
-from headwater.spark.root import Output, cores_of, results, root_count
+from headwater.spark.batch.initial_root import fresh_bytes
+from headwater.spark.batch.leaf import FRAMES, Feed, LeafTask
+from headwater.spark.batch.plan import fresh_root
+from headwater.spark.batch.root import Output, cores_of, results, root_count
+from headwater.spark.native.choice import Asked
+from headwater.spark.native.types import functions_of, quoted, ticks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,7 +46,7 @@ def through_python(
     roots = root_count(queries, cores_of(df.sparkSession))
 
     def leaf(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark.partitions import frames
+        from headwater.spark.batch.partitions import frames
 
         yield from frames(snapshot, batches, roots, columns)
 

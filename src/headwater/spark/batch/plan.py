@@ -21,12 +21,12 @@ from headwater.language.files.conditions import condition_from_data, condition_t
 from headwater.language.query import Query
 from headwater.language.schemas import check_condition
 from headwater.node import RootNode
-from headwater.spark.columns import Types, columns_of
-from headwater.spark.files import SourceOf, find_pieces, share_out, split
+from headwater.spark.batch.columns import Types, columns_of
+from headwater.spark.batch.files import SourceOf, find_pieces, share_out, split
+from headwater.spark.batch.initial_root import fresh_bytes
+from headwater.spark.batch.leaf import SETTINGS, Feed
+from headwater.spark.batch.pruning import Pruning, pruning_of
 from headwater.spark.formats import FORMATS, Passed, Piece, Wanted, batches
-from headwater.spark.fresh import fresh_bytes
-from headwater.spark.leaf import SETTINGS, Feed
-from headwater.spark.pruning import Pruning, pruning_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headwater.language.query import Query
-from headwater.spark.expressions import sql_of
-from headwater.spark.native_aggregates import Operators
-from headwater.spark.native_choice import sorts_rows
-from headwater.spark.native_grids import Grid, Numbered, grids
-from headwater.spark.native_types import floor_div, functions_of, quoted, ticks
+from headwater.spark.native.aggregates import Operators
+from headwater.spark.native.choice import sorts_rows
+from headwater.spark.native.expressions import sql_of
+from headwater.spark.native.grids import Grid, Numbered, grids
+from headwater.spark.native.types import floor_div, functions_of, quoted, ticks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

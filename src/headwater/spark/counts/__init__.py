@@ -1,0 +1,1 @@
+"""Count windows over files: the cuts between windows are found where the files are read."""

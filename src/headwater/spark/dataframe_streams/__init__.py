@@ -1,0 +1,1 @@
+"""`hw.aggregate` of a streaming DataFrame: roots inside Spark's stateful operator."""

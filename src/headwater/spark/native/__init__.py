@@ -1,0 +1,1 @@
+"""Plans of Spark's own operators, for queries that Spark answers under the same guarantees."""
