@@ -60,7 +60,7 @@ ALLOWED = {
     ("__init__", "headwater.spark.aggregate"),
     ("__init__", "headwater.spark.explain.explanation"),
     ("__init__", "headwater.spark.read"),
-    ("__init__", "headwater.spark.streaming.stream"),
+    ("__init__", "headwater.spark.stream"),
     # Asks whether a kernel has a file beside which numba may keep its compiled form.
     ("jit", "os"),
 }

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from headwater.spark.aggregate import aggregate
     from headwater.spark.explain.explanation import SparkExplanation
     from headwater.spark.read import read, register
-    from headwater.spark.streaming.stream import stream
+    from headwater.spark.stream import stream
 
 __version__ = "0.1.0"
 
@@ -120,7 +120,7 @@ _LATER = {
     "aggregate": "headwater.spark",
     "read": "headwater.spark",
     "register": "headwater.spark",
-    "stream": "headwater.spark.streaming.stream",
+    "stream": "headwater.spark.stream",
     "testing": "headwater.testing",
 }
 

@@ -225,7 +225,7 @@ def stream_queries(name: str) -> list[hw.Query]:
 
 def stream_loop(place: Path, name: str, opened: Any = None) -> Any:
     """The loop of a stream: a new one, or one that goes on with the checkpoint that is there."""
-    from headwater.spark.streaming.generator_input import GeneratorInput
+    from headwater.spark.streaming.inputs.generator import GeneratorInput
     from spark.streaming.local_loop import Loop
 
     if opened is None:

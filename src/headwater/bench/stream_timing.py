@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from headwater.spark.streaming.handle import Stream
+    from headwater.spark.streaming.start.handle import Stream
 
 #: A stream that does nothing for so long is not waited for.
 SILENCE_SECONDS = 180.0

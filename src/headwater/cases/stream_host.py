@@ -103,7 +103,7 @@ class _Stage:
     """The stream on which the scripts are played."""
 
     def __init__(self, spark: SparkSession, scripts: Sequence[Script], folder: Path) -> None:
-        from headwater.spark.streaming.stream import stream
+        from headwater.spark.stream import stream
 
         self._input = CaseInput(folder, _schema(scripts))
         self._input.store({name: source for script in scripts for name, source in script.sources.items()})

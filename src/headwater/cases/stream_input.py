@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from headwater.logs import files
 from headwater.spark.formats import Passed, Wanted
-from headwater.spark.streaming.inputs import Extent, Told, Watermark
+from headwater.spark.streaming.inputs.input import Extent, Told, Watermark
 
 #: An event's row, or a watermark.
 Item = dict[str, Any] | int

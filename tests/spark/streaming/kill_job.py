@@ -15,11 +15,11 @@ from pathlib import Path
 
 import headwater as hw
 from headwater.spark.streaming import runner
-from headwater.spark.streaming.changes import running_queries
 from headwater.spark.streaming.checkpoint import Checkpoint
 from headwater.spark.streaming.host import RootHost
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.sinks import FolderSink, LogSink
+from headwater.spark.streaming.start.changes import running_queries
 from spark.cluster_job import session
 
 STEPS = ("read", "compute", "rows", "state", "directive", "commit")

@@ -17,14 +17,14 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from headwater.protocols.actions import Noted
 from headwater.protocols.count_windows import Counting
 from headwater.spark.formats import Wanted
-from headwater.spark.streaming import inputs
+from headwater.spark.stream import begin
 from headwater.spark.streaming.checkpoint import Checkpoint
 from headwater.spark.streaming.host import Outcome, RootHost
-from headwater.spark.streaming.inputs import Extent, Watermark
+from headwater.spark.streaming.inputs import input as inputs
+from headwater.spark.streaming.inputs.input import Extent, Watermark
 from headwater.spark.streaming.reducers import TABLES as TABLE_ROWS
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.source import StreamReader
-from headwater.spark.streaming.stream import begin
 
 inputs.KINDS["listed"] = "spark.streaming.local_loop:ListedInput"
 

@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 import headwater as hw
 from headwater.spark.formats import FORMATS, Passed, Piece, Wanted, batches, parquet, text
 from headwater.spark.formats.ranges import counted, rows_of
-from headwater.spark.streaming import folder_input, seen_files
-from headwater.spark.streaming.folder_input import FolderInput
-from headwater.spark.streaming.seen_files import SeenFile, SeenFiles
+from headwater.spark.streaming.inputs import folder as folder_input
+from headwater.spark.streaming.inputs import seen_files
+from headwater.spark.streaming.inputs.folder import FolderInput
+from headwater.spark.streaming.inputs.seen_files import SeenFile, SeenFiles
 
 SCHEMA = pa.schema([("time", pa.int64()), ("load", pa.float64())])
 WANTED = Wanted(["time", "load"], SCHEMA)

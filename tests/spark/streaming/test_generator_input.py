@@ -16,8 +16,9 @@ import headwater as hw
 from headwater import generator
 from headwater.generator import SECOND, SmartHome
 from headwater.spark.formats import Wanted
-from headwater.spark.streaming import generator_blocks, generator_input
-from headwater.spark.streaming.generator_input import GeneratorInput
+from headwater.spark.streaming.inputs import generator as generator_input
+from headwater.spark.streaming.inputs import generator_blocks
+from headwater.spark.streaming.inputs.generator import GeneratorInput
 
 HOME = SmartHome(seconds=150, rate=100, houses=5, late_share=0.2, silence=0.3)
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from headwater.spark.streaming.listener import StatusListener, progress_of
-from headwater.spark.streaming.status_board import StatusBoard
+from headwater.spark.streaming.watch.listener import StatusListener, progress_of
+from headwater.spark.streaming.watch.status_board import StatusBoard
 
 ID = uuid.UUID(int=7)
 

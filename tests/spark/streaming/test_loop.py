@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.spark.streaming import leaf
-from headwater.spark.streaming.handle import Stream
+from headwater.spark.streaming.start.handle import Stream
 from spark.streaming.loop_run import Run
 
 pytestmark = pytest.mark.usefixtures("no_sync")

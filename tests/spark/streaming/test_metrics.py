@@ -17,10 +17,10 @@ from prometheus_client.parser import text_string_to_metric_families
 import headwater as hw
 from headwater.language.times import FOREVER, NEVER
 from headwater.spark.live_line import LiveLine
-from headwater.spark.streaming.batch_log import LOGGER, json_lines, log_event, log_status, status_fields
-from headwater.spark.streaming.live_status import LiveStatus
-from headwater.spark.streaming.metrics import serve
-from headwater.spark.streaming.status import (
+from headwater.spark.streaming.watch.batch_log import LOGGER, json_lines, log_event, log_status, status_fields
+from headwater.spark.streaming.watch.live_status import LiveStatus
+from headwater.spark.streaming.watch.metrics import serve
+from headwater.spark.streaming.watch.status import (
     FATES,
     LATENCY_BOUNDS_S,
     Latencies,
@@ -29,7 +29,7 @@ from headwater.spark.streaming.status import (
     StreamStatus,
     line,
 )
-from headwater.spark.streaming.status_board import StatusBoard
+from headwater.spark.streaming.watch.status_board import StatusBoard
 
 SECOND = 1_000_000
 fates = st.fixed_dictionaries({fate: st.integers(0, 10**12) for fate in FATES})

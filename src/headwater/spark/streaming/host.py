@@ -30,11 +30,11 @@ from headwater.protocols.events import (
 from headwater.protocols.messages import Assign, Hello, encode
 from headwater.spark.batch.leaf import CONTROL
 from headwater.spark.batch.root import in_order
-from headwater.spark.streaming.changes import check_shared
 from headwater.spark.streaming.checkpoint import Checkpoint, CheckpointError
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.narrowing import narrowed
 from headwater.spark.streaming.offsets import Offset
+from headwater.spark.streaming.start.changes import check_shared
 
 #: A snapshot is written once what was recorded since the last is as large, or after so many batches.
 SNAPSHOT_EVERY = 50

@@ -18,7 +18,7 @@ from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Assign, Cuts, Flush, Plan, Positions, decode
 from headwater.spark.batch.leaf import CONTROL, FAN_IN, ROOT, frame_rows
 from headwater.spark.formats import Passed, Wanted
-from headwater.spark.streaming.inputs import Watermark, input_class
+from headwater.spark.streaming.inputs.input import Watermark, input_class
 
 Told = BatchArrived | EventsPassed
 #: Stretches without a gap, and the offset at which the first begins; what lies between runs is not read.

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from headwater.spark.streaming.directives import Directive
-from headwater.spark.streaming.inputs import Extent
+from headwater.spark.streaming.inputs.input import Extent
 from headwater.spark.streaming.offsets import Offset
 
 

@@ -21,9 +21,9 @@ from headwater.spark.batch.root import plain_rows, relayed
 from headwater.spark.streaming.checkpoint import Checkpoint
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.host import Outcome, RootHost
-from headwater.spark.streaming.observing import Observer
 from headwater.spark.streaming.reducers import reduced, said
 from headwater.spark.streaming.sinks import Sink
+from headwater.spark.streaming.watch.observing import Observer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

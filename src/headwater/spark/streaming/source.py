@@ -22,7 +22,7 @@ from headwater.protocols.messages import Assign, Cuts, SourceState, decode, enco
 from headwater.spark.batch.leaf import FRAMES
 from headwater.spark.streaming.checkpoint import Checkpoint, CheckpointError, sharing_of
 from headwater.spark.streaming.directives import Directive
-from headwater.spark.streaming.inputs import Extent, Input, input_class
+from headwater.spark.streaming.inputs.input import Extent, Input, input_class
 from headwater.spark.streaming.leaf import LeafWork, Run, control_row
 from headwater.spark.streaming.narrowing import returning
 from headwater.spark.streaming.offsets import Offset

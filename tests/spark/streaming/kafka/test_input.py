@@ -8,9 +8,9 @@ import pytest
 from headwater.engine.intake.unread import unread_lines, unread_values
 from headwater.errors import DataError
 from headwater.spark.formats import Passed, Wanted
-from headwater.spark.streaming.inputs import Extent
-from headwater.spark.streaming.kafka_client import BrokerError
-from headwater.spark.streaming.kafka_input import KafkaInput
+from headwater.spark.streaming.inputs.input import Extent
+from headwater.spark.streaming.kafka.client import BrokerError
+from headwater.spark.streaming.kafka.input import KafkaInput
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -61,7 +61,7 @@ def test_every_partition_is_a_source_whose_offsets_are_kafkas(broker):
 
 
 def test_a_stretch_larger_than_a_chunk_is_read_whole(broker, monkeypatch):
-    from headwater.spark.streaming import kafka_reading
+    from headwater.spark.streaming.kafka import reading as kafka_reading
 
     monkeypatch.setattr(kafka_reading, "CHUNK_MESSAGES", 100)
     monkeypatch.setattr(kafka_reading, "TAKEN_AT_ONCE", 64)

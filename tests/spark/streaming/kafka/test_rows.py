@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import DataError
-from headwater.spark.streaming.kafka_rows import json_rows, row_keys
+from headwater.spark.streaming.kafka.rows import json_rows, row_keys
 
 
 @given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.text(), st.booleans())))

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from headwater.errors import DataError
-from headwater.spark.streaming import kafka_sink
-from headwater.spark.streaming.kafka_client import BrokerError
-from headwater.spark.streaming.kafka_sink import KafkaSink
+from headwater.spark.streaming.kafka import sink as kafka_sink
+from headwater.spark.streaming.kafka.client import BrokerError
+from headwater.spark.streaming.kafka.sink import KafkaSink
 from spark.streaming.kafka.writer import opened, rows_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -5,9 +5,9 @@ import json
 import pytest
 
 import headwater as hw
-from headwater.spark.streaming.kafka_input import KafkaInput
-from headwater.spark.streaming.kafka_sink import KafkaSink
-from headwater.spark.streaming.stream import stream
+from headwater.spark.stream import stream
+from headwater.spark.streaming.kafka.input import KafkaInput
+from headwater.spark.streaming.kafka.sink import KafkaSink
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from headwater.spark.streaming.kafka_sink import KafkaSink
+from headwater.spark.streaming.kafka.sink import KafkaSink
 
 #: Where it may die: the step of the sink, and whether before or behind it.
 POINTS = {

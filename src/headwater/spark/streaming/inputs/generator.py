@@ -21,9 +21,9 @@ from headwater.language.user_code import load_path
 from headwater.spark.batch.files import find_pieces
 from headwater.spark.formats import Batches, Wanted, schema_of
 from headwater.spark.formats.piece import BATCH_EVENTS, present
-from headwater.spark.streaming.generator_blocks import blocks_of
-from headwater.spark.streaming.generator_progress import NANOSECONDS, GeneratorProgress
-from headwater.spark.streaming.inputs import Extent
+from headwater.spark.streaming.inputs.generator_blocks import blocks_of
+from headwater.spark.streaming.inputs.generator_progress import NANOSECONDS, GeneratorProgress
+from headwater.spark.streaming.inputs.input import Extent
 
 #: So many more events of each source are there at a time where no clock says when.
 STEP_EVENTS = 1 << 20

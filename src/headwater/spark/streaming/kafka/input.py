@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from headwater.errors import DataError
 from headwater.spark.formats import Batches, Wanted
-from headwater.spark.streaming import kafka_reading
-from headwater.spark.streaming.inputs import Extent
-from headwater.spark.streaming.kafka_client import (
+from headwater.spark.streaming.inputs.input import Extent
+from headwater.spark.streaming.kafka import reading as kafka_reading
+from headwater.spark.streaming.kafka.client import (
     TIMEOUT_S,
     BrokerError,
     Heard,
@@ -27,7 +27,7 @@ from headwater.spark.streaming.kafka_client import (
     said,
     source_name,
 )
-from headwater.spark.streaming.kafka_values import BESIDE, KEY, TIMESTAMP, schema_of
+from headwater.spark.streaming.kafka.values import BESIDE, KEY, TIMESTAMP, schema_of
 
 #: From so many messages of a partition the columns are told.
 LOOK_MESSAGES = 1000

@@ -16,8 +16,8 @@ from typing import Any
 
 from headwater.errors import DataError
 from headwater.spark.formats import Batches, Passed, Wanted
-from headwater.spark.streaming.kafka_client import BrokerError, Heard, Settings, asked, library, source_name
-from headwater.spark.streaming.kafka_values import batches_of
+from headwater.spark.streaming.kafka.client import BrokerError, Heard, Settings, asked, library, source_name
+from headwater.spark.streaming.kafka.values import batches_of
 
 #: So many messages, or bytes of them, are parsed at once.
 CHUNK_MESSAGES = 1 << 16

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.language.times import FOREVER, NEVER, TICK_NANOS
-from headwater.spark.streaming.status import Latencies, QueryStatus, SparkProgress, StreamStatus
+from headwater.spark.streaming.watch.status import Latencies, QueryStatus, SparkProgress, StreamStatus
 
 #: The rate is that of so many seconds.
 RATE_SECONDS = 10.0

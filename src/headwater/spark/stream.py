@@ -25,21 +25,21 @@ from headwater.protocols.events import MessageReceived
 from headwater.protocols.messages import Hello, encode
 from headwater.spark.batch.columns import Types
 from headwater.spark.batch.root import cores_of
-from headwater.spark.streaming.changes import change_queries, running_queries
 from headwater.spark.streaming.checkpoint import Checkpoint, checkpoint_folder
-from headwater.spark.streaming.handle import Stream
 from headwater.spark.streaming.host import RootHost
-from headwater.spark.streaming.inputs import Input
-from headwater.spark.streaming.observing import Observer
+from headwater.spark.streaming.inputs.input import Input
 from headwater.spark.streaming.offsets import Offset
-from headwater.spark.streaming.opening import check_same, open_input
 from headwater.spark.streaming.planning import joining
 from headwater.spark.streaming.reducers import begin_roots
-from headwater.spark.streaming.remote import check_remote
-from headwater.spark.streaming.root_choice import choose_roots
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.sinks import sink_of
-from headwater.spark.streaming.spark_settings import cheap_batches
+from headwater.spark.streaming.start.changes import change_queries, running_queries
+from headwater.spark.streaming.start.handle import Stream
+from headwater.spark.streaming.start.opening import check_same, open_input
+from headwater.spark.streaming.start.remote import check_remote
+from headwater.spark.streaming.start.root_choice import choose_roots
+from headwater.spark.streaming.start.spark_settings import cheap_batches
+from headwater.spark.streaming.watch.observing import Observer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from headwater.spark.streaming.status import FATES, StreamStatus
+from headwater.spark.streaming.watch.status import FATES, StreamStatus
 
 LOGGER = logging.getLogger("headwater.stream")
 #: The attribute of a log record that holds the fields.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from headwater.errors import DataError, shown
 from headwater.logs.files import replace
-from headwater.spark.streaming.generator_blocks import blocks_of
+from headwater.spark.streaming.inputs.generator_blocks import blocks_of
 
 NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _NEVER = -(1 << 63)

@@ -10,7 +10,7 @@ from headwater.errors import QueryError
 from headwater.language.query import Query
 from headwater.spark.batch.root import ROOTS_MAX
 from headwater.spark.formats import Wanted
-from headwater.spark.streaming.inputs import Input
+from headwater.spark.streaming.inputs.input import Input
 
 #: So many events are looked at, and from so many keys among them on there are too many for the driver.
 LOOK_EVENTS = 200_000

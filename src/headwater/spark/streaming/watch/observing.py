@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headwater.errors import DataError
-from headwater.spark.streaming.batch_log import log_status
-from headwater.spark.streaming.live_status import LiveStatus
-from headwater.spark.streaming.status import StreamStatus
-from headwater.spark.streaming.status_board import StatusBoard
+from headwater.spark.streaming.watch.batch_log import log_status
+from headwater.spark.streaming.watch.live_status import LiveStatus
+from headwater.spark.streaming.watch.status import StreamStatus
+from headwater.spark.streaming.watch.status_board import StatusBoard
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headwater.spark.streaming.listener import StatusListener
-    from headwater.spark.streaming.metrics import MetricsServer
+    from headwater.spark.streaming.watch.listener import StatusListener
+    from headwater.spark.streaming.watch.metrics import MetricsServer
 
 
 class Observer:
@@ -45,7 +45,7 @@ class Observer:
         """The stream has started: hear what Spark says of it, if anybody looks; to be told costs Spark some 20 ms a batch."""
         if self.metrics is None and self._live is None:
             return
-        from headwater.spark.streaming.listener import StatusListener
+        from headwater.spark.streaming.watch.listener import StatusListener
 
         self._listener = StatusListener(follows_all=False)
         self._listener.follow(query_id, self._board)
@@ -75,7 +75,7 @@ class Observer:
 
 def _serve(board: StatusBoard, port: int) -> MetricsServer:
     try:
-        from headwater.spark.streaming.metrics import serve
+        from headwater.spark.streaming.watch.metrics import serve
     except ImportError:
         raise DataError(
             "metrics_port is given, but prometheus-client is not installed: pip install prometheus-client"

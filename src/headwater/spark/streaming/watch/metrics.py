@@ -35,7 +35,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from headwater.spark.streaming.status import FATES, LATENCY_BOUNDS_S, Latencies, QueryStatus, StreamStatus
+from headwater.spark.streaming.watch.status import FATES, LATENCY_BOUNDS_S, Latencies, QueryStatus, StreamStatus
 
 __all__ = ["MetricsServer", "QueryStatus", "StatusCollector", "StreamStatus", "serve"]
 

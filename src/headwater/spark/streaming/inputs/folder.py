@@ -31,10 +31,10 @@ from headwater.spark.batch.columns import Types
 from headwater.spark.formats import FORMATS, Batches, Wanted, check_kinds, schema_of
 from headwater.spark.formats.ranges import counted, rows_of
 from headwater.spark.formats.text import Mark
-from headwater.spark.streaming.folder_columns import kept_schema
-from headwater.spark.streaming.folder_listing import KINDS, checked_sources, kind_of, new_names, source_namer
-from headwater.spark.streaming.inputs import Extent
-from headwater.spark.streaming.seen_files import SeenFile, SeenFiles
+from headwater.spark.streaming.inputs.folder_columns import kept_schema
+from headwater.spark.streaming.inputs.folder_listing import KINDS, checked_sources, kind_of, new_names, source_namer
+from headwater.spark.streaming.inputs.input import Extent
+from headwater.spark.streaming.inputs.seen_files import SeenFile, SeenFiles
 
 #: One look at a folder takes in so many files at most, and so many bytes of text, which has to be counted; the next one goes on.
 LOOK_FILES = 1000

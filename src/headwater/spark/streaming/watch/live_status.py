@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Self
 
 from headwater.spark.live_line import LINE, LiveLine
-from headwater.spark.streaming.status import StreamStatus, line
+from headwater.spark.streaming.watch.status import StreamStatus, line
 
 SHOW_SECONDS = 0.5
 

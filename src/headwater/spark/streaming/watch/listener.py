@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from headwater.spark.streaming.batch_log import log_event
-from headwater.spark.streaming.status import SparkProgress, StreamStatus
-from headwater.spark.streaming.status_board import StatusBoard
+from headwater.spark.streaming.watch.batch_log import log_event
+from headwater.spark.streaming.watch.status import SparkProgress, StreamStatus
+from headwater.spark.streaming.watch.status_board import StatusBoard
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (

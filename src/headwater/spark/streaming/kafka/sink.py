@@ -16,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.errors import DataError, HeadwaterError
-from headwater.spark.streaming.kafka_client import TIMEOUT_S, BrokerError, Heard, Settings, asked, library, said
-from headwater.spark.streaming.kafka_reading import Place, messages_of, new_client
-from headwater.spark.streaming.kafka_rows import KeysOf, json_rows, row_keys
+from headwater.spark.streaming.kafka.client import TIMEOUT_S, BrokerError, Heard, Settings, asked, library, said
+from headwater.spark.streaming.kafka.reading import Place, messages_of, new_client
+from headwater.spark.streaming.kafka.rows import KeysOf, json_rows, row_keys
 
 _log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from headwater.errors import DataError
 from headwater.logs.files import create
 from headwater.spark.batch.columns import LOOKS_MAX, Types, columns_of
 from headwater.spark.formats import Piece, schema_of
-from headwater.spark.streaming.folder_listing import kind_of, new_names
+from headwater.spark.streaming.inputs.folder_listing import kind_of, new_names
 
 VERSION = 1
 _NAME = "columns.txt"

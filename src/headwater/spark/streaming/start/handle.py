@@ -11,11 +11,11 @@ from headwater.errors import HeadwaterError, QueryError
 from headwater.language.files.queries import to_json
 from headwater.language.query import Query
 from headwater.node.explanation import explain
-from headwater.spark.streaming.changes import running_queries
 from headwater.spark.streaming.checkpoint import Checkpoint, counting_of
-from headwater.spark.streaming.inputs import Input
+from headwater.spark.streaming.inputs.input import Input
 from headwater.spark.streaming.runner import BatchRunner
-from headwater.spark.streaming.status import StreamStatus
+from headwater.spark.streaming.start.changes import running_queries
+from headwater.spark.streaming.watch.status import StreamStatus
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -65,7 +65,7 @@ class Stream:
     @property
     def status(self) -> StreamStatus | None:
         """How the stream is doing at this moment; None where only its server knows."""
-        from headwater.spark.streaming.listener import progress_of
+        from headwater.spark.streaming.watch.listener import progress_of
 
         observer = self._runner.observer
         if observer is None:

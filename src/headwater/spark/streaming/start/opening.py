@@ -12,7 +12,7 @@ import pyarrow as pa
 from headwater.errors import DataError
 from headwater.spark.batch.columns import Types
 from headwater.spark.streaming.checkpoint import Checkpoint, CheckpointError
-from headwater.spark.streaming.inputs import Input, LogInput
+from headwater.spark.streaming.inputs.input import Input, LogInput
 
 
 def open_input(
@@ -33,7 +33,7 @@ def open_input(
         given: Input = source
         return given
     if hasattr(source, "batches") or isinstance(source, list | tuple):
-        from headwater.spark.streaming.generator_input import GeneratorInput
+        from headwater.spark.streaming.inputs.generator import GeneratorInput
 
         listed = [source] if hasattr(source, "batches") else list(source)
         return GeneratorInput(listed, pace=pace, time=time, unit=unit, seen=checkpoint.path / "generated")
@@ -44,7 +44,7 @@ def open_input(
         raise DataError(f"{path}: there is no such folder; a stream reads a folder, and goes on as files come to it")
     if (path / "log.json").is_file() and format in (None, "log"):
         return LogInput(path, schema)
-    from headwater.spark.streaming.folder_input import FolderInput
+    from headwater.spark.streaming.inputs.folder import FolderInput
 
     seen = checkpoint.path / "seen"
     return FolderInput(path, seen, sources=sources, format=format, schema=schema, types=types, strict=strict)

@@ -26,10 +26,10 @@ from headwater.spark.formats.piece import present
 
 #: Where each kind of input is; a module is imported when one of its kind is met.
 KINDS = {
-    "log": "headwater.spark.streaming.inputs:LogInput",
-    "folder": "headwater.spark.streaming.folder_input:FolderInput",
-    "generated": "headwater.spark.streaming.generator_input:GeneratorInput",
-    "kafka": "headwater.spark.streaming.kafka_input:KafkaInput",
+    "log": "headwater.spark.streaming.inputs.input:LogInput",
+    "folder": "headwater.spark.streaming.inputs.folder:FolderInput",
+    "generated": "headwater.spark.streaming.inputs.generator:GeneratorInput",
+    "kafka": "headwater.spark.streaming.kafka.input:KafkaInput",
 }
 #: Events of a log that a leaf gets at once, if they are there.
 READ_EVENTS = 1 << 17

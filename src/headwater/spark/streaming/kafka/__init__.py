@@ -1,0 +1,1 @@
+"""Kafka as the input of a stream and as its sink."""

@@ -1,0 +1,1 @@
+"""How a stream starts: its checkpoint, queries, roots and settings; and the handle a user gets."""
