@@ -9,11 +9,11 @@ import pytest
 
 import headwater as hw
 from edge.streams import broken, doomed, made, together
-from headwater.edge.cluster import Cluster, run
+from headwater.edge.cluster.cluster import Cluster, run
+from headwater.edge.cluster.outcome import Outcome
+from headwater.edge.cluster.plan import Leaf, Plan, Relay
 from headwater.edge.errors import EdgeError
-from headwater.edge.outcome import Outcome
 from headwater.edge.pace import AtRate, AtTimes
-from headwater.edge.plan import Leaf, Plan, Relay
 from headwater.edge.sources import LogSource, MadeSource
 from headwater.logs import Log
 from headwater.node import NodeSettings

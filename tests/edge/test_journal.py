@@ -4,8 +4,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.edge.cluster.outcome import Emission
 from headwater.edge.journal import CHECKPOINT, HEADER, RECORD, Journal, Kept
-from headwater.edge.outcome import Emission
 
 entries = st.lists(st.tuples(st.sampled_from([RECORD, CHECKPOINT]), st.binary(max_size=10)), max_size=10)
 

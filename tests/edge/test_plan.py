@@ -6,10 +6,10 @@ import pytest
 
 import headwater as hw
 from edge.streams import made
+from headwater.edge.cluster.outcome import Emission, NodeOutcome, Outcome
+from headwater.edge.cluster.plan import Leaf, Plan, Relay
 from headwater.edge.errors import EdgeError
-from headwater.edge.outcome import Emission, NodeOutcome, Outcome
 from headwater.edge.pace import AtRate
-from headwater.edge.plan import Leaf, Plan, Relay
 from headwater.edge.sources import MadeSource
 
 QUERY = hw.query("n", hw.tumbling("1 s"), n=hw.count())

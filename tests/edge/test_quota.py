@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.edge.quota import PERIOD_US, bound
+from headwater.edge.cluster.quota import PERIOD_US, bound
 from headwater.errors import DataError
 
 

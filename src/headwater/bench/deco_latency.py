@@ -12,8 +12,8 @@ import numpy as np
 
 from headwater.base.arrays import Float64Array, Int64Array
 from headwater.bench.deco_links import Logged, window_of
-from headwater.edge.cluster import Cluster
-from headwater.edge.outcome import Outcome
+from headwater.edge.cluster.cluster import Cluster
+from headwater.edge.cluster.outcome import Outcome
 from headwater.edge.pace import AtTimes
 from headwater.edge.rates import SECOND_NS
 from headwater.edge.sources import LogSource

@@ -19,10 +19,10 @@ from headwater.bench.deco_schemes import APPROX, plain_query, root_settings
 from headwater.bench.deco_truth import TrueWindows, Truth, right_sums
 from headwater.bench.deco_workload import PLAIN, CountWorkload
 from headwater.bench.load import LoadError
-from headwater.edge.cluster import Cluster
-from headwater.edge.outcome import Outcome
+from headwater.edge.cluster.cluster import Cluster
+from headwater.edge.cluster.outcome import Outcome
+from headwater.edge.cluster.plan import ROOT, Leaf, Plan
 from headwater.edge.pace import Pace
-from headwater.edge.plan import ROOT, Leaf, Plan
 from headwater.edge.sources import LogSource
 from headwater.logs import Log
 from headwater.node import NodeSettings

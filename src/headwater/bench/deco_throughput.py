@@ -17,8 +17,8 @@ from headwater.bench.deco_links import (
 from headwater.bench.deco_workload import CountWorkload
 from headwater.bench.report import Report, at_least, at_most
 from headwater.bench.timing import Progress
-from headwater.edge.cluster import Cluster
-from headwater.edge.plan import Plan
+from headwater.edge.cluster.cluster import Cluster
+from headwater.edge.cluster.plan import Plan
 
 SCHEMES = ("async", "approx", "central", "auto", "sync", "monitor")
 THIN = ("async", "central")

@@ -9,10 +9,10 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from headwater.edge.cluster.outcome import Emission
 from headwater.edge.feed import Feed
 from headwater.edge.journal import CHECKPOINT, RECORD, Journal
 from headwater.edge.links import Links
-from headwater.edge.outcome import Emission
 from headwater.edge.rates import FAR_NS
 from headwater.node.root import THE_END
 from headwater.protocols.actions import (

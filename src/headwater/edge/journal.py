@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headwater.edge.outcome import Emission
+from headwater.edge.cluster.outcome import Emission
 
 #: The kind of an entry and its length.
 HEADER = struct.Struct("<cQ")

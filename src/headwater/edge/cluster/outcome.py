@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.edge.cluster.plan import ROOT
 from headwater.edge.links import Traffic
-from headwater.edge.plan import ROOT
 from headwater.edge.rates import SECOND_NS
 
 

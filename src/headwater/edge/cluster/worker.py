@@ -11,9 +11,9 @@ import time
 from collections.abc import Sequence
 from multiprocessing import Pipe
 
-from headwater.edge.control import Command, Failed, Report
+from headwater.edge.cluster.control import Command, Failed, Report
+from headwater.edge.cluster.quota import Quota, bound
 from headwater.edge.errors import EdgeError
-from headwater.edge.quota import Quota, bound
 
 #: How much of what a process has written before it died is shown.
 LAST_WORDS_BYTES = 2000
@@ -28,7 +28,7 @@ class Worker:
         self.control, theirs = Pipe()
         self._written = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as this)
         # Not multiprocessing's own way: it would run the user's main module once more in every process.
-        command = [sys.executable, "-m", "headwater.edge.process", str(theirs.fileno())]
+        command = [sys.executable, "-m", "headwater.edge.cluster.process", str(theirs.fileno())]
         paths = [path or os.getcwd() for path in sys.path]
         self._process = subprocess.Popen(
             command,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Self
 
+from headwater.edge.cluster.outcome import Outcome
+from headwater.edge.cluster.plan import Plan
+from headwater.edge.cluster.round import Round
+from headwater.edge.cluster.worker import Worker
 from headwater.edge.errors import EdgeError
-from headwater.edge.outcome import Outcome
-from headwater.edge.plan import Plan
-from headwater.edge.round import Round
-from headwater.edge.worker import Worker
 
 
 def run(plan: Plan) -> Outcome:

@@ -13,7 +13,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Self
 
-from headwater.edge.control import (
+from headwater.edge.cluster.control import (
     Begin,
     Bound,
     Done,
@@ -27,11 +27,11 @@ from headwater.edge.control import (
     Share,
     Stop,
 )
+from headwater.edge.cluster.outcome import Outcome, joined
+from headwater.edge.cluster.plan import ROOT, Plan
+from headwater.edge.cluster.worker import Worker
 from headwater.edge.errors import EdgeError
-from headwater.edge.outcome import Outcome, joined
-from headwater.edge.plan import ROOT, Plan
 from headwater.edge.rates import SECOND_NS
-from headwater.edge.worker import Worker
 
 #: All processes have heard of the begin by then.
 BEGIN_SOON_NS = SECOND_NS // 20

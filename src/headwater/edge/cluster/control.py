@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from headwater.edge.outcome import Emission, NodeOutcome
-from headwater.edge.plan import Plan
+from headwater.edge.cluster.outcome import Emission, NodeOutcome
+from headwater.edge.cluster.plan import Plan
 
 # --- to a process ---
 

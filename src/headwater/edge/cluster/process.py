@@ -1,6 +1,6 @@
 """In each process: makes its nodes with links and feeds, drives them in turn, and tells the cluster what happens.
 
-``python -m headwater.edge.process FILE`` is what the cluster starts; it hears commands on the open file of that number. When the
+``python -m headwater.edge.cluster.process FILE`` is what the cluster starts; it hears commands on the open file of that number. When the
 cluster is gone that file ends, and so does the process. A process runs one plan after another, with new nodes each time: what the
 first has compiled and loaded is there for the next.
 """
@@ -17,7 +17,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
-from headwater.edge.control import (
+from headwater.edge.cluster.control import (
     Begin,
     Bound,
     Command,
@@ -32,12 +32,12 @@ from headwater.edge.control import (
     Share,
     Stop,
 )
+from headwater.edge.cluster.outcome import NodeOutcome
+from headwater.edge.cluster.plan import ROOT, Leaf, Plan
 from headwater.edge.feed import Feed, SourceReader
 from headwater.edge.host import Node, NodeHost
 from headwater.edge.journal import Journal
 from headwater.edge.links import LOOPBACK, Link, Links, wait_for, zeromq
-from headwater.edge.outcome import NodeOutcome
-from headwater.edge.plan import ROOT, Leaf, Plan
 from headwater.edge.rates import SECOND_NS
 from headwater.node import LeafNode, RelayNode, RootNode
 from headwater.protocols.events import FlushAsked
