@@ -37,8 +37,8 @@ from headwater.reference.history import (
     Settings,
     Step,
 )
-from headwater.simulator.queries import ANY, NUMBERS, ORDERED, cut_at_stops, cut_before_stops
-from headwater.simulator.queries import SCHEMA as SCHEMA  # tests take it from here
+from headwater.simulator.workloads.queries import ANY, NUMBERS, ORDERED, cut_at_stops, cut_before_stops
+from headwater.simulator.workloads.queries import SCHEMA as SCHEMA  # tests take it from here
 
 INTEGERS = st.integers(-3, 9) | st.sampled_from([2**62, -(2**62), 2**63 - 1, -(2**63), 10**15 + 1])
 FLOATS = st.sampled_from(

@@ -295,8 +295,8 @@ def replay_count_windows(
 
 
 def _run_options(scenario: str, seed: int, leaves: int, height: int, faults: str, plant: str | None) -> Options:
-    from headwater.simulator.counts import chosen_faults
-    from headwater.simulator.plants import find_plant
+    from headwater.simulator.checks.counts import chosen_faults
+    from headwater.simulator.plants.tree import find_plant
     from headwater.simulator.runner import Options
 
     try:

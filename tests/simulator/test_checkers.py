@@ -14,12 +14,12 @@ from headwater.language.times import NEVER
 from headwater.local.engine import Engine
 from headwater.protocols.actions import EmitAside, EmitRows, Noted, Record
 from headwater.protocols.events import Started
-from headwater.simulator.checkers import Checker
-from headwater.simulator.counts import Counts
-from headwater.simulator.machine import Machine, Maker
-from headwater.simulator.streams import SourceLog, Told
-from headwater.simulator.truth import Truth, ViolationError
-from headwater.simulator.workload import Workload
+from headwater.simulator.checks.checkers import Checker
+from headwater.simulator.checks.counts import Counts
+from headwater.simulator.checks.truth import Truth, ViolationError
+from headwater.simulator.workloads.streams import SourceLog, Told
+from headwater.simulator.workloads.workload import Workload
+from headwater.simulator.world.machine import Machine, Maker
 
 LOAD = query("load", win.tumbling(10), total=agg.sum("x"))
 EVENTS = pa.record_batch({"time": [1, 5, 12, 21], "x": [1, 2, 4, 8]})

@@ -12,11 +12,11 @@ import pytest
 
 from headwater.language.windows import CountWindow
 from headwater.simulator import COUNT_PLANTS, Options, Transcript, simulate, tree
-from headwater.simulator.count_limits import draw_limits, limited
-from headwater.simulator.count_queries import MEMBER, MEMBER_BITS
-from headwater.simulator.count_workload import draw_count_workload
 from headwater.simulator.scenarios import EXACT_SCHEMES, draw_count_windows
 from headwater.simulator.seeds import COUNT_PATHS, Summary
+from headwater.simulator.workloads.count_limits import draw_limits, limited
+from headwater.simulator.workloads.count_queries import MEMBER, MEMBER_BITS
+from headwater.simulator.workloads.count_workload import draw_count_workload
 
 BLOCKS = [range(first, first + 5) for first in range(0, 20, 5)]
 

@@ -4,12 +4,12 @@ from random import Random
 
 import pytest
 
-from headwater.simulator.counts import FAULTS, Counts, chosen_faults
-from headwater.simulator.faults import STRIKES, Faults, draw_plan
-from headwater.simulator.machine import Machine, Maker
-from headwater.simulator.network import MS, Quality
-from headwater.simulator.topology import ROOT, tree
-from headwater.simulator.world import World
+from headwater.simulator.checks.counts import FAULTS, Counts, chosen_faults
+from headwater.simulator.world.faults import STRIKES, Faults, draw_plan
+from headwater.simulator.world.machine import Machine, Maker
+from headwater.simulator.world.network import MS, Quality
+from headwater.simulator.world.topology import ROOT, tree
+from headwater.simulator.world.world import World
 
 UNTIL_NS = 1000 * MS
 

@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from headwater.simulator.counts import Counts
-from headwater.simulator.network import MS, Network, Quality
-from headwater.simulator.world import World
+from headwater.simulator.checks.counts import Counts
+from headwater.simulator.world.network import MS, Network, Quality
+from headwater.simulator.world.world import World
 
 
 class Wire:

@@ -12,11 +12,11 @@ import pytest
 
 from headwater.node import NodeSettings
 from headwater.simulator import FAULTS, PLANTS, Counts, Options, Transcript, simulate, tree
-from headwater.simulator.network import MS
 from headwater.simulator.runner import Run
 from headwater.simulator.seeds import PATHS, Summary, parse_seeds, simulate_many
 from headwater.simulator.throughput import measure_throughput
-from headwater.simulator.workload import draw_workload
+from headwater.simulator.workloads.workload import draw_workload
+from headwater.simulator.world.network import MS
 
 #: Blocks of seeds, so that several workers share them; each seed has a tree of its own.
 BLOCKS = [range(first, first + 10) for first in range(0, 160, 10)]

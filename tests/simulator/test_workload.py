@@ -8,10 +8,10 @@ import pytest
 
 from headwater.language.files.queries import from_json, to_json
 from headwater.protocols.events import BatchArrived, SourceEnded
-from headwater.simulator.queries import SCHEMA, WINDOWS, draw_query
-from headwater.simulator.streams import Reader, SourceLog, Told
-from headwater.simulator.topology import ROOT, tree
-from headwater.simulator.workload import draw_workload
+from headwater.simulator.workloads.queries import SCHEMA, WINDOWS, draw_query
+from headwater.simulator.workloads.streams import Reader, SourceLog, Told
+from headwater.simulator.workloads.workload import draw_workload
+from headwater.simulator.world.topology import ROOT, tree
 
 
 def read(reader, moments, dice=None):

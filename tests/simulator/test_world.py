@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from headwater.protocols.actions import Noted, ReadFrom, Record, SendMessage, SetTimer
 from headwater.protocols.events import BatchArrived, MessageReceived, SourceEnded, SourceOpened, Started, TimerFired
-from headwater.simulator.machine import Clock, Machine, Maker
-from headwater.simulator.network import MS
-from headwater.simulator.streams import SourceLog
-from headwater.simulator.world import World
+from headwater.simulator.workloads.streams import SourceLog
+from headwater.simulator.world.machine import Clock, Machine, Maker
+from headwater.simulator.world.network import MS
+from headwater.simulator.world.world import World
 
 
 @dataclass

@@ -20,10 +20,10 @@ from headwater.bench.tree_stream import RATE
 from headwater.bench.workload import Workload
 from headwater.node import LeafNode, NodeSettings, RelayNode, RootNode
 from headwater.protocols.events import BatchArrived, FlushAsked, TimerFired
-from headwater.simulator.machine import Machine, Maker
-from headwater.simulator.streams import SourceLog
-from headwater.simulator.topology import tree
-from headwater.simulator.world import World
+from headwater.simulator.workloads.streams import SourceLog
+from headwater.simulator.world.machine import Machine, Maker
+from headwater.simulator.world.topology import tree
+from headwater.simulator.world.world import World
 
 REPEATS = 5
 MILLION = 1_000_000

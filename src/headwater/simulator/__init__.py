@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-from headwater.simulator.count_plants import COUNT_PLANTS
-from headwater.simulator.counts import FAULTS, Counts
-from headwater.simulator.plants import PLANTS
+from headwater.simulator.checks.counts import FAULTS, Counts
+from headwater.simulator.checks.truth import ViolationError
+from headwater.simulator.plants.count_windows import COUNT_PLANTS
+from headwater.simulator.plants.tree import PLANTS
 from headwater.simulator.runner import Options, Outcome, Run, simulate
 from headwater.simulator.seeds import Summary, parse_seeds, simulate_many
-from headwater.simulator.topology import Topology, tree
 from headwater.simulator.transcript import Transcript
-from headwater.simulator.truth import ViolationError
-from headwater.simulator.workload import Workload, draw_workload
-from headwater.simulator.world import World
+from headwater.simulator.workloads.workload import Workload, draw_workload
+from headwater.simulator.world.topology import Topology, tree
+from headwater.simulator.world.world import World
 
 __all__ = [
     "COUNT_PLANTS",

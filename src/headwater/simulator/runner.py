@@ -12,18 +12,18 @@ from random import Random
 
 from headwater.node import LeafNode, NodeSettings, RelayNode, RootNode
 from headwater.protocols.events import Event, FlushAsked, QueryAdded
-from headwater.simulator.checkers import Checker
-from headwater.simulator.count_limits import limited
-from headwater.simulator.counts import Counts, chosen_faults
-from headwater.simulator.faults import Faults, Plan, draw_plan
-from headwater.simulator.machine import Clock, Machine, Maker
-from headwater.simulator.network import MS, Quality
-from headwater.simulator.plants import planted
+from headwater.simulator.checks.checkers import Checker
+from headwater.simulator.checks.counts import Counts, chosen_faults
+from headwater.simulator.checks.truth import Truth, ViolationError
+from headwater.simulator.plants.tree import planted
 from headwater.simulator.scenarios import SCENARIOS, Scenario
-from headwater.simulator.topology import ROOT, Topology
-from headwater.simulator.truth import Truth, ViolationError
-from headwater.simulator.workload import SPAN_TICKS, TICK_NS, Workload
-from headwater.simulator.world import NodeError, Observer, World
+from headwater.simulator.workloads.count_limits import limited
+from headwater.simulator.workloads.workload import SPAN_TICKS, TICK_NS, Workload
+from headwater.simulator.world.faults import Faults, Plan, draw_plan
+from headwater.simulator.world.machine import Clock, Machine, Maker
+from headwater.simulator.world.network import MS, Quality
+from headwater.simulator.world.topology import ROOT, Topology
+from headwater.simulator.world.world import NodeError, Observer, World
 
 SECOND_NS = 1000 * MS
 #: How long healing may take before it counts as never.

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from random import Random
 
 from headwater.protocols.count_windows import PREFERENCES, SCHEMES, Counting
-from headwater.simulator.count_limits import Limits, draw_limits
-from headwater.simulator.count_workload import draw_count_workload
-from headwater.simulator.topology import Topology, tree
-from headwater.simulator.workload import Workload, draw_workload
+from headwater.simulator.workloads.count_limits import Limits, draw_limits
+from headwater.simulator.workloads.count_workload import draw_count_workload
+from headwater.simulator.workloads.workload import Workload, draw_workload
+from headwater.simulator.world.topology import Topology, tree
 
 #: The schemes whose windows are those of one machine; ``approx`` only comes near.
 EXACT_SCHEMES = tuple(scheme for scheme in SCHEMES if scheme != "approx")

@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from headwater.simulator.counts import FAULTS, Counts, chosen_faults
+from headwater.simulator.checks.counts import FAULTS, Counts, chosen_faults
 from headwater.simulator.runner import Options, Outcome, simulate
 from headwater.simulator.scenarios import EXACT_SCHEMES
 

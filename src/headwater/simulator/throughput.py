@@ -14,12 +14,12 @@ from headwater.language.windows import tumbling
 from headwater.node import NodeSettings
 from headwater.protocols.actions import Action, EmitRows
 from headwater.protocols.events import Event
-from headwater.simulator.machine import Machine
-from headwater.simulator.network import MS
 from headwater.simulator.runner import Run
-from headwater.simulator.streams import SourceLog
-from headwater.simulator.topology import tree
-from headwater.simulator.workload import Workload
+from headwater.simulator.workloads.streams import SourceLog
+from headwater.simulator.workloads.workload import Workload
+from headwater.simulator.world.machine import Machine
+from headwater.simulator.world.network import MS
+from headwater.simulator.world.topology import tree
 
 TICKS = 1_000_000
 SECOND_NS = 1000 * MS

@@ -31,7 +31,7 @@ from headwater.protocols.events import (
 )
 from headwater.protocols.frames import FrameError
 from headwater.protocols.messages import Assign, Cuts, Hello, Look, Plan, Positions, Refuse, decode
-from headwater.simulator.machine import Machine
+from headwater.simulator.world.machine import Machine
 
 
 class Transcript:

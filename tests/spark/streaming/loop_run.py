@@ -7,13 +7,13 @@ from headwater.engine.counting import leaf as count_leaf
 from headwater.language.files.queries import to_json
 from headwater.protocols.count_windows import Counting
 from headwater.protocols.events import FlushAsked, QueryAdded, QueryRemoved
-from headwater.simulator.checkers import Checker
-from headwater.simulator.count_limits import draw_limits, limited
-from headwater.simulator.counts import Counts
+from headwater.simulator.checks.checkers import Checker
+from headwater.simulator.checks.counts import Counts
+from headwater.simulator.checks.truth import Truth
 from headwater.simulator.scenarios import EXACT_SCHEMES, Scenario, draw_count_windows
-from headwater.simulator.topology import tree
-from headwater.simulator.truth import Truth
-from headwater.simulator.workload import draw_workload
+from headwater.simulator.workloads.count_limits import draw_limits, limited
+from headwater.simulator.workloads.workload import draw_workload
+from headwater.simulator.world.topology import tree
 from headwater.spark.streaming import leaf
 from headwater.spark.streaming.runner import joined
 from spark.streaming.local_loop import STEPS, TABLES, TOLD, ListedInput, Loop

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from headwater.language.query import Query
 from headwater.protocols.events import Event, FlushAsked, QueryAdded, QueryRemoved
-from headwater.simulator.network import MS
-from headwater.simulator.queries import SCHEMA, draw_query
-from headwater.simulator.streams import SourceLog, Told
-from headwater.simulator.topology import Topology
+from headwater.simulator.workloads.queries import SCHEMA, draw_query
+from headwater.simulator.workloads.streams import SourceLog, Told
+from headwater.simulator.world.network import MS
+from headwater.simulator.world.topology import Topology
 
 TICK_NS = 10 * MS
 #: How long sources speak.

@@ -15,7 +15,7 @@ from headwater.language import aggregations as agg
 from headwater.language import windows as win
 from headwater.language.query import Query, query_of
 from headwater.language.windows import CountWindow
-from headwater.simulator.queries import CONDITIONS, SCHEMA, draw_aggregation, draw_query
+from headwater.simulator.workloads.queries import CONDITIONS, SCHEMA, draw_aggregation, draw_query
 
 #: The column of ids, and how large they are.
 MEMBER, MEMBER_BITS = "member", 39

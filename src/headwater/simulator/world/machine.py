@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from headwater.protocols.actions import Action
 from headwater.protocols.events import Event
-from headwater.simulator.streams import Reader, SourceLog
+from headwater.simulator.workloads.streams import Reader, SourceLog
 
 MILLION = 1_000_000
 

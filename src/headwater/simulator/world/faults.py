@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
-from headwater.simulator.machine import Clock, Machine
-from headwater.simulator.network import MS, Quality
-from headwater.simulator.topology import ROOT, Topology
-from headwater.simulator.world import World
+from headwater.simulator.world.machine import Clock, Machine
+from headwater.simulator.world.network import MS, Quality
+from headwater.simulator.world.topology import ROOT, Topology
+from headwater.simulator.world.world import World
 
 #: Faults that strike a machine, with how often each is drawn.
 STRIKES = {

@@ -19,9 +19,9 @@ from headwater.protocols.delta import Delta
 from headwater.protocols.events import Event
 from headwater.protocols.messages import decode
 from headwater.reference.rows import Entry, ResultRow, Row, identity
-from headwater.simulator.counts import Counts
-from headwater.simulator.machine import Machine
-from headwater.simulator.truth import Truth, ViolationError
+from headwater.simulator.checks.counts import Counts
+from headwater.simulator.checks.truth import Truth, ViolationError
+from headwater.simulator.world.machine import Machine
 
 #: What nodes tell of messages that make no sense: here all come from nodes.
 DAMAGED = frozenset({"damaged frame", "damaged message", "damaged delta", "unreadable part"})

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from headwater.simulator.counts import Counts
+from headwater.simulator.checks.counts import Counts
 
 Link = tuple[str, str]
 MS = 1_000_000

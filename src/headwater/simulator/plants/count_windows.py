@@ -12,7 +12,7 @@ from headwater.engine.counting.piece_table import IS_RAW, PieceTable
 from headwater.engine.counting.root import CountRootGroup
 from headwater.engine.counting.search import FAR, Found
 from headwater.engine.slices.store import RowBlock
-from headwater.simulator.planting import Plant, instead
+from headwater.simulator.plants.planting import Plant, instead
 
 
 def _unproven(right: Any, *arguments: Any) -> Found:

@@ -28,10 +28,10 @@ from headwater.protocols.actions import (
     Superseded,
 )
 from headwater.protocols.events import Event, MessageReceived, SourceOpened, Started, TimerFired
-from headwater.simulator.counts import Counts
-from headwater.simulator.machine import Machine
-from headwater.simulator.network import MS, Network
-from headwater.simulator.streams import Reader
+from headwater.simulator.checks.counts import Counts
+from headwater.simulator.workloads.streams import Reader
+from headwater.simulator.world.machine import Machine
+from headwater.simulator.world.network import MS, Network
 
 #: How long a leaf takes from one look into its logs to the next while there is more to read.
 LOOK_NS = MS // 10

@@ -58,7 +58,7 @@ def mean(total: int, number: int) -> float | None:
 
 
 #: Users' own aggregates: one whose order does not matter, one whose order does, and two that share an operator.
-_HERE = "headwater.simulator.queries:"
+_HERE = "headwater.simulator.workloads.queries:"
 SQUARED = Operator("squared", sum_of_squares, added, 0, path=_HERE + "SQUARED")
 SQUARES = Aggregate("squares", (SQUARED,), float, path=_HERE + "SQUARES")
 TRAIL = aggregate_of("trail", "".join, added, str, "", commutative=False, result_type=pa.string(), path=_HERE + "TRAIL")

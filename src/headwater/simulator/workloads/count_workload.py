@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.protocols.events import QueryAdded
-from headwater.simulator.count_queries import COUNT_SCHEMA, MEMBER, MEMBER_BITS, CountQueries, features
-from headwater.simulator.streams import SourceLog, Told
-from headwater.simulator.topology import Topology
-from headwater.simulator.workload import SPAN_TICKS, TICK_NS, Style, Workload, draw_script
+from headwater.simulator.workloads.count_queries import COUNT_SCHEMA, MEMBER, MEMBER_BITS, CountQueries, features
+from headwater.simulator.workloads.streams import SourceLog, Told
+from headwater.simulator.workloads.workload import SPAN_TICKS, TICK_NS, Style, Workload, draw_script
+from headwater.simulator.world.topology import Topology
 
 
 @dataclass(frozen=True)

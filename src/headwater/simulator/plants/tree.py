@@ -13,8 +13,8 @@ from headwater.engine.windows.session_windows import SessionWindows
 from headwater.language.times import FOREVER, NEVER
 from headwater.protocols.ledger import Ledger
 from headwater.protocols.membership import Membership
-from headwater.simulator.count_plants import COUNT_PLANTS
-from headwater.simulator.planting import Plant, instead
+from headwater.simulator.plants.count_windows import COUNT_PLANTS
+from headwater.simulator.plants.planting import Plant, instead
 
 
 @contextmanager

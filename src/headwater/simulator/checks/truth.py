@@ -24,8 +24,8 @@ from headwater.reference.history import (
     Step,
 )
 from headwater.reference.rows import Stream
-from headwater.simulator.streams import SourceLog
-from headwater.simulator.workload import Workload
+from headwater.simulator.workloads.streams import SourceLog
+from headwater.simulator.workloads.workload import Workload
 
 
 class ViolationError(Exception):

@@ -1,0 +1,1 @@
+"""Is what comes out right? Checkers, the truth they compare with, and counts of what occurred."""

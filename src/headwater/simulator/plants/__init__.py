@@ -1,0 +1,1 @@
+"""Known mistakes, planted one at a time to test the simulator itself."""

@@ -1,0 +1,1 @@
+"""Streams and queries drawn from a seed, whose right answer is known."""
