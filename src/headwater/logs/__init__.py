@@ -10,8 +10,8 @@ from headwater.logs.errors import ConflictError, DamageError, GapError, LockedEr
 from headwater.logs.fsync import FsyncPolicy
 from headwater.logs.log import Log
 from headwater.logs.reader import PartitionReader
-from headwater.logs.repair import Repair
-from headwater.logs.segment import Stored
+from headwater.logs.segments.repair import Repair
+from headwater.logs.segments.segment import Stored
 from headwater.logs.writer import PartitionWriter
 
 __all__ = [

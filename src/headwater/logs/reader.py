@@ -12,8 +12,8 @@ from pathlib import Path
 
 from headwater.errors import DataError
 from headwater.logs.errors import DamageError, OffsetError
-from headwater.logs.index import SegmentIndex
-from headwater.logs.segment import SUFFIX, Segment, Stored, read_header
+from headwater.logs.segments.index import SegmentIndex
+from headwater.logs.segments.segment import SUFFIX, Segment, Stored, read_header
 
 
 class PartitionReader:

@@ -19,9 +19,9 @@ from headwater.logs.errors import ConflictError, GapError, WriterStoppedError
 from headwater.logs.fsync import FsyncPolicy
 from headwater.logs.lock import WriterLock
 from headwater.logs.reader import PartitionReader
-from headwater.logs.repair import Repair, repair
-from headwater.logs.rows import first_difference, time_span
-from headwater.logs.segment import SegmentAppender
+from headwater.logs.segments.repair import Repair, repair
+from headwater.logs.segments.rows import first_difference, time_span
+from headwater.logs.segments.segment import SegmentAppender
 
 LOCK = "writer.lock"
 SEGMENT_BYTES = 64 << 20

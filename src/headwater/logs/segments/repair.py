@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from headwater.logs import files
 from headwater.logs.errors import DamageError
-from headwater.logs.layout import RECORD_LENGTH, RECORD_MAGIC, record
-from headwater.logs.segment import INDEX_SUFFIX, SUFFIX, Segment, read_header, stored_index
+from headwater.logs.segments.layout import RECORD_LENGTH, RECORD_MAGIC, record
+from headwater.logs.segments.segment import INDEX_SUFFIX, SUFFIX, Segment, read_header, stored_index
 
 
 class Repair(NamedTuple):

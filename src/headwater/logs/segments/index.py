@@ -15,7 +15,7 @@ from bisect import bisect_left, bisect_right
 import numpy as np
 
 from headwater.language.times import NEVER
-from headwater.logs.layout import Record
+from headwater.logs.segments.layout import Record
 
 MAGIC = b"HWLI"
 VERSION = 1

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from headwater.logs import files
 from headwater.logs.errors import DamageError
-from headwater.logs.index import SegmentIndex
-from headwater.logs.layout import (
+from headwater.logs.segments.index import SegmentIndex
+from headwater.logs.segments.layout import (
     HEADER_LENGTH,
     RECORD_LENGTH,
     Record,

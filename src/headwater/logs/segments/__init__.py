@@ -1,0 +1,1 @@
+"""Segment files: their bytes, reading, appending, indexes and repair."""
