@@ -138,8 +138,8 @@ def engine(quick: Quick = False, json: Json = False) -> None:
     """Measure the engine against its bounds and its peers: up to 15 minutes, up to 2 with --quick."""
     _need("duckdb", "polars", "psutil")
     from headwater.bench import engine as bench_engine
-    from headwater.bench.report import Report
-    from headwater.bench.timing import Progress
+    from headwater.bench.common.report import Report
+    from headwater.bench.common.timing import Progress
 
     report = Report("engine", quick=quick, as_json=json)
     bench_engine.run(report, Progress())
@@ -152,8 +152,8 @@ def sharing(quick: Quick = False, json: Json = False, plots: Plots = None) -> No
     if plots is not None:
         _need("matplotlib")
     from headwater.bench import sharing as bench_sharing
-    from headwater.bench.report import Report
-    from headwater.bench.timing import Progress
+    from headwater.bench.common.report import Report
+    from headwater.bench.common.timing import Progress
 
     report = Report("sharing", quick=quick, as_json=json)
     bench_sharing.run(report, Progress(), plots)
@@ -165,9 +165,9 @@ def bench_tree(quick: Quick = False, json: Json = False, plots: Plots = None) ->
     """Measure what a tree of nodes sends and costs against its bounds: up to 8 minutes, one with --quick."""
     if plots is not None:
         _need("matplotlib")
-    from headwater.bench import tree
-    from headwater.bench.report import Report
-    from headwater.bench.timing import Progress
+    from headwater.bench.common.report import Report
+    from headwater.bench.common.timing import Progress
+    from headwater.bench.tree import figures as tree
 
     report = Report("tree", quick=quick, as_json=json)
     tree.run(report, Progress(), plots)
@@ -177,9 +177,9 @@ def bench_tree(quick: Quick = False, json: Json = False, plots: Plots = None) ->
 @bench.command("spark")
 def bench_spark(quick: Quick = False, json: Json = False) -> None:
     """Measure windows on Spark against its own: up to 15 minutes, up to 3 with --quick. Needs Java."""
-    from headwater.bench import spark
-    from headwater.bench.report import Report
-    from headwater.bench.timing import Progress
+    from headwater.bench.common.report import Report
+    from headwater.bench.common.timing import Progress
+    from headwater.bench.spark import figures as spark
     from headwater.spark.setup import SetupError
 
     report = Report("spark", quick=quick, as_json=json)
@@ -195,13 +195,13 @@ def bench_spark(quick: Quick = False, json: Json = False) -> None:
 def bench_stream(quick: Quick = False, json: Json = False) -> None:
     """Measure streams on Spark against its own: up to 15 minutes, up to 3 with --quick. Needs Java."""
     _need("psutil")
-    from headwater.bench.report import Report
-    from headwater.bench.timing import Progress
+    from headwater.bench.common.report import Report
+    from headwater.bench.common.timing import Progress
     from headwater.spark.setup import SetupError
 
     report = Report("stream", quick=quick, as_json=json)
     try:
-        from headwater.bench import stream
+        from headwater.bench.stream import figures as stream
 
         stream.run(report, Progress())
     except SetupError as error:
@@ -214,9 +214,9 @@ def bench_stream(quick: Quick = False, json: Json = False) -> None:
 def bench_deco(quick: Quick = False, json: Json = False, plots: Plots = None) -> None:
     """Measure count windows over many nodes, every scheme in one run: up to 45 minutes, up to 3 with --quick."""
     _need("zmq", *(() if plots is None else ("matplotlib",)))
-    from headwater.bench import deco
-    from headwater.bench.report import Report
-    from headwater.bench.timing import Progress
+    from headwater.bench.common.report import Report
+    from headwater.bench.common.timing import Progress
+    from headwater.bench.deco import figures as deco
 
     report = Report("deco", quick=quick, as_json=json)
     deco.run(report, Progress(), plots)

@@ -8,18 +8,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.bench.deco_network import MEASURED, bytes_shares, network, runs_of
-from headwater.bench.deco_papers import TITLES, points
-from headwater.bench.deco_points import CountPoint, check_point, correctness
-from headwater.bench.deco_root import BELOW_RELAY, root_cost
-from headwater.bench.deco_run import run_together
-from headwater.bench.deco_schemes import EXACT, FRUGAL, SCHEMES, UNRECORDED, plain_query, root_settings
-from headwater.bench.deco_sweep import SweepBench, approx_share, measured
-from headwater.bench.deco_throughput import LinkBench
-from headwater.bench.deco_truth import right_sums, true_windows
-from headwater.bench.deco_workload import PLAIN, CountWorkload
-from headwater.bench.report import Report
-from headwater.bench.timing import Progress
+from headwater.bench.common.report import Report
+from headwater.bench.common.timing import Progress
+from headwater.bench.deco.network import MEASURED, bytes_shares, network, runs_of
+from headwater.bench.deco.papers import TITLES, points
+from headwater.bench.deco.points import CountPoint, check_point, correctness
+from headwater.bench.deco.root import BELOW_RELAY, root_cost
+from headwater.bench.deco.run import run_together
+from headwater.bench.deco.schemes import EXACT, FRUGAL, SCHEMES, UNRECORDED, plain_query, root_settings
+from headwater.bench.deco.sweep import SweepBench, approx_share, measured
+from headwater.bench.deco.throughput import LinkBench
+from headwater.bench.deco.truth import right_sums, true_windows
+from headwater.bench.deco.workload import PLAIN, CountWorkload
 
 SMALL = CountWorkload(leaves=3, window=2_000, windows=12, change=0.1)
 

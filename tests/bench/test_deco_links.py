@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from headwater.bench.deco_latency import latencies_ms, paced, provable_times
-from headwater.bench.deco_links import LinkRate, check_rate, check_sums, logged, take_turns, warm_cluster
-from headwater.bench.deco_workload import CountWorkload
-from headwater.bench.load import LoadError
+from headwater.bench.deco.latency import latencies_ms, paced, provable_times
+from headwater.bench.deco.links import LinkRate, check_rate, check_sums, logged, take_turns, warm_cluster
+from headwater.bench.deco.workload import CountWorkload
+from headwater.bench.load.driver import LoadError
 
 pytest.importorskip("zmq")
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.bench.load import Load, LoadError, LoadRun, RunningLoad, drain, fill, run_load, start_load
-from headwater.bench.load_judgement import Sample, drain_rate, judge
-from headwater.bench.load_queue import Queue
-from headwater.bench.load_schedule import Content, Schedule, events_of
-from headwater.bench.load_targets import CallTarget, LogTarget, NoTarget, ParquetTarget, SocketTarget
+from headwater.bench.load.driver import Load, LoadError, LoadRun, RunningLoad, drain, fill, run_load, start_load
+from headwater.bench.load.judgement import Sample, drain_rate, judge
+from headwater.bench.load.queue import Queue
+from headwater.bench.load.schedule import Content, Schedule, events_of
+from headwater.bench.load.targets import CallTarget, LogTarget, NoTarget, ParquetTarget, SocketTarget
 from headwater.logs import Log
 
 SMALL = Load(rate=20_000, seconds=0.6)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from headwater.bench.load_judgement import SPANS, Sample, drain_rate, judge, latency, percentile, slope_of, troughs
-from headwater.bench.load_schedule import Content, Schedule, events_of
-from headwater.bench.load_search import sustainable_rate
+from headwater.bench.load.judgement import SPANS, Sample, drain_rate, judge, latency, percentile, slope_of, troughs
+from headwater.bench.load.schedule import Content, Schedule, events_of
+from headwater.bench.load.search import sustainable_rate
 from headwater.errors import DataError
 
 SECOND = 1_000_000

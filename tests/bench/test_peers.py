@@ -4,9 +4,9 @@ import polars
 import pytest
 
 import headwater as hw
-from headwater.bench.peers import DuckDB, Polars
-from headwater.bench.queries import many, named, one_query
-from headwater.bench.workload import SECOND, Workload
+from headwater.bench.common.peers import DuckDB, Polars
+from headwater.bench.common.queries import many, named, one_query
+from headwater.bench.common.workload import SECOND, Workload
 
 EVENTS = Workload(400_000)
 TABLE = EVENTS.table("time", "key", "value")

@@ -3,7 +3,7 @@
 import io
 import json
 
-from headwater.bench.report import Report, at_least, at_most
+from headwater.bench.common.report import Report, at_least, at_most
 
 
 def test_json_has_one_object_per_line_with_bench_figure_value_unit():

@@ -2,9 +2,9 @@
 
 import pytest
 
-from headwater.bench.experiments import EXPERIMENTS
+from headwater.bench.common.experiments import EXPERIMENTS
+from headwater.bench.common.workload import EVENTS_PER_SECOND
 from headwater.bench.sharing import measure
-from headwater.bench.workload import EVENTS_PER_SECOND
 from headwater.language.modes import MODES
 
 

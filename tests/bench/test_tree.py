@@ -7,15 +7,15 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
-from headwater.bench import tree_rates
-from headwater.bench.report import Report
-from headwater.bench.timing import Progress
-from headwater.bench.tree_cells import MeasuredTree, Shape, average, measure, medians
-from headwater.bench.tree_network import NetworkBench, holistic
-from headwater.bench.tree_nodes import ROOT, children, relay_merges, root_closes
-from headwater.bench.tree_papers import TITLES, points, write
-from headwater.bench.tree_rates import RateBench
-from headwater.bench.tree_stream import DISORDER, Stream, central_frame
+from headwater.bench.common.report import Report
+from headwater.bench.common.timing import Progress
+from headwater.bench.tree import rates as tree_rates
+from headwater.bench.tree.cells import MeasuredTree, Shape, average, measure, medians
+from headwater.bench.tree.network import NetworkBench, holistic
+from headwater.bench.tree.nodes import ROOT, children, relay_merges, root_closes
+from headwater.bench.tree.papers import TITLES, points, write
+from headwater.bench.tree.rates import RateBench
+from headwater.bench.tree.stream import DISORDER, Stream, central_frame
 from headwater.node import RootNode
 from headwater.protocols.frames import open_frame
 

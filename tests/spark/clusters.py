@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from headwater.bench.stream_cluster import executors, is_open
+from headwater.bench.stream.cluster import executors, is_open
 from spark.cluster_job import wait_for
 from spark.conftest import TESTS, free_port
 

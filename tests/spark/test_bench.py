@@ -5,15 +5,15 @@ import io
 import pyarrow as pa
 import pytest
 
-from headwater.bench import spark as bench_spark
-from headwater.bench import spark_ways
-from headwater.bench.report import Report
-from headwater.bench.spark_crossing import crossing
-from headwater.bench.spark_data import NAMES, SparkData
-from headwater.bench.spark_decode import Decoders
-from headwater.bench.spark_timing import SparkBench, noop
-from headwater.bench.spark_ways import LENGTHS, Way, floor
-from headwater.bench.timing import Progress
+from headwater.bench.common.report import Report
+from headwater.bench.common.timing import Progress
+from headwater.bench.spark import figures as bench_spark
+from headwater.bench.spark import ways as spark_ways
+from headwater.bench.spark.crossing import crossing
+from headwater.bench.spark.data import NAMES, SparkData
+from headwater.bench.spark.decode import Decoders
+from headwater.bench.spark.timing import SparkBench, noop
+from headwater.bench.spark.ways import LENGTHS, Way, floor
 
 pytestmark = pytest.mark.spark
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.bench import stream as bench_stream
-from headwater.bench.load import LoadError
-from headwater.bench.report import Report
-from headwater.bench.stream_data import SOURCES, StreamData
-from headwater.bench.stream_sizes import FULL, QUICK, Sizes
-from headwater.bench.stream_timing import StreamBench, drained
-from headwater.bench.timing import Progress
+from headwater.bench.common.report import Report
+from headwater.bench.common.timing import Progress
+from headwater.bench.load.driver import LoadError
+from headwater.bench.stream import figures as bench_stream
+from headwater.bench.stream.data import SOURCES, StreamData
+from headwater.bench.stream.sizes import FULL, QUICK, Sizes
+from headwater.bench.stream.timing import StreamBench, drained
 
 pytestmark = pytest.mark.spark
 

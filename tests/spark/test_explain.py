@@ -3,7 +3,7 @@
 import pytest
 
 import headwater as hw
-from headwater.bench.spark_crossing import RETURNED, SHUFFLED, _all, _metric, _value
+from headwater.bench.spark.crossing import RETURNED, SHUFFLED, _all, _metric, _value
 from headwater.spark import aggregate
 from strategies import TRAIL
 

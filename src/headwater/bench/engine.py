@@ -18,11 +18,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import headwater as hw
-from headwater.bench import children, peers
-from headwater.bench.queries import many, named, one_query, primes, scan_query
-from headwater.bench.report import Report, at_least, at_most
-from headwater.bench.timing import Progress, Timed, best_of
-from headwater.bench.workload import END, EVENTS_FULL, KEY_COUNT, SECOND, START, Floats, Workload, workload
+from headwater.bench.common import children, peers
+from headwater.bench.common.queries import many, named, one_query, primes, scan_query
+from headwater.bench.common.report import Report, at_least, at_most
+from headwater.bench.common.timing import Progress, Timed, best_of
+from headwater.bench.common.workload import END, EVENTS_FULL, KEY_COUNT, SECOND, START, Floats, Workload, workload
 from headwater.engine.intake.chunk import Chunk, Values
 from headwater.engine.operators.partials import Op, lift
 

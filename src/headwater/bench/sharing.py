@@ -17,11 +17,11 @@ from rich.console import Console
 from rich.table import Table
 
 import headwater as hw
-from headwater.bench.experiments import BATCH_EVENTS, EXPERIMENTS, Experiment
-from headwater.bench.plots import Point, draw
-from headwater.bench.report import Report, at_least
-from headwater.bench.timing import Progress
-from headwater.bench.workload import EVENTS_PER_SECOND, endless
+from headwater.bench.common.experiments import BATCH_EVENTS, EXPERIMENTS, Experiment
+from headwater.bench.common.plots import Point, draw
+from headwater.bench.common.report import Report, at_least
+from headwater.bench.common.timing import Progress
+from headwater.bench.common.workload import EVENTS_PER_SECOND, endless
 from headwater.language.modes import MODES
 
 EVENTS_MAX = 20_000_000

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 import headwater as hw
-from headwater.bench.spark_crossing import Crossing, crossing
+from headwater.bench.spark.crossing import Crossing, crossing
 from headwater.demo.houses import EVENT_BYTES, HOUSES, streets
 from headwater.demo.queries import queries
 from headwater.demo.tables import show_query

@@ -1,0 +1,1 @@
+"""A load driver: events on a schedule that waits for nobody, and latency judged from that schedule."""

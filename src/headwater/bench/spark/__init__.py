@@ -1,0 +1,1 @@
+"""`headwater bench spark`: windows on Spark against Spark's own."""

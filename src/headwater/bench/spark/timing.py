@@ -1,0 +1,136 @@
+"""How ways are compared on Spark: first their answers on a few events, then their times on many.
+
+Every time is that of a whole job, from the call to the last row in the noop sink. The better of two runs counts; ways that
+are compared take turns, so that a slow minute of the machine hits both.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from headwater.bench.common.report import Report, at_least
+from headwater.bench.common.timing import Progress
+from headwater.bench.spark.data import Events, Kind, Scale, SparkData
+from headwater.bench.spark.ways import Way
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+REPEATS = 2
+#: A peer that would need longer for all events, which is 40 M at 5 M/s, runs once on a tenth of them.
+PEER_SECONDS_MAX = 8.0
+
+
+class Answer(NamedTuple):
+    """Result rows, and the totals over them."""
+
+    rows: int
+    events: int
+    total: float
+
+
+class Rate(NamedTuple):
+    """Events per second, and which way that was."""
+
+    way: str
+    events_per_second: float
+
+    def __str__(self) -> str:
+        return f"{self.way} {self.events_per_second / 1e6:.3g} M/s"
+
+
+@dataclass
+class SparkBench:
+    """One run: the session, the files, and the rates of peers that several figures compare with."""
+
+    report: Report
+    progress: Progress
+    spark: SparkSession
+    data: SparkData
+    peer_rates: dict[tuple[tuple[Way, ...], Kind], Rate] = field(default_factory=dict)
+
+    def compare(self, figure: str, bound: float, ours: Way, peers: Sequence[Way], kind: Kind = "float") -> None:
+        """Rate of ``ours`` / rate of the best peer."""
+        self.check([*peers, ours], kind)
+        theirs = self.peer_rate(peers, kind)
+        events = self.data.events(kind, "all")
+        (seconds,) = self.best([lambda: self.materialize(ours, events)])
+        rate = Rate(ours.name, events.count / seconds)
+        self.add_ratio(figure, bound, rate, theirs)
+        self.add_rates(**{f"{figure}_rate": rate})
+
+    def add_ratio(self, figure: str, bound: float, ours: Rate, theirs: Rate) -> None:
+        """A ratio of two rates, with both beside it."""
+        note = f"{ours}, {theirs}"
+        self.progress.say(f"  {figure}: {note}")
+        self.report.add(figure, ours.events_per_second / theirs.events_per_second, "ratio", at_least(bound), note)
+
+    def add_rates(self, **rates: Rate) -> None:
+        """Rates under these names, for those who read no notes."""
+        for name, rate in rates.items():
+            self.report.add(name, rate.events_per_second / 1e6, "M events/s")
+
+    def peer_rate(self, peers: Sequence[Way], kind: Kind) -> Rate:
+        """The rate of the best peer, measured once for all figures that compare with it."""
+        asked = tuple(peers), kind
+        if asked not in self.peer_rates:
+            best, rate = self.best_peer(peers, kind)
+            events = self.data.events(kind, "all")
+            # One that is too slow has had its run.
+            if events.count / rate.events_per_second <= PEER_SECONDS_MAX:
+                (seconds,) = self.best([lambda: self.materialize(best, events)])
+                rate = Rate(best.name, events.count / seconds)
+            self.peer_rates[asked] = rate
+        return self.peer_rates[asked]
+
+    def best_peer(self, peers: Sequence[Way], kind: Kind) -> tuple[Way, Rate]:
+        """The peer that is fastest on a tenth of the events."""
+        events = self.data.events(kind, "part")
+        rates = []
+        for peer in peers:
+            rates.append((peer, Rate(peer.name, events.count / self.materialize(peer, events))))
+            self.progress.say(f"  {rates[-1][1]} on {events.count:,} {kind} events")
+        return max(rates, key=lambda rate: rate[1].events_per_second)
+
+    def best(self, works: Sequence[Callable[[], float]]) -> list[float]:
+        """The best time of each; they take turns."""
+        turns = [[work() for work in works] for _ in range(REPEATS)]
+        return [min(times) for times in zip(*turns)]
+
+    def materialize(self, way: Way, events: Events) -> float:
+        """The seconds of a whole job over these events."""
+        gc.collect()
+        begin = time.perf_counter()
+        noop(way.frame(self.spark, events))
+        return time.perf_counter() - begin
+
+    def check(self, ways: Sequence[Way], kind: Kind, scale: Scale = "check") -> Answer:
+        """Run each way on a few events, which also warms it up; a comparison counts only if all give the same."""
+        events = self.data.events(kind, scale)
+        answers = [answer(way.frame(self.spark, events)) for way in ways]
+        for way, found in zip(ways, answers):
+            if found[:2] != answers[0][:2] or not math.isclose(found.total, answers[0].total, rel_tol=1e-9):
+                raise RuntimeError(
+                    f"{way.name} gives {found}, {ways[0].name} {answers[0]}: they did not answer the same question"
+                )
+        return answers[0]
+
+
+def noop(frame: DataFrame) -> None:
+    """Compute every row and keep none."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def answer(frame: DataFrame) -> Answer:
+    """The totals of all result rows."""
+    from pyspark.sql import functions as F
+
+    total = F.sum(F.col("answer").cast("double"))
+    row = frame.agg(F.count("*"), F.sum("event_count"), total).first()
+    assert row is not None
+    return Answer(row[0], row[1], row[2])

@@ -1,0 +1,1 @@
+"""`headwater bench stream`: streams on Spark against Spark's own."""

@@ -1,0 +1,1 @@
+"""`headwater bench tree`: bytes on links and processor time of nodes."""

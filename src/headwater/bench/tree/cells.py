@@ -1,0 +1,182 @@
+"""One measured run of a whole tree: real nodes, real frames, every link's bytes and every node's processor time.
+
+Leaves read a second of events each, then everything settles: one delta per second and leaf. The start (who is there, which
+queries) is counted apart, so that a figure can take it in.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+import headwater as hw
+from headwater.bench.tree.stream import DISORDER, RATE, SCHEMA, Second, Stream, stream
+from headwater.protocols.events import BatchArrived, Event, MixedBatchArrived, SourceOpened
+from headwater.simulator.instant import InstantTree, SourceLog
+
+ROOT = "root"
+Work = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A tree and what its leaves read; ``relays``: how many there are on each level, from the leaves up.
+
+    >>> Shape(leaves=2, relays=(1,)).parents()
+    {'leaf-0': 'relay-1-0', 'leaf-1': 'relay-1-0', 'relay-1-0': 'root'}
+    """
+
+    leaves: int = 2
+    relays: tuple[int, ...] = (1,)
+    sources: int = 1
+    keys: int = 10
+    seconds: int = 10
+    rate: int = RATE
+    is_steady: bool = True
+
+    def stream(self) -> Stream:
+        """The events of its leaves."""
+        return stream(self.leaves, self.sources, self.keys, self.seconds, self.rate, self.is_steady)
+
+    @property
+    def levels(self) -> int:
+        """How many links lie between a leaf and the root."""
+        return 1 + len(self.relays)
+
+    def parents(self) -> dict[str, str]:
+        """Each node's parent."""
+        rows = [[f"leaf-{i}" for i in range(self.leaves)]]
+        rows += [[f"relay-{level}-{i}" for i in range(count)] for level, count in enumerate(self.relays, 1)]
+        rows.append([ROOT])
+        return {name: above[i * len(above) // len(row)] for row, above in pairwise(rows) for i, name in enumerate(row)}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one run showed. Bytes are those of both directions, by level: the links above leaves first."""
+
+    shape: Shape
+    begin_bytes: tuple[int, ...]
+    level_bytes: tuple[int, ...]
+    central_bytes: int
+    events: int
+    rows: int
+    #: Processor seconds by role and by what was done: ("leaf", "take in"), ("leaf", "send"), ("relay", "merge"), ...
+    work: dict[Work, float] = field(default_factory=dict)
+    #: Median processor seconds from the end of a second to all its rows, through the whole tree.
+    latency: float = 0.0
+
+    @property
+    def total_bytes(self) -> int:
+        """All links, with the start."""
+        return sum(self.begin_bytes) + sum(self.level_bytes)
+
+    @property
+    def ratio(self) -> float:
+        """All bytes / those of central on the same links."""
+        return self.total_bytes / (self.central_bytes * self.shape.levels)
+
+    @property
+    def steady_ratio(self) -> float:
+        """The same without the start."""
+        return sum(self.level_bytes) / (self.central_bytes * self.shape.levels)
+
+    @property
+    def worst_level(self) -> float:
+        """The level that saves least, with its start."""
+        return max(b + s for b, s in zip(self.begin_bytes, self.level_bytes)) / self.central_bytes
+
+    def seconds_of(self, role: str) -> float:
+        """Processor time of all nodes of a role."""
+        return sum(seconds for (who, _), seconds in self.work.items() if who == role)
+
+
+class MeasuredTree(InstantTree):
+    """Counts the processor time of every node by its role and by what it did."""
+
+    def __init__(self, parents: dict[str, str], queries: Sequence[hw.Query], **settings: Any) -> None:
+        self.work: defaultdict[Work, float] = defaultdict(float)
+        super().__init__(parents, queries, **settings)
+
+    def handle(self, name: str, event: Event) -> None:
+        """As the tree does, with the time it took."""
+        start = time.process_time()
+        super().handle(name, event)
+        role = name.partition("-")[0]
+        done = {"leaf": "take in" if isinstance(event, BatchArrived | MixedBatchArrived) else "send"}.get(role, "merge")
+        self.work[role, done] += time.process_time() - start
+
+    def open_all(self, leaf: str, names: Sequence[str]) -> None:
+        """All sources of a leaf at once, as a leaf that starts has them."""
+        for name in names:
+            self.sources[name] = SourceLog(leaf)
+            self.handle(leaf, SourceOpened(name, "", SCHEMA))
+
+    def read(self, names: Sequence[str], second: Second) -> None:
+        """A leaf reads what has arrived in a second from all its sources."""
+        if len(names) == 1:
+            self.push(names[0], second.batch, settle=False)
+        else:
+            self.push_mixed(names, second.sources, second.offsets, second.batch, settle=False)
+
+    def level_bytes(self) -> list[int]:
+        """The bytes so far on each level of links, both directions."""
+        levels: Counter[int] = Counter()
+        for name in self.parents:
+            role, number, *_ = name.split("-")
+            levels[0 if role == "leaf" else int(number)] += self.bytes_up[name] + self.bytes_down[name]
+        return [levels[level] for level in sorted(levels)]
+
+
+def measure(shape: Shape, queries: Sequence[hw.Query]) -> Cell:
+    """Run the whole stream through the tree."""
+    events = shape.stream()
+    seconds = [events.seconds_of(leaf) for leaf in range(shape.leaves)]
+    names = [[f"{leaf}/{number}" for number in range(shape.sources)] for leaf in range(shape.leaves)]
+    tree = MeasuredTree(shape.parents(), queries, disorder=DISORDER)
+    for leaf in range(shape.leaves):
+        tree.open_all(f"leaf-{leaf}", names[leaf])
+    tree.settle()
+    begin = tree.level_bytes()
+    tree.work.clear()
+    rows, latencies = 0, []
+    for second in range(shape.seconds):
+        for leaf in range(shape.leaves):
+            tree.read(names[leaf], seconds[leaf][second])
+        start = time.process_time()
+        tree.settle()
+        latencies.append(time.process_time() - start)
+        rows += tree.take_rows().num_rows
+    if not rows:
+        raise RuntimeError("no window closed: the tree has not done what is measured")
+    steady = [after - before for before, after in zip(begin, tree.level_bytes())]
+    return Cell(
+        shape,
+        tuple(begin),
+        tuple(steady),
+        events.central_bytes,
+        events.events,
+        rows,
+        dict(tree.work),
+        median(latencies),
+    )
+
+
+def windows(count: int, **aggregates: Any) -> list[hw.Query]:
+    """Tumbling windows by key of 1, 2, ... seconds."""
+    return [hw.query(f"q{i}", hw.tumbling(f"{i} s"), keys=["key"], **aggregates) for i in range(1, count + 1)]
+
+
+def average(count: int = 1) -> list[hw.Query]:
+    """The decomposable case."""
+    return windows(count, avg=hw.avg("value"))
+
+
+def medians(count: int = 1) -> list[hw.Query]:
+    """The holistic case."""
+    return windows(count, median=hw.median("value"))
