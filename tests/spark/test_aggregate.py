@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import headwater as hw
 from headwater.spark import aggregate
 from spark.answers import assert_same, expected, found
-from spark.test_tasks import renamed
+from spark.batch.test_tasks import renamed
 from strategies import SCHEMA, WINDOWS, queries, rows
 
 pytestmark = pytest.mark.spark

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from cases.test_cases import CASE, CASES, FILES, needs_cases
 from headwater.cases import check_files
 from headwater.cases.spark_host import run_cases
-from test_cases import CASE, CASES, FILES, needs_cases
 
 pytestmark = pytest.mark.spark
 

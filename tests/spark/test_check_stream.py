@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from cases.test_cases import CASE, CASES, FILES, needs_cases
 from headwater.cases import HOSTS, check_files, run_case
 from headwater.cases.stream_host import run_cases
-from test_cases import CASE, CASES, FILES, needs_cases
 
 pytestmark = pytest.mark.spark
 

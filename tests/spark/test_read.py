@@ -14,7 +14,7 @@ from headwater.generator import SmartHome
 from headwater.logs import Log
 from headwater.spark import read, register
 from spark.answers import assert_same, expected, found, write
-from spark.test_tasks import renamed, some_files
+from spark.batch.test_tasks import renamed, some_files
 from strategies import SCHEMA, WINDOWS, queries
 
 pytestmark = pytest.mark.spark

@@ -15,8 +15,8 @@ from headwater.spark import aggregate
 from headwater.spark.native.choice import Asked, choice
 from headwater.spark.native.expressions import NotNativeError, sql_of
 from spark.answers import assert_same, expected, found
+from spark.batch.test_tasks import renamed
 from spark.test_aggregate import in_order
-from spark.test_tasks import renamed
 from strategies import SCHEMA, queries, rows
 
 pytestmark = pytest.mark.spark

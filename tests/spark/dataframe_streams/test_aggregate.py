@@ -12,8 +12,8 @@ from headwater.cases.hosts import result_rows
 from headwater.spark import aggregate, split_output
 from node.batches import MicroBatch, reference
 from spark.answers import assert_same, found
+from spark.batch.test_tasks import renamed
 from spark.streams import LAST, Folder, run
-from spark.test_tasks import renamed
 from strategies import SCHEMA, SQUARES, WINDOWS, queries, rows
 
 pytestmark = pytest.mark.spark

@@ -20,7 +20,7 @@ from headwater.spark.formats import Passed
 from headwater.spark.formats.parquet import RowGroup, _places, bounds_of
 from language_strategies import conditions_over_tables
 from spark.answers import assert_same, expected, told, without_spark, write
-from spark.test_tasks import renamed, some_files
+from spark.batch.test_tasks import renamed, some_files
 from strategies import SCHEMA, conditions, queries
 
 SPARSE = pa.schema([("time", pa.int64()), ("load", pa.float64()), ("room", pa.string())])

@@ -19,7 +19,7 @@ from headwater.spark.counts import stages as counting
 from headwater.spark.counts.notes import received
 from headwater.spark.native.positions import FIRST, LAST, TIME, over_positions
 from spark.answers import assert_same, closed_rows, expected, found, shuffled, write
-from spark.test_tasks import renamed, some_files
+from spark.batch.test_tasks import renamed, some_files
 from strategies import SCHEMA, queries
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.test_selection import sorted_runs, sources
+from engine.counting.test_selection import sorted_runs, sources
 from headwater.engine.counting.key_zones import (
     Keys,
     edge_rows,

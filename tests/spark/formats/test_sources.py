@@ -17,7 +17,7 @@ from headwater.spark.batch import files
 from headwater.spark.batch.files import find_pieces, split
 from headwater.spark.batch.plan import Plan, plan_events, plan_queries
 from spark.answers import assert_same, expected, without_spark, write
-from spark.test_tasks import renamed, some_files
+from spark.batch.test_tasks import renamed, some_files
 from strategies import SCHEMA, queries
 
 NAMES = ("a/2.parquet", "a/10.parquet", "a!.parquet", "b/x/1.parquet", "b/x/2.parquet", "é/1.parquet")

@@ -10,7 +10,7 @@ from headwater.cases import explain_difference
 from headwater.node.micro_batches.root import BatchRoot
 from headwater.node.micro_batches.settings import BatchSettings
 from node.batches import SOURCE, Buckets, MicroBatch, groups_of, reference
-from spark.test_tasks import renamed
+from spark.batch.test_tasks import renamed
 from strategies import SCHEMA, WINDOWS, queries, rows
 
 
