@@ -34,8 +34,8 @@ from headwater.reference.history import (
     Joined,
     Removed,
     Returned,
-    Settings,
     Step,
+    StreamSettings,
 )
 from headwater.simulator.workloads.queries import ANY, NUMBERS, ORDERED, cut_at_stops, cut_before_stops
 from headwater.simulator.workloads.queries import SCHEMA as SCHEMA  # tests take it from here
@@ -221,7 +221,7 @@ def rows(draw: st.DrawFn, base: int = 0, bad_times: bool = True) -> dict[str, An
 class Scenario:
     """A stream from its first step to its last."""
 
-    settings: Settings
+    settings: StreamSettings
     history: list[Step]
 
 
@@ -320,7 +320,7 @@ def scenarios(
         draw(st.sampled_from(kinds))()
     if draw(st.booleans()):
         script.steps.append(Flushed())
-    return Scenario(Settings(tuple(asked), disorder=draw(st.sampled_from([None, None, 0, 5, 20]))), script.steps)
+    return Scenario(StreamSettings(tuple(asked), disorder=draw(st.sampled_from([None, None, 0, 5, 20]))), script.steps)
 
 
 #: Times at both ends of the domain, and in the middle.
@@ -352,7 +352,7 @@ def bulk_scenarios(draw: st.DrawFn, query_strategy: st.SearchStrategy[Query] | N
             steps.append(Emit())
     if draw(st.booleans()):
         steps.append(Flushed())
-    settings = Settings(
+    settings = StreamSettings(
         tuple(_renamed(each, f"q{number}") for number, each in enumerate(asked)),
         disorder=draw(st.sampled_from([None, 2])),
     )

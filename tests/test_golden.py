@@ -36,7 +36,7 @@ from headwater.node.records import event_of, record_of
 from headwater.protocols.actions import EmitRows
 from headwater.protocols.delta import Delta
 from headwater.protocols.messages import Message, decode, encode
-from headwater.reference.history import Arrived, Flushed, Joined, Settings
+from headwater.reference.history import Arrived, Flushed, Joined, StreamSettings
 
 GOLDEN = write.contents(write.PLACE)
 FRAMES = [name for name in GOLDEN if name.startswith("frames/")]
@@ -272,7 +272,7 @@ def reference_rows(queries: list[hw.Query]) -> list[Any]:
     for name, each in sources.items():
         rows = [row for batch in each.batches(1) for row in batch.to_pylist()]
         history += [Arrived(name, offset, row) for offset, row in enumerate(rows)]
-    played = HOSTS["reference"].play(Settings(tuple(queries)), [*history, Flushed()])
+    played = HOSTS["reference"].play(StreamSettings(tuple(queries)), [*history, Flushed()])
     return [row for _, emitted in played.emitted for row in emitted]
 
 

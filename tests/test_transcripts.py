@@ -36,7 +36,7 @@ from headwater.reference.history import (
     Joined,
     Removed,
     Returned,
-    Settings,
+    StreamSettings,
 )
 
 FOLDER = Path(__file__).parent / "transcripts"
@@ -62,7 +62,7 @@ class Script(NamedTuple):
     """A transcript read: its lines without the rows, and for each step the line that tells it."""
 
     lines: list[str]
-    settings: Settings
+    settings: StreamSettings
     steps: list
     line_of_step: list[int]
 
@@ -80,7 +80,7 @@ def read(text: str) -> Script:
         else:
             steps.append(read_step(line, offsets))
             line_of_step.append(number)
-    return Script(lines, Settings(tuple(queries), disorder=disorder), steps, line_of_step)
+    return Script(lines, StreamSettings(tuple(queries), disorder=disorder), steps, line_of_step)
 
 
 def read_step(line: str, offsets: dict[str, int]):

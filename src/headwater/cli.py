@@ -62,7 +62,7 @@ def main(
     """Windows computed where the data is born: any number of window queries over a stream in one pass."""
 
 
-class Host(StrEnum):
+class HostName(StrEnum):
     """What runs the cases of ``headwater check``."""
 
     reference = "reference"
@@ -75,7 +75,7 @@ class Host(StrEnum):
 @app.command()
 def check(
     files: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False, help="Case files (JSON).")],
-    on: Annotated[Host, typer.Option(help="What runs the cases.")] = Host.engine,
+    on: Annotated[HostName, typer.Option(help="What runs the cases.")] = HostName.engine,
 ) -> None:
     """Run test cases and compare every result row with the expected ones."""
     from headwater.cases import check_files
@@ -139,10 +139,10 @@ def engine(quick: Quick = False, json: Json = False) -> None:
     _need("duckdb", "polars", "psutil")
     from headwater.bench import engine as bench_engine
     from headwater.bench.common.report import Report
-    from headwater.bench.common.timing import Progress
+    from headwater.bench.common.timing import StepLog
 
     report = Report("engine", quick=quick, as_json=json)
-    bench_engine.run(report, Progress())
+    bench_engine.run(report, StepLog())
     report.close()
 
 
@@ -153,10 +153,10 @@ def sharing(quick: Quick = False, json: Json = False, plots: Plots = None) -> No
         _need("matplotlib")
     from headwater.bench import sharing as bench_sharing
     from headwater.bench.common.report import Report
-    from headwater.bench.common.timing import Progress
+    from headwater.bench.common.timing import StepLog
 
     report = Report("sharing", quick=quick, as_json=json)
-    bench_sharing.run(report, Progress(), plots)
+    bench_sharing.run(report, StepLog(), plots)
     report.close()
 
 
@@ -166,11 +166,11 @@ def bench_tree(quick: Quick = False, json: Json = False, plots: Plots = None) ->
     if plots is not None:
         _need("matplotlib")
     from headwater.bench.common.report import Report
-    from headwater.bench.common.timing import Progress
+    from headwater.bench.common.timing import StepLog
     from headwater.bench.tree import figures as tree
 
     report = Report("tree", quick=quick, as_json=json)
-    tree.run(report, Progress(), plots)
+    tree.run(report, StepLog(), plots)
     report.close()
 
 
@@ -178,13 +178,13 @@ def bench_tree(quick: Quick = False, json: Json = False, plots: Plots = None) ->
 def bench_spark(quick: Quick = False, json: Json = False) -> None:
     """Measure windows on Spark against its own: up to 15 minutes, up to 3 with --quick. Needs Java."""
     from headwater.bench.common.report import Report
-    from headwater.bench.common.timing import Progress
+    from headwater.bench.common.timing import StepLog
     from headwater.bench.spark import figures as spark
     from headwater.spark.setup import SetupError
 
     report = Report("spark", quick=quick, as_json=json)
     try:
-        spark.run(report, Progress())
+        spark.run(report, StepLog())
     except SetupError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error
@@ -196,14 +196,14 @@ def bench_stream(quick: Quick = False, json: Json = False) -> None:
     """Measure streams on Spark against its own: up to 15 minutes, up to 3 with --quick. Needs Java."""
     _need("psutil")
     from headwater.bench.common.report import Report
-    from headwater.bench.common.timing import Progress
+    from headwater.bench.common.timing import StepLog
     from headwater.spark.setup import SetupError
 
     report = Report("stream", quick=quick, as_json=json)
     try:
         from headwater.bench.stream import figures as stream
 
-        stream.run(report, Progress())
+        stream.run(report, StepLog())
     except SetupError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error
@@ -215,11 +215,11 @@ def bench_deco(quick: Quick = False, json: Json = False, plots: Plots = None) ->
     """Measure count windows over many nodes, every scheme in one run: up to 45 minutes, up to 3 with --quick."""
     _need("zmq", *(() if plots is None else ("matplotlib",)))
     from headwater.bench.common.report import Report
-    from headwater.bench.common.timing import Progress
+    from headwater.bench.common.timing import StepLog
     from headwater.bench.deco import figures as deco
 
     report = Report("deco", quick=quick, as_json=json)
-    deco.run(report, Progress(), plots)
+    deco.run(report, StepLog(), plots)
     report.close()
 
 

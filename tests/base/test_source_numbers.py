@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.base.source_numbers import SMALLEST, Crowd, Remembered
+from headwater.base.source_numbers import SMALLEST, Cached, SourceNumbers
 
 SOURCES = st.lists(st.none() | st.integers(0, 3), min_size=1, max_size=12)
 
@@ -17,7 +17,7 @@ def test_a_crowd_is_its_chains(sizes: list[int | None], data: st.DataObject) -> 
     for size in sizes:
         chains.append(None if size is None else np.arange(begin, begin + size) * 7)
         begin += size or 0
-    crowd = Crowd.of(chains)
+    crowd = SourceNumbers.of(chains)
     assert crowd.are_known == (None not in sizes)
     some = data.draw(st.lists(st.tuples(st.integers(0, len(sizes) - 1), st.integers(-1, 4)), max_size=8))
     chain, place = np.array(some, np.int64).reshape(-1, 2).T
@@ -29,7 +29,7 @@ def test_a_crowd_is_its_chains(sizes: list[int | None], data: st.DataObject) -> 
 
 def test_large_ones_are_made_once_until_they_are_forgotten() -> None:
     made: list[tuple[str, ...]] = []
-    remembered = Remembered(lambda chains: made.append(chains) or len(made))
+    remembered = Cached(lambda chains: made.append(chains) or len(made))
     many, few = tuple(map(str, range(SMALLEST))), ("a",)
     assert [remembered.of(many), remembered.of(many), remembered.of(few), remembered.of(few)] == [1, 1, 2, 3]
     remembered.forget()

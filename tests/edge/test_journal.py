@@ -5,16 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.edge.cluster.outcome import Emission
-from headwater.edge.journal import CHECKPOINT, HEADER, RECORD, Journal, Kept
+from headwater.edge.journal import CHECKPOINT, HEADER, RECORD, Journal, JournalContents
 
 entries = st.lists(st.tuples(st.sampled_from([RECORD, CHECKPOINT]), st.binary(max_size=10)), max_size=10)
 
 
-def kept_of(written: list[tuple[bytes, bytes]]) -> Kept:
+def kept_of(written: list[tuple[bytes, bytes]]) -> JournalContents:
     last = max((place for place, (kind, _) in enumerate(written) if kind == CHECKPOINT), default=None)
     if last is None:
-        return Kept(None, [data for _, data in written])
-    return Kept(written[last][1], [data for _, data in written[last + 1 :]])
+        return JournalContents(None, [data for _, data in written])
+    return JournalContents(written[last][1], [data for _, data in written[last + 1 :]])
 
 
 @given(entries, st.integers(0, 200))
@@ -41,5 +41,5 @@ def test_rows_keep_their_steps_and_moments(tmp_path: Path):
     emission = Emission(3, 77, pa.table({"n": [1]}))
     journal.emit(emission)
     journal.add(CHECKPOINT, b"c")
-    assert journal.read() == Kept(b"c", [], [emission])
+    assert journal.read() == JournalContents(b"c", [], [emission])
     journal.close()

@@ -11,7 +11,7 @@ from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn, lift
-from headwater.engine.wire.looks import Look as Looked
+from headwater.engine.wire.looks import LookInto as Looked
 from headwater.engine.wire.looks import looks_to_bytes
 from headwater.engine.wire.part_bytes import cuts_to_bytes, part_to_bytes
 from headwater.engine.wire.parts import (
@@ -29,16 +29,16 @@ from headwater.engine.wire.parts import (
 )
 from headwater.language.files.queries import to_json
 from headwater.protocols.advances import Advance
-from headwater.protocols.delta import CUT_SUFFIX, Delta, Range
+from headwater.protocols.delta import CUT_SUFFIX, ChainRange, Delta
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import (
     Assign,
+    CountPlan,
     Cuts,
     Flush,
     Hello,
-    Look,
+    LookInto,
     Message,
-    Plan,
     Positions,
     Rates,
     Refuse,
@@ -132,11 +132,11 @@ def deltas() -> dict[str, Message]:
     found: dict[str, Message] = {}
     for name, some in parts().items():
         if name == "cut":
-            ranges, moved = {f"north{CUT_SUFFIX}": Range(2, 4, 5)}, {}
+            ranges, moved = {f"north{CUT_SUFFIX}": ChainRange(2, 4, 5)}, {}
         else:
-            ranges, moved = {"north": Range(2, 5, 6)}, {"north": advance}
+            ranges, moved = {"north": ChainRange(2, 5, 6)}, {"north": advance}
         found[f"delta-{name}"] = Delta(ranges, moved, [part_to_bytes(part) for part in some])
-    many = {f"leaf-{number:02d}": Range(1 + number % 2, number, number + 3) for number in range(40)}
+    many = {f"leaf-{number:02d}": ChainRange(1 + number % 2, number, number + 3) for number in range(40)}
     moved = {chain: Advance.of([0, 3], [5, 7 * place], [place, 1000], 9) for place, chain in enumerate(many)}
     del moved["leaf-07"]
     return found | {"delta-many": Delta(many, moved, [])}
@@ -159,8 +159,8 @@ def messages() -> dict[str, Message]:
         "positions": Positions(False, {"north": Position(2, 6), f"north{CUT_SUFFIX}": Position(2, 5)}),
         "positions-resend": Positions(True, {f"leaf-{number}": Position(1, number) for number in range(5)}),
         "cuts": Cuts(5, 23, {"é": 17}, cuts),
-        "plan": Plan(6, 57, 40, {3: forecast, 6: [0, 0, 0.0, None, 1, None, True, {}, 0, 0, 4096]}),
-        "look": Look("north", looks),
+        "plan": CountPlan(6, 57, 40, {3: forecast, 6: [0, 0, 0.0, None, 1, None, True, {}, 0, 0, 4096]}),
+        "look": LookInto("north", looks),
         "rates": Rates("north", 3, 0.1),
         "flush": Flush(),
         "refuse": Refuse("é", "query 'tumbling': there is no column 'x'"),

@@ -18,9 +18,9 @@ import headwater as hw
 from golden.material import ADDED, LEAN, QUERIES, SCHEMA, events
 from golden.own import Readings
 from headwater.node import NodeSettings
-from headwater.node.micro_batches.frames import Frame, Group, frames, group_name
+from headwater.node.micro_batches.frames import EventGroup, Frame, frames, group_name
 from headwater.node.micro_batches.root import BatchRoot
-from headwater.node.micro_batches.settings import BatchSettings, Outcome
+from headwater.node.micro_batches.settings import BatchSettings, StepOutput
 from headwater.protocols.count_windows import Counting
 from headwater.protocols.events import (
     FlushAsked,
@@ -32,7 +32,7 @@ from headwater.protocols.events import (
     Started,
     TimerFired,
 )
-from headwater.simulator.instant import InstantTree, SourceLog
+from headwater.simulator.instant import InstantTree, LiveLog
 
 # --- an engine ---
 
@@ -147,7 +147,7 @@ def said(tables: Iterable[pa.Table]) -> list[str]:
     return sorted(str({name: value for name, value in row.items() if value is not None}) for row in rows)
 
 
-def restarted(nodes: dict[str, Any], known: dict[str, SourceLog]) -> Tree:
+def restarted(nodes: dict[str, Any], known: dict[str, LiveLog]) -> Tree:
     """A tree in which every node was made again; nothing that was in flight has survived."""
     story = Tree()
     story.tree.take_rows()
@@ -171,7 +171,7 @@ def batch_settings() -> BatchSettings:
     for query in (query for query in QUERIES if query.name in ("sliding", "session")):
         grouped.setdefault(group_name(query), []).append(query)
     groups = tuple(
-        Group(name, tuple(some), tuple(SCHEMA.names), tuple(SCHEMA.names[1:])) for name, some in grouped.items()
+        EventGroup(name, tuple(some), tuple(SCHEMA.names), tuple(SCHEMA.names[1:])) for name, some in grouped.items()
     )
     return BatchSettings(groups, disorder=4, idle_ms=500, buckets=2, is_live=True)
 
@@ -197,7 +197,7 @@ def batch_root_goes_on(root: BatchRoot) -> list[Any]:
     """All that comes out of it for the rest of the story."""
     said = []
     for number in (2, 3, 4):
-        outcome: Outcome = root.take([batch_frame(20 * number - 5, is_last=number == 4)], 100 * number)
+        outcome: StepOutput = root.take([batch_frame(20 * number - 5, is_last=number == 4)], 100 * number)
         rows, aside = ([table.to_pylist() for table in tables] for tables in (outcome.rows, outcome.aside))
         said.append([rows, aside, outcome.accounts])
     return said

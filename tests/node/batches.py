@@ -9,10 +9,10 @@ import pyarrow as pa
 from headwater import Query
 from headwater.cases import HOSTS
 from headwater.cases.hosts import Played, result_rows
-from headwater.node.micro_batches.frames import Group, frames, group_name
+from headwater.node.micro_batches.frames import EventGroup, frames, group_name
 from headwater.node.micro_batches.root import BatchRoot
 from headwater.node.micro_batches.settings import BatchSettings
-from headwater.reference.history import Arrived, Emit, Flushed, Idle, Joined, Returned, Settings, Step
+from headwater.reference.history import Arrived, Emit, Flushed, Idle, Joined, Returned, Step, StreamSettings
 from headwater.reference.rows import ResultRow
 from headwater.spark.batch.partitions import depends_on_order
 from strategies import SCHEMA
@@ -78,10 +78,10 @@ def history_of(batches: Sequence[MicroBatch], idle_ms: int | None = None) -> lis
 def reference(
     batches: Sequence[MicroBatch], queries: Sequence[Query], disorder: int | None, idle_ms: int | None = None
 ) -> Played:
-    return HOSTS["reference"].play(Settings(tuple(queries), disorder=disorder), history_of(batches, idle_ms))
+    return HOSTS["reference"].play(StreamSettings(tuple(queries), disorder=disorder), history_of(batches, idle_ms))
 
 
-def groups_of(queries: Sequence[Query]) -> tuple[Group, ...]:
+def groups_of(queries: Sequence[Query]) -> tuple[EventGroup, ...]:
     found: dict[str, list[Query]] = {}
     for query in queries:
         found.setdefault(group_name(query), []).append(query)
@@ -89,7 +89,7 @@ def groups_of(queries: Sequence[Query]) -> tuple[Group, ...]:
     for name, own in found.items():
         columns = sorted({"time"}.union(*(query.columns() for query in own)))
         ties = tuple(column for column in SCHEMA.names if column != "time")
-        made.append(Group(name, tuple(own), tuple(columns), ties if any(map(depends_on_order, own)) else None))
+        made.append(EventGroup(name, tuple(own), tuple(columns), ties if any(map(depends_on_order, own)) else None))
     return tuple(made)
 
 

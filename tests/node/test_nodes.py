@@ -27,7 +27,7 @@ from headwater.protocols.events import (
     TimerFired,
 )
 from headwater.protocols.messages import Assign, Hello, decode
-from headwater.simulator.instant import InstantTree, SourceLog
+from headwater.simulator.instant import InstantTree, LiveLog
 
 SCHEMA = pa.schema({"time": pa.int64(), "k": pa.string(), "v": pa.float64()})
 SUMS = hw.query("sums", hw.tumbling(10), total=hw.sum("v"))
@@ -260,7 +260,7 @@ def test_ten_thousand_sources_on_one_leaf():
         tree.handle("leaf", SourceOpened(name, schema=SCHEMA))
     tree.settle()
 
-    tree.sources.update({name: SourceLog("leaf") for name in names})
+    tree.sources.update({name: LiveLog("leaf") for name in names})
     for step in range(3):
         events = batch([step * 10 + i % 10 for i in range(count)])
         tree.push_mixed(names, np.arange(count), np.full(count, step), events)

@@ -12,7 +12,7 @@ from headwater.engine.wire.parts import AccountsPart, AsidePart, EventsPart, Lat
 from headwater.node import LeafNode, RelayNode
 from headwater.protocols.actions import SendMessage
 from headwater.protocols.advances import Advance
-from headwater.protocols.delta import CUT_SUFFIX, Delta, Range
+from headwater.protocols.delta import CUT_SUFFIX, ChainRange, Delta
 from headwater.protocols.events import MessageReceived, SourceOpened, TimerFired
 from headwater.protocols.messages import Assign, Cuts, Hello, Refuse, decode, encode
 from headwater.simulator.instant import InstantTree
@@ -66,7 +66,7 @@ def tree_of() -> InstantTree:
 
 def nonsense(tree: InstantTree, *parts: bytes) -> bytes:
     position = tree.root._ledger.positions["A"]
-    stretch = Range(position.epoch, position.at, position.at + 1)
+    stretch = ChainRange(position.epoch, position.at, position.at + 1)
     return encode(Delta({"A": stretch}, {"A": Advance.of([0], [1], [0])}, parts))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from headwater.protocols.advances import Advance
-from headwater.protocols.delta import Delta, Range, combine
+from headwater.protocols.delta import ChainRange, Delta, combine
 from headwater.protocols.ledger import Ledger, Position
 from headwater.protocols.messages import Positions, decode, encode
 from headwater.protocols.outbox import Outbox
@@ -33,7 +33,7 @@ def merge(lists: Sequence[Sequence[bytes]]) -> list[bytes]:
 
 def step(chain: str, epoch: int, at: int, events: Sequence[str]) -> Delta:
     """What a leaf sends: one step of its chain."""
-    return Delta({chain: Range(epoch, at, at + 1)}, {chain: Advance.of([0], [len(events)], [1])}, [part(events)])
+    return Delta({chain: ChainRange(epoch, at, at + 1)}, {chain: Advance.of([0], [len(events)], [1])}, [part(events)])
 
 
 @dataclass

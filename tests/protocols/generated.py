@@ -7,16 +7,16 @@ from typing import Any
 from hypothesis import strategies as st
 
 from headwater.protocols.advances import Advance
-from headwater.protocols.delta import Delta, Range
+from headwater.protocols.delta import ChainRange, Delta
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import (
     Assign,
+    CountPlan,
     Cuts,
     Flush,
     Hello,
-    Look,
+    LookInto,
     Message,
-    Plan,
     Positions,
     Rates,
     Refuse,
@@ -40,9 +40,9 @@ def advances(draw: st.DrawFn) -> Advance:
 
 
 @st.composite
-def ranges(draw: st.DrawFn) -> Range:
+def ranges(draw: st.DrawFn) -> ChainRange:
     start, end = sorted(draw(st.lists(COUNTS, min_size=2, max_size=2, unique=True)))
-    return Range(draw(EPOCHS), start, end)
+    return ChainRange(draw(EPOCHS), start, end)
 
 
 @st.composite
@@ -87,7 +87,7 @@ FORECASTS = st.tuples(
     COUNTS,
     COUNTS,
 )
-PLANS = st.builds(Plan, COUNTS, NUMBERS, NUMBERS, st.dictionaries(COUNTS, FORECASTS.map(list), max_size=2))
+PLANS = st.builds(CountPlan, COUNTS, NUMBERS, NUMBERS, st.dictionaries(COUNTS, FORECASTS.map(list), max_size=2))
 
 MESSAGES: dict[str, st.SearchStrategy[Message]] = {
     "delta": deltas(),
@@ -96,7 +96,7 @@ MESSAGES: dict[str, st.SearchStrategy[Message]] = {
     "assign": ASSIGNS,
     "cuts": CUTS,
     "plan": PLANS,
-    "look": st.builds(Look, NAMES, BYTES),
+    "look": st.builds(LookInto, NAMES, BYTES),
     "rates": st.builds(Rates, NAMES, COUNTS, st.floats(0, 1e9)),
     "flush": st.just(Flush()),
     "refuse": st.builds(Refuse, NAMES, NAMES),

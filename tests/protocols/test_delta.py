@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headwater.language.times import NEVER
 from headwater.protocols.advances import Advance, added, wrapped
-from headwater.protocols.delta import Delta, Range, combine, delta_body, read_delta
+from headwater.protocols.delta import ChainRange, Delta, combine, delta_body, read_delta
 from headwater.protocols.ledger import Ledger, Position
 from protocols.flow import events_of, merge, part
 from protocols.generated import NUMBERS, advances, deltas
@@ -27,7 +27,7 @@ def steps(draw: st.DrawFn) -> dict[str, list[Delta]]:
     for chain in CHAINS:
         moves = draw(st.lists(advances(), max_size=6))
         made[chain] = [
-            Delta({chain: Range(1, at, at + 1)}, {chain: advance}, [part([f"{chain}{at}"])])
+            Delta({chain: ChainRange(1, at, at + 1)}, {chain: advance}, [part([f"{chain}{at}"])])
             for at, advance in enumerate(moves)
         ]
     return made
@@ -117,14 +117,16 @@ def test_combining_is_associative(made: dict[str, list[Delta]], chance: random.R
 
 
 def test_one_delta_stays_what_it_is() -> None:
-    delta = Delta({"a": Range(1, 0, 2)}, {"a": Advance.of([0], [1], [2], 3)}, [part(["x"])])
+    delta = Delta({"a": ChainRange(1, 0, 2)}, {"a": Advance.of([0], [1], [2], 3)}, [part(["x"])])
     assert combine([delta], merge) == delta
 
 
-@pytest.mark.parametrize("stretch", [Range(1, 6, 7), Range(1, 4, 6), Range(1, 3, 5), Range(2, 5, 6), Range(1, 2, 3)])
-def test_what_does_not_follow_is_not_combined(stretch: Range) -> None:
+@pytest.mark.parametrize(
+    "stretch", [ChainRange(1, 6, 7), ChainRange(1, 4, 6), ChainRange(1, 3, 5), ChainRange(2, 5, 6), ChainRange(1, 2, 3)]
+)
+def test_what_does_not_follow_is_not_combined(stretch: ChainRange) -> None:
     with pytest.raises(ValueError, match="does not follow"):
-        combine([Delta({"a": Range(1, 3, 5)}), Delta({"a": stretch})], merge)
+        combine([Delta({"a": ChainRange(1, 3, 5)}), Delta({"a": stretch})], merge)
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=6))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.protocols.delta import Delta, Range
+from headwater.protocols.delta import ChainRange, Delta
 from headwater.protocols.ledger import UNKNOWN, Ledger, Position
 
 SMALL = st.integers(0, 4)
@@ -14,9 +14,9 @@ POSITIONS = st.dictionaries(st.sampled_from("abc"), st.builds(Position, st.integ
 
 
 @st.composite
-def stretches(draw: st.DrawFn) -> Range:
+def stretches(draw: st.DrawFn) -> ChainRange:
     start = draw(SMALL)
-    return Range(draw(st.integers(1, 3)), start, start + draw(SMALL))
+    return ChainRange(draw(st.integers(1, 3)), start, start + draw(SMALL))
 
 
 RANGES = st.dictionaries(st.sampled_from("abc"), stretches(), min_size=1)
@@ -25,33 +25,33 @@ RANGES = st.dictionaries(st.sampled_from("abc"), stretches(), min_size=1)
 @pytest.mark.parametrize(
     ("stretch", "reason"),
     [
-        (Range(2, 5, 6), None),
-        (Range(2, 5, 9), None),
-        (Range(2, 6, 7), "gap"),
-        (Range(2, 4, 5), "duplicate"),
-        (Range(2, 5, 5), "duplicate"),
-        (Range(2, 4, 6), "overlap"),
-        (Range(1, 5, 6), "old epoch"),
-        (Range(3, 5, 6), "new epoch"),
+        (ChainRange(2, 5, 6), None),
+        (ChainRange(2, 5, 9), None),
+        (ChainRange(2, 6, 7), "gap"),
+        (ChainRange(2, 4, 5), "duplicate"),
+        (ChainRange(2, 5, 5), "duplicate"),
+        (ChainRange(2, 4, 6), "overlap"),
+        (ChainRange(1, 5, 6), "old epoch"),
+        (ChainRange(3, 5, 6), "new epoch"),
     ],
 )
-def test_why_a_stretch_is_not_accepted(stretch: Range, reason: str | None) -> None:
+def test_why_a_stretch_is_not_accepted(stretch: ChainRange, reason: str | None) -> None:
     assert Ledger({"a": Position(2, 5)}).objections({"a": stretch}) == ({} if reason is None else {"a": reason})
 
 
 def test_a_chain_that_nobody_knows_is_not_accepted() -> None:
-    assert Ledger().objections({"a": Range(1, 0, 1)}) == {"a": "unknown"}
+    assert Ledger().objections({"a": ChainRange(1, 0, 1)}) == {"a": "unknown"}
     assert Ledger().of({"a": None}) == {"a": UNKNOWN}
 
 
 def test_one_stretch_that_does_not_fit_drops_the_whole_delta() -> None:
     ledger = Ledger({"a": Position(1, 0), "b": Position(1, 1)})
-    assert ledger.objections({"a": Range(1, 0, 1), "b": Range(1, 0, 1)}) == {"b": "duplicate"}
+    assert ledger.objections({"a": ChainRange(1, 0, 1), "b": ChainRange(1, 0, 1)}) == {"b": "duplicate"}
 
 
 @given(positions=POSITIONS, ranges=RANGES)
 def test_accepted_iff_each_stretch_goes_on_where_its_chain_stands(
-    positions: dict[str, Position], ranges: dict[str, Range]
+    positions: dict[str, Position], ranges: dict[str, ChainRange]
 ) -> None:
     fits = all(
         stretch.start < stretch.end and positions.get(chain) == Position(stretch.epoch, stretch.start)
@@ -61,7 +61,7 @@ def test_accepted_iff_each_stretch_goes_on_where_its_chain_stands(
 
 
 @given(positions=POSITIONS, ranges=RANGES)
-def test_what_was_accepted_is_not_accepted_again(positions: dict[str, Position], ranges: dict[str, Range]) -> None:
+def test_what_was_accepted_is_not_accepted_again(positions: dict[str, Position], ranges: dict[str, ChainRange]) -> None:
     ledger = Ledger(dict(positions))
     before = ledger.of(positions)
     if not ledger.objections(ranges):
@@ -73,14 +73,16 @@ def test_what_was_accepted_is_not_accepted_again(positions: dict[str, Position],
 
 
 @given(positions=POSITIONS, ranges=RANGES)
-def test_objections_change_nothing(positions: dict[str, Position], ranges: dict[str, Range]) -> None:
+def test_objections_change_nothing(positions: dict[str, Position], ranges: dict[str, ChainRange]) -> None:
     ledger = Ledger(dict(positions))
     ledger.objections(ranges)
     assert ledger.positions == positions
 
 
 @given(positions=POSITIONS, ranges=RANGES)
-def test_after_a_takeover_the_old_owner_does_no_harm(positions: dict[str, Position], ranges: dict[str, Range]) -> None:
+def test_after_a_takeover_the_old_owner_does_no_harm(
+    positions: dict[str, Position], ranges: dict[str, ChainRange]
+) -> None:
     """Whoever takes over goes on at the same place under the next epoch."""
     taken_over = {chain: Position(4, position.at) for chain, position in positions.items()}
     assert set(Ledger(taken_over).objections(ranges).values()) <= {"old epoch", "unknown"}

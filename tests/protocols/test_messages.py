@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from headwater.base.packing import Writer
 from headwater.protocols import messages
-from headwater.protocols.delta import Delta, Range
+from headwater.protocols.delta import ChainRange, Delta
 from headwater.protocols.frames import HEADER, FrameError, frame
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import (
@@ -77,7 +77,7 @@ def test_every_message_comes_back(kind: str, data: st.DataObject) -> None:
 def test_the_order_of_chains_does_not_show_in_the_bytes() -> None:
     a, b = Position(1, 2), Position(3, 4)
     assert encode(Positions(False, {"a": a, "b": b})) == encode(Positions(False, {"b": b, "a": a}))
-    one, two = Range(1, 0, 1), Range(2, 5, 6)
+    one, two = ChainRange(1, 0, 1), ChainRange(2, 5, 6)
     assert encode(Delta({"a": one, "b": two})) == encode(Delta({"b": two, "a": one}))
 
 
@@ -184,7 +184,7 @@ def range_body(*ranges: tuple[bytes, int, int, int], rest: bytes = NOTHING_MOVED
 
 
 def test_the_bodies_below_would_pass_but_for_what_is_wrong_with_them() -> None:
-    assert decode(frame(DELTA, range_body((b"a", 1, 0, 1)))) == Delta({"a": Range(1, 0, 1)}, {}, [])
+    assert decode(frame(DELTA, range_body((b"a", 1, 0, 1)))) == Delta({"a": ChainRange(1, 0, 1)}, {}, [])
 
 
 def test_a_delta_without_stretches_could_be_accepted_for_ever() -> None:

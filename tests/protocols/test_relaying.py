@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.protocols.delta import Delta, Range, combine
+from headwater.protocols.delta import ChainRange, Delta, combine
 from headwater.protocols.ledger import Position
 from headwater.protocols.relaying import Holding
 from protocols.flow import Tree, merge, step
@@ -17,7 +17,7 @@ ALL = 1 << 20
 
 
 def stretch(**chains: tuple[int, int, int]) -> Delta:
-    return Delta({chain: Range(*values) for chain, values in chains.items()})
+    return Delta({chain: ChainRange(*values) for chain, values in chains.items()})
 
 
 def taken(*deltas: Delta) -> Holding:
@@ -26,7 +26,7 @@ def taken(*deltas: Delta) -> Holding:
     return holding
 
 
-def held(holding: Holding) -> list[dict[str, Range]]:
+def held(holding: Holding) -> list[dict[str, ChainRange]]:
     return [dict(one.delta.ranges) for one in holding.held]
 
 
@@ -59,7 +59,7 @@ def test_a_delta_that_is_larger_than_allowed_goes_alone() -> None:
 def test_what_the_root_has_is_let_go() -> None:
     holding = taken(stretch(a=(1, 0, 1)), stretch(b=(1, 0, 1)), stretch(a=(1, 1, 2)))
     holding.accepted({"a": Position(1, 1), "b": Position(1, 1)})
-    assert held(holding) == [{"a": Range(1, 1, 2)}]
+    assert held(holding) == [{"a": ChainRange(1, 1, 2)}]
     assert holding.ledger.positions["a"] == Position(1, 2)
 
 
@@ -92,7 +92,7 @@ def test_a_new_owner_makes_void_what_the_old_one_sent() -> None:
     holding = taken(stretch(a=(1, 0, 1)), stretch(b=(1, 0, 1)))
     holding.next_to_send(ALL)
     assert holding.take(stretch(a=(2, 0, 1)), 10)
-    assert held(holding) == [{"b": Range(1, 0, 1)}, {"a": Range(2, 0, 1)}]
+    assert held(holding) == [{"b": ChainRange(1, 0, 1)}, {"a": ChainRange(2, 0, 1)}]
     assert not holding.take(stretch(a=(1, 1, 2)), 10)
     # The other chain's delta is under way: it is not sent twice for that.
     assert holding.next_to_send(ALL) == [stretch(a=(2, 0, 1))]
@@ -116,14 +116,14 @@ def test_what_does_not_follow_is_not_combined() -> None:
     holding.accepted({"a": Position(1, 2)})
     assert holding.take(stretch(a=(1, 2, 3)), 10)
     sent = [holding.next_to_send(ALL), holding.next_to_send(ALL)]
-    assert [combine(deltas, merge).ranges["a"] for deltas in sent] == [Range(1, 0, 1), Range(1, 2, 3)]
+    assert [combine(deltas, merge).ranges["a"] for deltas in sent] == [ChainRange(1, 0, 1), ChainRange(1, 2, 3)]
 
 
 def test_an_answer_that_was_overtaken_asks_for_nothing_that_is_safe() -> None:
     holding = taken(stretch(a=(1, 3, 5)), stretch(a=(1, 5, 6)))
     holding.accepted({"a": Position(1, 5)})
     assert holding.rejected({"a": Position(1, 3)}) == {"a": Position(1, 6)}
-    assert held(holding) == [{"a": Range(1, 5, 6)}]
+    assert held(holding) == [{"a": ChainRange(1, 5, 6)}]
 
 
 @pytest.mark.parametrize("told", ["accepted", "rejected"])

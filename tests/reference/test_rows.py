@@ -16,7 +16,7 @@ from headwater.language.expressions import col
 from headwater.language.query import Query, query
 from headwater.language.windows import between, count_tumbling, punctuated, session, sliding, tumbling
 from headwater.reference.aggregates import value_of
-from headwater.reference.history import Added, Advanced, Arrived, Emit, Flushed, Settings
+from headwater.reference.history import Added, Advanced, Arrived, Emit, Flushed, StreamSettings
 from headwater.reference.rows import Row, counters, emissions, identity, story
 from headwater.reference.rows import rows as reference_rows
 from strategies import FLOATS, INTEGERS, Scenario, queries, rows, scenarios
@@ -30,7 +30,7 @@ def history_of(events, *, source="a", then=()):
 def windows_of(window, events, watermark=None, **options):
     """The windows of one query that collects `x`: {(start, end): xs}."""
     last = [Flushed()] if watermark is None else [Advanced("a", watermark)]
-    settings = Settings((query("q", window, xs=agg.collect("x"), **options),))
+    settings = StreamSettings((query("q", window, xs=agg.collect("x"), **options),))
     found = reference_rows(settings, history_of(events, then=last))
     return {place[3:]: row.values["xs"] for place, row in found.items()}
 
@@ -71,7 +71,7 @@ def test_count_windows_follow_the_order_and_not_the_arrival():
 
 
 def test_sources_order_as_utf8_bytes():
-    settings = Settings((query("q", tumbling(10), xs=agg.collect("x")),))
+    settings = StreamSettings((query("q", tumbling(10), xs=agg.collect("x")),))
     sources = ["\U0001f600", "\uffff", "b", "a"]
     history = [Arrived(source, 0, {"time": 1, "x": source}) for source in sources] + [Flushed()]
     [row] = reference_rows(settings, history).values()
@@ -81,13 +81,13 @@ def test_sources_order_as_utf8_bytes():
 def test_an_added_query_sees_nothing_before_its_time():
     late = query("late", session(10), n=agg.count())
     history = history_of([(1, 1), (5, 1)], then=[Added(late, 6), Arrived("a", 2, {"time": 8, "x": 1}), Flushed()])
-    assert list(reference_rows(Settings(()), history)) == [("late", (), "", 8, 18)]
+    assert list(reference_rows(StreamSettings(()), history)) == [("late", (), "", 8, 18)]
 
 
 def test_a_vanished_window_is_taken_back():
     # Late: the event at 4 starts a window at 4 that ends with 5; what began at 5 and ended at 9 is no window any more.
     window = between(col("x") == 1, col("x") == 2)
-    settings = Settings((query("q", window, lateness=100, n=agg.count()),))
+    settings = StreamSettings((query("q", window, lateness=100, n=agg.count()),))
     first = history_of([(5, 1), (9, 2)], then=[Advanced("a", 20)])
     second = [Arrived("a", 2, {"time": 5, "x": 2}), Arrived("a", 3, {"time": 4, "x": 1}), Advanced("a", 21)]
     before, after = emissions(settings, first + second)
@@ -150,7 +150,7 @@ def _is_changed(scenario: Scenario, name: str) -> bool:
 
 @given(st.lists(rows(bad_times=False), max_size=20), queries(), st.randoms(use_true_random=False))
 def test_arrival_does_not_matter_while_nothing_is_late(events: list[dict], asked: Query, chance: random.Random):
-    settings = Settings((asked,))
+    settings = StreamSettings((asked,))
     sources = [chance.choice("abc") for _ in events]
     arrivals = [Arrived(source, n, row, f"node {source}") for n, (source, row) in enumerate(zip(sources, events))]
     shuffled = chance.sample(arrivals, len(arrivals))
@@ -160,7 +160,7 @@ def test_arrival_does_not_matter_while_nothing_is_late(events: list[dict], asked
 
 @given(st.lists(rows(bad_times=False), max_size=20), queries(), st.integers(1, 10))
 def test_watermarks_do_not_matter_while_nothing_is_late(events: list[dict], asked: Query, every: int):
-    settings = Settings((asked,))
+    settings = StreamSettings((asked,))
     events = sorted(events, key=lambda row: row["time"])
     batch = [Arrived("a", offset, row) for offset, row in enumerate(events)]
     stream = []
@@ -179,7 +179,8 @@ def test_sessions_that_overlap_are_the_global_sessions(events: list[dict], gap: 
     arrivals = [Arrived(source := chance.choice("abc"), n, row, source) for n, row in enumerate(events)]
     by_scope = {
         scope: reference_rows(
-            Settings((query("q", session(gap), keys=["k"], scope=scope, xs=agg.collect("i")),)), [*arrivals, Flushed()]
+            StreamSettings((query("q", session(gap), keys=["k"], scope=scope, xs=agg.collect("i")),)),
+            [*arrivals, Flushed()],
         )
         for scope in ("global", "overlap")
     }
@@ -192,9 +193,9 @@ def test_on_one_node_scope_node_is_the_global_answer(events: list[dict], asked: 
     history = [*(Arrived("a", n, row, "home") for n, row in enumerate(events)), Flushed()]
     alone = query("q", asked.window, keys=asked.keys, scope="node", **dict(asked.aggregates))
     together = query("q", asked.window, keys=asked.keys, **dict(asked.aggregates))
-    found = reference_rows(Settings((alone,)), history)
+    found = reference_rows(StreamSettings((alone,)), history)
     renamed = {(name, key, "", *bounds): row for (name, key, _, *bounds), row in found.items()}
-    assert _same(renamed, reference_rows(Settings((together,)), history))
+    assert _same(renamed, reference_rows(StreamSettings((together,)), history))
 
 
 def _same(left: dict[tuple, Row], right: dict[tuple, Row]) -> bool:
@@ -274,6 +275,6 @@ def test_methods_of_the_median(method, expected):
 
 
 def test_emit_shows_what_a_disorder_bound_closed():
-    settings = Settings((query("q", tumbling(10), n=agg.count()),), disorder=0)
+    settings = StreamSettings((query("q", tumbling(10), n=agg.count()),), disorder=0)
     history = [*history_of([(1, 1), (11, 1)]), Emit(), Emit()]
     assert [(index, len(found)) for index, found in story(settings, history)] == [(2, 1)]

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 from headwater import Query
 from headwater.cases import HOSTS, explain_difference
 from headwater.cases.hosts import result_rows
-from headwater.reference.history import Arrived, Flushed, Joined, Settings
+from headwater.reference.history import Arrived, Flushed, Joined, StreamSettings
 from headwater.reference.rows import ResultRow
 from headwater.spark.batch.leaf import LeafTask
-from headwater.spark.batch.plan import Plan
+from headwater.spark.batch.plan import ReadPlan
 from headwater.spark.batch.root import closed, merged
 
 Rows = Sequence[dict[str, Any]]
@@ -26,7 +26,7 @@ def expected(files: Mapping[str, Rows], queries: Sequence[Query], disorder: int 
     names = sorted(files, key=str.encode)
     history = [Joined(name, name) for name in names]
     history += [Arrived(name, i, row, name) for name in names for i, row in enumerate(files[name])]
-    played = HOSTS["reference"].play(Settings(tuple(queries), disorder=disorder), [*history, Flushed()])
+    played = HOSTS["reference"].play(StreamSettings(tuple(queries), disorder=disorder), [*history, Flushed()])
     return [row for _, rows in played.emitted for row in rows]
 
 
@@ -34,10 +34,10 @@ def found(frame: Any, queries: Sequence[Query]) -> list[ResultRow]:
     return result_rows(frame.toArrow(), {query.name: query for query in queries})
 
 
-def without_spark(plan: Plan, queries: Sequence[Query], roots: int = 1, relays: int = 0) -> list[ResultRow]:
+def without_spark(plan: ReadPlan, queries: Sequence[Query], roots: int = 1, relays: int = 0) -> list[ResultRow]:
     """The tasks of a plan one after the other, relays that so many of them share, and the roots behind."""
     assert plan.root is not None
-    plan = Plan.from_text(plan.to_text())
+    plan = ReadPlan.from_text(plan.to_text())
     frames = []
     for number, task in enumerate(plan.tasks):
         leaf = LeafTask(plan.root, number, [(piece.source, piece.home) for piece in task], roots)
@@ -67,10 +67,10 @@ def closed_rows(
     return found
 
 
-def told(plan: Plan, output: str) -> list[dict[str, Any]]:
+def told(plan: ReadPlan, output: str) -> list[dict[str, Any]]:
     """What the tasks of a plan and one root tell beside results: "accounts", or the events set "aside"."""
     assert plan.root is not None
-    plan = Plan.from_text(plan.to_text())
+    plan = ReadPlan.from_text(plan.to_text())
     frames = []
     for number, task in enumerate(plan.tasks):
         leaf = LeafTask(plan.root, number, [(piece.source, piece.home) for piece in task])

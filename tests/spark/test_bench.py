@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.bench.common.report import Report
-from headwater.bench.common.timing import Progress
+from headwater.bench.common.timing import StepLog
 from headwater.bench.spark import figures as bench_spark
 from headwater.bench.spark import ways as spark_ways
 from headwater.bench.spark.crossing import crossing
@@ -38,7 +38,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture
 def bench(spark, data):
-    return SparkBench(Report("spark", out=io.StringIO()), Progress(enabled=False), spark, data)
+    return SparkBench(Report("spark", out=io.StringIO()), StepLog(enabled=False), spark, data)
 
 
 @pytest.mark.parametrize("question", bench_spark.QUESTIONS, ids=lambda question: question.__name__)

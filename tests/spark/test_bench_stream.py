@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from headwater.bench.common.report import Report
-from headwater.bench.common.timing import Progress
+from headwater.bench.common.timing import StepLog
 from headwater.bench.load.driver import LoadError
 from headwater.bench.stream import figures as bench_stream
 from headwater.bench.stream.data import SOURCES, StreamData
@@ -47,7 +47,7 @@ FIGURES = {
 def bench(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(bench_stream, "LENGTHS", [1, 2])
     data = StreamData(tmp_path / "data", TINY.events, TINY.native_events // 32)
-    return StreamBench(Report("stream", out=io.StringIO()), Progress(enabled=False), spark, tmp_path, TINY, data)
+    return StreamBench(Report("stream", out=io.StringIO()), StepLog(enabled=False), spark, tmp_path, TINY, data)
 
 
 @pytest.mark.parametrize(

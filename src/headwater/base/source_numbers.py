@@ -16,7 +16,7 @@ CROWDS_MAX, SMALLEST = 64, 8
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class SourceNumbers:
     """The numbers of all sources of some chains, those of each chain from ``starts`` on; none of a chain that is not known."""
 
     numbers: Int64Array
@@ -25,7 +25,7 @@ class Crowd:
     are_known: bool
 
     @classmethod
-    def of(cls, sources: Sequence[Int64Array | None]) -> Crowd:
+    def of(cls, sources: Sequence[Int64Array | None]) -> SourceNumbers:
         """
         >>> crowd = Crowd.of([np.array([4, 7]), np.array([5]), None])
         >>> crowd.at(np.array([0, 1]), np.array([1, 0])), crowd.are_known
@@ -48,11 +48,11 @@ class Crowd:
 
 
 #: Of some chains, in their order.
-Resolve = Callable[[tuple[str, ...]], Crowd]
+Resolve = Callable[[tuple[str, ...]], SourceNumbers]
 
 
 @dataclass(slots=True)
-class Remembered(Generic[T]):
+class Cached(Generic[T]):
     """What was made of large crowds; ``forget`` it when that is no longer true."""
 
     make: Callable[[tuple[str, ...]], T]

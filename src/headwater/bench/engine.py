@@ -21,8 +21,8 @@ import headwater as hw
 from headwater.bench.common import children, peers
 from headwater.bench.common.queries import many, named, one_query, primes, scan_query
 from headwater.bench.common.report import Report, at_least, at_most
-from headwater.bench.common.timing import Progress, Timed, best_of
-from headwater.bench.common.workload import END, EVENTS_FULL, KEY_COUNT, SECOND, START, Floats, Workload, workload
+from headwater.bench.common.timing import StepLog, Timed, best_of
+from headwater.bench.common.workload import END, EVENTS_FULL, KEY_COUNT, SECOND, START, EventColumns, Floats, workload
 from headwater.engine.intake.chunk import Chunk, Values
 from headwater.engine.operators.partials import Op, lift
 
@@ -36,8 +36,8 @@ class EngineBench:
     """One run of the benchmark: the events, and the times that several figures compare with."""
 
     report: Report
-    progress: Progress
-    events: Workload
+    progress: StepLog
+    events: EventColumns
     scan_seconds: dict[str, float] = field(default_factory=dict)
     one: Timed = field(default_factory=lambda: Timed(0.0, 0))
 
@@ -67,7 +67,7 @@ class EngineBench:
         self.report.add(name, self.scan_seconds[column] / timed.seconds, "ratio", at_least(bound), note)
 
 
-def run(report: Report, progress: Progress) -> None:
+def run(report: Report, progress: StepLog) -> None:
     """Measure all figures of the engine into ``report``, those of the engine alone first."""
     bench = EngineBench(report, progress, workload(EVENTS_FULL // (QUICK_PART if report.quick else 1)))
     progress.say(f"generating {bench.events.events:,} events")
@@ -146,10 +146,10 @@ def quantiles(bench: EngineBench) -> None:
     bench.report.add("quantiles_1000_select_sort_ratio", selecting.seconds / timed.seconds, "ratio", None, note)
 
 
-def grouped(events: Workload) -> list[Floats]:
+def grouped(events: EventColumns) -> list[Floats]:
     """The values of each second and key, in the order of the slices.
 
-    >>> [len(group) for group in grouped(Workload(20_000))][:3]
+    >>> [len(group) for group in grouped(EventColumns(20_000))][:3]
     [941, 969, 1001]
     """
     group = events.times // SECOND * KEY_COUNT + events.keys
@@ -157,7 +157,7 @@ def grouped(events: Workload) -> list[Floats]:
     return np.split(events.values[order], np.searchsorted(group[order], np.unique(group[order])[1:]))
 
 
-def select_and_sort(events: Workload) -> int:
+def select_and_sort(events: EventColumns) -> int:
     """Sort the values of each second and key as a NumPy user would, from the columns; returns the number of groups."""
     count = 0
     edges = np.searchsorted(events.times, np.arange(events.seconds + 1) * SECOND)
@@ -245,7 +245,7 @@ def peers_hundred(bench: EngineBench) -> None:
 
     Everyone gets the same quarter of the events, once: on all of them the peers would need more time than all else.
     """
-    events = Workload(bench.events.events // HUNDRED_PART)
+    events = EventColumns(bench.events.events // HUNDRED_PART)
     table = events.table("time", "key", "value")
     ours = bench.time("queries_100", table, named(many(100)))
     for peer in peers.PEERS:

@@ -20,7 +20,7 @@ import headwater as hw
 from headwater.bench.common.experiments import BATCH_EVENTS, EXPERIMENTS, Experiment
 from headwater.bench.common.plots import Point, draw
 from headwater.bench.common.report import Report, at_least
-from headwater.bench.common.timing import Progress
+from headwater.bench.common.timing import StepLog
 from headwater.bench.common.workload import EVENTS_PER_SECOND, endless
 from headwater.language.modes import MODES
 
@@ -48,7 +48,7 @@ class Measured:
     rows: int
 
 
-def run(report: Report, progress: Progress, plots: Path | None = None) -> None:
+def run(report: Report, progress: StepLog, plots: Path | None = None) -> None:
     """Measure every experiment in every mode into ``report``; draw the lines into ``plots`` if it is given."""
     points: list[Point] = []
     cells = [(e, mode, x) for e in EXPERIMENTS for mode in MODES for x in e.xs[: 2 if report.quick else None]]

@@ -10,17 +10,17 @@ from __future__ import annotations
 from headwater.cases.check import check_files, read_cases
 from headwater.cases.differences import explain_difference
 from headwater.cases.hosts import HOSTS, EngineHost, Host, Played, ReferenceHost
-from headwater.cases.outcome import Outcome, run_case
+from headwater.cases.outcome import CaseOutcome, run_case
 from headwater.cases.tree_host import EveryTree, TreeHost
 
 HOSTS["tree"] = EveryTree()
 
 __all__ = [
     "HOSTS",
+    "CaseOutcome",
     "EngineHost",
     "EveryTree",
     "Host",
-    "Outcome",
     "Played",
     "ReferenceHost",
     "TreeHost",

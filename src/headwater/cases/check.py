@@ -13,12 +13,12 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from headwater.cases.hosts import HOSTS
-from headwater.cases.outcome import RUNNERS, Outcome, run_case
+from headwater.cases.outcome import RUNNERS, CaseOutcome, run_case
 from headwater.cases.stream import Case
 from headwater.errors import FormatError
 
 #: Runs the cases of one file.
-FileRunner = Callable[[Sequence[Case]], Iterable[Outcome]]
+FileRunner = Callable[[Sequence[Case]], Iterable[CaseOutcome]]
 
 
 def check_files(paths: Iterable[Path | str], host: str, print: Callable[[str], object] = print) -> int:

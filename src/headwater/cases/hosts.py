@@ -23,10 +23,10 @@ from headwater.reference.history import (
     Joined,
     Removed,
     Returned,
-    Settings,
     Step,
+    StreamSettings,
 )
-from headwater.reference.rows import ResultRow, Stream, counters, story
+from headwater.reference.rows import ReferenceStream, ResultRow, counters, story
 
 Place = tuple[str, str, int]  # query, source, offset
 
@@ -45,7 +45,7 @@ class Host(Protocol):
 
     kinds: frozenset[str]
 
-    def play(self, settings: Settings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
+    def play(self, settings: StreamSettings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
         """Let everything in the history happen, in order; without a schema the rows' values give the types."""
 
     def finish(self, aggregation: Aggregation, parts: Sequence[Sequence[Any]]) -> Any:
@@ -60,9 +60,9 @@ class ReferenceHost:
 
     kinds = frozenset(("stream", "merge"))
 
-    def play(self, settings: Settings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
+    def play(self, settings: StreamSettings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
         """Ask the reference."""
-        stream = Stream(settings)
+        stream = ReferenceStream(settings)
         for step in history:
             stream.take(step)
         dropped = {
@@ -96,7 +96,7 @@ class EngineHost:
     def __init__(self, mode: str = "desis") -> None:
         self._mode = mode
 
-    def play(self, settings: Settings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
+    def play(self, settings: StreamSettings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
         """Push neighbouring arrivals of one source as a batch, then take every other step and its results."""
         from headwater.local.engine import Engine
 

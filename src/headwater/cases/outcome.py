@@ -20,7 +20,7 @@ CASE_ERRORS = (HeadwaterError, LookupError, TypeError, ValueError, ArithmeticErr
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseOutcome:
     """How a case went; `text` is the table of expected against actual, or the reason."""
 
     id: str
@@ -28,12 +28,12 @@ class Outcome:
     text: str = ""
 
     @classmethod
-    def of_error(cls, id: str, error: Exception) -> Outcome:
+    def of_error(cls, id: str, error: Exception) -> CaseOutcome:
         """It failed with this error."""
         return cls(id, "failed", f"{type(error).__name__}: {error}")
 
 
-def run_case(case: Case, host: Host) -> Outcome:
+def run_case(case: Case, host: Host) -> CaseOutcome:
     """One case on one host.
 
     >>> from headwater.cases.hosts import HOSTS
@@ -48,13 +48,13 @@ def run_case(case: Case, host: Host) -> Outcome:
     0       0      10        3 @0      4 @0
     """
     if case["kind"] not in host.kinds:
-        return Outcome(case["id"], "skipped", f"this host runs no cases of kind {case['kind']!r}")
+        return CaseOutcome(case["id"], "skipped", f"this host runs no cases of kind {case['kind']!r}")
     try:
         expected, actual = RUNNERS[case["kind"]](case, host)
     except CASE_ERRORS as error:
-        return Outcome.of_error(case["id"], error)
+        return CaseOutcome.of_error(case["id"], error)
     text = difference(expected, actual)
-    return Outcome(case["id"], "failed" if text else "passed", text)
+    return CaseOutcome(case["id"], "failed" if text else "passed", text)
 
 
 def difference(expected: list[CaseRow], actual: list[CaseRow]) -> str:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from headwater.cases.hosts import EngineHost, Played, arrow_schema, batches, dropped_places, result_rows
 from headwater.cases.merge import run_merge
-from headwater.cases.outcome import CASE_ERRORS, Outcome, run_case
+from headwater.cases.outcome import CASE_ERRORS, CaseOutcome, run_case
 from headwater.cases.stream import Case, history_of, settings_of
 from headwater.cases.tree_host import ROOT, Player, finished, in_order, part_frame
 from headwater.engine.results.aggregates import operators_of
@@ -26,7 +26,7 @@ from headwater.language.aggregations import Aggregation
 from headwater.node import RootNode
 from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted
 from headwater.protocols.events import Event, MessageReceived, QueryAdded
-from headwater.reference.history import Added, Arrived, Joined, Settings, Step
+from headwater.reference.history import Added, Arrived, Joined, Step, StreamSettings
 from headwater.simulator.instant import InstantTree
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ Question = tuple[Aggregation, list[list[Any]]]
 
 
 @contextmanager
-def open_spark(is_stream: bool = False) -> Iterator[Callable[[Sequence[Case]], list[Outcome]]]:
+def open_spark(is_stream: bool = False) -> Iterator[Callable[[Sequence[Case]], list[CaseOutcome]]]:
     """Runs the cases of a file, as a job or as a stream, on the Spark that is there or on one of its own."""
     from headwater.spark.session import local_session
     from headwater.spark.setup import check_libraries
@@ -71,25 +71,25 @@ def open_spark(is_stream: bool = False) -> Iterator[Callable[[Sequence[Case]], l
             spark.stop()
 
 
-def run_cases(spark: SparkSession, cases: Sequence[Case]) -> list[Outcome]:
+def run_cases(spark: SparkSession, cases: Sequence[Case]) -> list[CaseOutcome]:
     """How each case went, after one job for all of them."""
-    outcomes: dict[int, Outcome] = {}
+    outcomes: dict[int, CaseOutcome] = {}
     work = []
     for number, case in enumerate(cases):
         try:
             leaves = leaf_count(case)
         except CASE_ERRORS as error:
-            outcomes[number] = Outcome.of_error(case["id"], error)
+            outcomes[number] = CaseOutcome.of_error(case["id"], error)
             continue
         if not leaves:
             reason = "it has no events, so there is no source that a task could read"
-            outcomes[number] = Outcome(case["id"], "skipped", reason)
+            outcomes[number] = CaseOutcome(case["id"], "skipped", reason)
         work += [(number, leaf, json.dumps(case)) for leaf in range(leaves)]
     if work:
         for row in answers(spark.createDataFrame(work, WORK).repartition(PARTITIONS)).toArrow().to_pylist():
             case = cases[row["case"]]
             outcomes[row["case"]] = (
-                Outcome(case["id"], "failed", row["error"])
+                CaseOutcome(case["id"], "failed", row["error"])
                 if row["error"] is not None
                 else run_case(case, Answered(pickle.loads(row["answer"])))
             )
@@ -132,7 +132,7 @@ def leaf_rows(case: int, leaf: int, text: str) -> Iterator[dict[str, Any]]:
     try:
         sent = list((merge_frames if read["kind"] == "merge" else stream_frames)(read, leaf))
     except CASE_ERRORS as error:
-        yield {"case": case, "leaf": leaf, "step": 0, "number": 0, "error": Outcome.of_error("", error).text}
+        yield {"case": case, "leaf": leaf, "step": 0, "number": 0, "error": CaseOutcome.of_error("", error).text}
         return
     for number, (step, frame) in enumerate(sent):
         yield {"case": case, "leaf": leaf, "step": step, "number": number, "frame": frame}
@@ -198,7 +198,7 @@ def answer_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
     try:
         answer = (merge_answers if case["kind"] == "merge" else stream_answer)(case, frames)
     except CASE_ERRORS as error:
-        return {"case": number, "error": Outcome.of_error("", error).text}
+        return {"case": number, "error": CaseOutcome.of_error("", error).text}
     return {"case": number, "answer": pickle.dumps(answer)}
 
 
@@ -262,7 +262,7 @@ class Answered(EngineHost):
         super().__init__()
         self._answer = answer
 
-    def play(self, settings: Settings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
+    def play(self, settings: StreamSettings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
         played: Played = self._answer
         return played
 
@@ -289,7 +289,7 @@ def _homes(history: Sequence[Step]) -> dict[str, str]:
     return {step.source: step.node for step in history if isinstance(step, Joined)}
 
 
-def _root_settings(settings: Settings, schema: pa.Schema) -> dict[str, Any]:
+def _root_settings(settings: StreamSettings, schema: pa.Schema) -> dict[str, Any]:
     # No round trips: nothing comes back down from the root of a job.
     return {"time": settings.time, "disorder": settings.disorder, "schema": schema, "round_trips": False}
 

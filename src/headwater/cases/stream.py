@@ -24,7 +24,7 @@ from headwater.language.windows import (
     sliding,
     tumbling,
 )
-from headwater.reference.history import Added, Advanced, Arrived, Joined, Settings, Step
+from headwater.reference.history import Added, Advanced, Arrived, Joined, Step, StreamSettings
 
 Case = Mapping[str, Any]
 
@@ -49,9 +49,9 @@ def run_stream(case: Case, host: Host) -> tuple[list[CaseRow], list[CaseRow]]:
     return expected, [*_actual_rows(case, history, played, expected), *_dropped_rows(case, played)]
 
 
-def settings_of(case: Case) -> Settings:
+def settings_of(case: Case) -> StreamSettings:
     """The queries that are there from the start."""
-    return Settings(tuple(q for q, window in zip(_queries(case), case["windows"]) if "added_after" not in window))
+    return StreamSettings(tuple(q for q, window in zip(_queries(case), case["windows"]) if "added_after" not in window))
 
 
 def history_of(case: Case) -> Iterator[Step]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headwater.cases.hosts import Played
-from headwater.cases.outcome import CASE_ERRORS, Outcome, run_case
+from headwater.cases.outcome import CASE_ERRORS, CaseOutcome, run_case
 from headwater.cases.spark_host import Answered, leaf_count
 from headwater.cases.stream import Case
 from headwater.cases.stream_input import CaseInput
@@ -25,7 +25,7 @@ from headwater.errors import HeadwaterError, QueryError
 from headwater.language.files.queries import to_json
 from headwater.language.schemas import check_schemas
 from headwater.reference.rows import ResultRow
-from headwater.spark.streaming.checkpoint import Checkpoint
+from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.directives import Directive
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ NO_SOURCE = "it has no events, so there is no source that a stream could read"
 LOOK_SECONDS = 0.01
 
 
-def run_cases(spark: SparkSession, cases: Sequence[Case]) -> list[Outcome]:
+def run_cases(spark: SparkSession, cases: Sequence[Case]) -> list[CaseOutcome]:
     """How each case went, after one stream for all of them."""
-    outcomes: dict[int, Outcome] = {}
+    outcomes: dict[int, CaseOutcome] = {}
     scripts = _scripts(cases, outcomes)
     if scripts:
         with TemporaryDirectory(prefix="headwater-cases-") as folder:
@@ -46,7 +46,7 @@ def run_cases(spark: SparkSession, cases: Sequence[Case]) -> list[Outcome]:
     return [outcomes[number] for number in range(len(cases))]
 
 
-def _scripts(cases: Sequence[Case], outcomes: dict[int, Outcome]) -> list[Script]:
+def _scripts(cases: Sequence[Case], outcomes: dict[int, CaseOutcome]) -> list[Script]:
     """Those that can be played, one above the other; of the others the outcome is known."""
     scripts: list[Script] = []
     alignment, floor = 1, 0
@@ -57,18 +57,18 @@ def _scripts(cases: Sequence[Case], outcomes: dict[int, Outcome]) -> list[Script
                 alignment_of([case])
                 sound[number] = case
             else:
-                outcomes[number] = Outcome(case["id"], "skipped", NO_SOURCE)
+                outcomes[number] = CaseOutcome(case["id"], "skipped", NO_SOURCE)
         except CASE_ERRORS as error:
-            outcomes[number] = Outcome.of_error(case["id"], error)
+            outcomes[number] = CaseOutcome.of_error(case["id"], error)
     alignment = alignment_of(sound.values())
     for number, case in sound.items():
         try:
             script, above = script_of(case, number, floor, alignment)
             check_schemas(list(script.named.values()), _schema([script]), "time")
         except NotImplementedError as error:
-            outcomes[number] = Outcome(case["id"], "skipped", str(error))
+            outcomes[number] = CaseOutcome(case["id"], "skipped", str(error))
         except CASE_ERRORS as error:
-            outcomes[number] = Outcome.of_error(case["id"], error)
+            outcomes[number] = CaseOutcome.of_error(case["id"], error)
         else:
             scripts.append(script)
             floor = above
@@ -83,15 +83,15 @@ def _schema(scripts: Sequence[Script]) -> pa.Schema:
     return pa.schema(list(columns.items()))
 
 
-def _play(spark: SparkSession, scripts: Sequence[Script], folder: Path) -> dict[int, Outcome]:
-    outcomes: dict[int, Outcome] = {}
+def _play(spark: SparkSession, scripts: Sequence[Script], folder: Path) -> dict[int, CaseOutcome]:
+    outcomes: dict[int, CaseOutcome] = {}
     stage = _Stage(spark, scripts, folder)
     try:
         for place, script in enumerate(scripts):
             try:
                 answer = stage.play(script, scripts[place + 1 : place + 2])
             except HeadwaterError as error:
-                outcomes[script.number] = Outcome.of_error(script.case["id"], error)
+                outcomes[script.number] = CaseOutcome.of_error(script.case["id"], error)
             else:
                 outcomes[script.number] = run_case(script.case, Answered(answer))
     finally:
@@ -124,7 +124,7 @@ class _Stage:
             root="driver",
             progress=False,
         )
-        self._checkpoint = Checkpoint(folder / "checkpoint" / "headwater")
+        self._checkpoint = StreamCheckpoint(folder / "checkpoint" / "headwater")
 
     def close(self) -> None:
         self._stream.stop()

@@ -32,8 +32,8 @@ from headwater.reference.history import (
     Joined,
     Removed,
     Returned,
-    Settings,
     Step,
+    StreamSettings,
 )
 from headwater.reference.rows import ResultRow, row_order
 from headwater.simulator.instant import InstantTree
@@ -93,7 +93,7 @@ class TreeHost(EngineHost):
         frames = [part_frame(ops, pa.array(part, values.type)) for part in parts]
         return finished(aggregation, frames, values.type)
 
-    def play(self, settings: Settings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
+    def play(self, settings: StreamSettings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
         schema = schema or arrow_schema(history, settings.time)
         sources = sorted({step.source for step in history if isinstance(step, Arrived | Joined | Idle | Returned)})
         named = {step.source for step in history if isinstance(step, Advanced) and step.source is not None}
@@ -211,7 +211,7 @@ class EveryTree(TreeHost):
     def __init__(self) -> None:
         super().__init__(apart)
 
-    def play(self, settings: Settings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
+    def play(self, settings: StreamSettings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
         first, *others = ARRANGEMENTS
         played = TreeHost(ARRANGEMENTS[first]).play(settings, history, schema)
         for name in others:

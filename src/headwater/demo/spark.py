@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 import headwater as hw
-from headwater.bench.spark.crossing import Crossing, crossing
+from headwater.bench.spark.crossing import CrossedBytes, crossing
 from headwater.demo.houses import EVENT_BYTES, HOUSES, streets
 from headwater.demo.queries import queries
 from headwater.demo.tables import show_query
@@ -81,7 +81,7 @@ def _load(out: Path, asked: list[hw.Query]) -> dict[str, pa.Table]:
     return found
 
 
-def _show_totals(found: dict[str, pa.Table], crossed: Crossing, seconds: float, console: Console) -> None:
+def _show_totals(found: dict[str, pa.Table], crossed: CrossedBytes, seconds: float, console: Console) -> None:
     # Every event is in six of the overlapping minutes.
     count = (pc.sum(found["average"].column("event_count")).as_py() or 0) // 6
     rows = sum(table.num_rows for table in found.values())

@@ -20,7 +20,7 @@ RECORD, CHECKPOINT, EMISSION = b"r", b"c", b"e"
 
 
 @dataclass
-class Kept:
+class JournalContents:
     """What is in a journal: the last checkpoint, the records behind it, and all rows, which others cannot make again."""
 
     checkpoint: bytes | None = None
@@ -56,9 +56,9 @@ class Journal:
         """Rows that came out."""
         self.add(EMISSION, pickle.dumps(emission))
 
-    def read(self) -> Kept:
+    def read(self) -> JournalContents:
         """Everything that is needed to go on; what was cut short is cut off."""
-        kept, end = Kept(), 0
+        kept, end = JournalContents(), 0
         for kind, data, end in self._entries():  # noqa: B007 (the last one is where to go on)
             if kind == CHECKPOINT:
                 kept.checkpoint, kept.records = data, []

@@ -18,7 +18,7 @@ from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import TimeScan, scan_times
 from headwater.engine.intake.keys import NODE_KEY, KeyTable
 from headwater.engine.placement import Way, needs_replay, placement
-from headwater.engine.results.output import Layout, OutputPlan, Piece, piece_columns
+from headwater.engine.results.output import Layout, OutputPlan, ResultColumns, piece_columns
 from headwater.engine.tree.marker_cuts import CutLeafGroup, CutRootGroup
 from headwater.engine.tree.raw import RawGroup
 from headwater.engine.windows.assembler import Closed
@@ -191,11 +191,11 @@ class Family:
             watermarks = watermarks if isinstance(watermarks, int) else watermarks[kept]
         return self.group.accept(chunk, arrays, scan, watermarks)
 
-    def close(self, until: int, layout: Layout, types: Mapping[str, pa.DataType]) -> list[Piece]:
+    def close(self, until: int, layout: Layout, types: Mapping[str, pa.DataType]) -> list[ResultColumns]:
         """What closes, as columns."""
         return self.pieces(self.group.close(until), layout, types)
 
-    def pieces(self, closed: list[Closed], layout: Layout, types: Mapping[str, pa.DataType]) -> list[Piece]:
+    def pieces(self, closed: list[Closed], layout: Layout, types: Mapping[str, pa.DataType]) -> list[ResultColumns]:
         """Closed windows as columns."""
         if not closed:
             return []
@@ -205,7 +205,7 @@ class Family:
         made = []
         for piece in closed:
             columns, overflow_count = piece_columns(piece, plan, keys, layout)
-            made.append(Piece(columns, piece.key, keys.ranks(), piece.is_sorted, overflow_count))
+            made.append(ResultColumns(columns, piece.key, keys.ranks(), piece.is_sorted, overflow_count))
         return made
 
     def count(self, seen: int, filtered: int, early: int, malformed: int) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from headwater.engine.intake.watermarks import Decision, Watermarks
 from headwater.engine.registry import Registry
-from headwater.engine.results.output import Piece, empty_table, layout_table
+from headwater.engine.results.output import ResultColumns, empty_table, layout_table
 from headwater.engine.results.side_output import SideOutput
 from headwater.engine.wire.snapshot_bytes import from_bytes, table_from_bytes, table_to_bytes, to_bytes
 from headwater.errors import DataError, QueryError
@@ -124,14 +124,14 @@ class Progress:
     def _emit(self) -> None:
         """Close whatever the group's watermark has passed since the last time."""
         until, queries = self._watermarks.group, self._registry
-        pieces: list[Piece] = []
+        pieces: list[ResultColumns] = []
         for family in queries.families.values():
             if family.watermark < until:
                 family.prepare(queries.types)
                 pieces.extend(family.close(until, queries.layout, queries.types))
         self._put_out(pieces)
 
-    def _put_out(self, pieces: list[Piece]) -> None:
+    def _put_out(self, pieces: list[ResultColumns]) -> None:
         """Make rows of what has closed."""
         queries = self._registry
         overflows = sum(piece.overflow_count for piece in pieces)

@@ -8,7 +8,18 @@ from decimal import Decimal
 
 from headwater.errors import Problem, shown
 from headwater.language.comparisons import COMPARISONS, compare, kind_of
-from headwater.language.expressions import Chain, Column, Compare, Expr, In, IsNull, Matches, Not, Range, compiled
+from headwater.language.expressions import (
+    BooleanChain,
+    Column,
+    Compare,
+    Expr,
+    In,
+    IsNull,
+    Matches,
+    Not,
+    Range,
+    compiled,
+)
 
 
 def problems(expr: Expr) -> Iterator[Problem]:
@@ -26,7 +37,7 @@ def problems(expr: Expr) -> Iterator[Problem]:
             if not isinstance(left, Column) and not isinstance(right, Column):
                 yield Problem("comparison", expr, "compare a column with something: col('load') > 0")
             yield from _operand_problems(expr, left, right)
-        case Chain():
+        case BooleanChain():
             for operand in expr.operands():
                 yield from problems(operand)
         case Not(inner):

@@ -134,7 +134,7 @@ class Compare(Expr):
         return f"({self.left!r} {self.op} {self.right!r})"
 
 
-class Chain(Expr):
+class BooleanChain(Expr):
     """And, Or: long chains lean to the left, so they are walked in a loop, not by recursion."""
 
     __slots__ = ()
@@ -152,7 +152,7 @@ class Chain(Expr):
         """
         found: list[Expr] = []
         node: Expr = self
-        while isinstance(node, Chain) and node.sign == self.sign:
+        while isinstance(node, BooleanChain) and node.sign == self.sign:
             found.append(node.right)
             node = node.left
         return [node, *reversed(found)]
@@ -162,7 +162,7 @@ class Chain(Expr):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class And(Chain):
+class And(BooleanChain):
     """Both are true."""
 
     left: Expr
@@ -172,7 +172,7 @@ class And(Chain):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Or(Chain):
+class Or(BooleanChain):
     """At least one is true."""
 
     left: Expr
@@ -288,7 +288,7 @@ def _key(expr: Expr) -> Key:
             return ("column", name)
         case Compare(op, left, right):
             return (op, _operand_key(left), _operand_key(right))
-        case Chain():
+        case BooleanChain():
             return (expr.sign, *map(_key, expr.operands()))
         case Not(inner):
             return ("~", _key(inner))
@@ -316,7 +316,7 @@ def _columns(expr: Expr) -> Iterator[str]:
             yield name
         case Compare(_, left, right):
             yield from (side.name for side in (left, right) if isinstance(side, Column))
-        case Chain():
+        case BooleanChain():
             for operand in expr.operands():
                 yield from _columns(operand)
         case Not(inner):
@@ -329,7 +329,7 @@ def _evaluate(expr: Expr, row: Mapping[str, object]) -> bool | None:
     match expr:
         case Compare(op, left, right):
             return compare(op, _operand_value(left, row), _operand_value(right, row))
-        case Chain():
+        case BooleanChain():
             return _decide([_evaluate(operand, row) for operand in expr.operands()], expr.decisive)
         case Not(inner):
             value = _evaluate(inner, row)

@@ -15,7 +15,7 @@ import pyarrow.types as pt
 from headwater.errors import Problem, QueryError
 from headwater.language.aggregations import FUNCTIONS, Aggregation
 from headwater.language.comparisons import kind_of
-from headwater.language.expressions import Chain, Column, Compare, Expr, In, Matches, Not, Range
+from headwater.language.expressions import BooleanChain, Column, Compare, Expr, In, Matches, Not, Range
 
 if TYPE_CHECKING:
     from headwater.language.query import Query
@@ -152,7 +152,7 @@ def _misfit(alias: str, aggregation: Aggregation, column: str, columns: _Columns
 def _incomparable(field: str, expr: Expr, columns: _Columns) -> Iterator[Problem]:
     """Comparisons that would be null for every row."""
     match expr:
-        case Chain():
+        case BooleanChain():
             for operand in expr.operands():
                 yield from _incomparable(field, operand, columns)
         case Not(inner):

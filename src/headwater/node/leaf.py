@@ -33,7 +33,18 @@ from headwater.protocols.events import (
     TimerFired,
 )
 from headwater.protocols.frames import FrameError
-from headwater.protocols.messages import Assign, Cuts, Flush, Look, Message, Plan, Positions, Rates, Refuse, decode
+from headwater.protocols.messages import (
+    Assign,
+    CountPlan,
+    Cuts,
+    Flush,
+    LookInto,
+    Message,
+    Positions,
+    Rates,
+    Refuse,
+    decode,
+)
 from headwater.protocols.outbox import Outbox
 
 
@@ -266,9 +277,9 @@ class LeafNode(LeafSending):
                 return self._on_positions(message)
             case Cuts():
                 return self._on_cuts(message)
-            case Plan():
+            case CountPlan():
                 return self._on_plan(message)
-            case Look():
+            case LookInto():
                 return self._on_look(message)
             case Rates():
                 return self._on_rates(message)

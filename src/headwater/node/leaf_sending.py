@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from headwater.engine.counting.forecast_zones import LocalWindows, Zones
+from headwater.engine.counting.forecast_zones import ForecastLine, LocalWindows
 from headwater.engine.counting.pieces import Zoning
 from headwater.engine.tree.leaf import LeafHalf
 from headwater.engine.tree.leaf_intake import Standing
@@ -31,9 +31,9 @@ from headwater.protocols.actions import (
 )
 from headwater.protocols.advances import Advance, wrapped
 from headwater.protocols.count_windows import Forecast
-from headwater.protocols.delta import CUT_SUFFIX, Delta, Range
+from headwater.protocols.delta import CUT_SUFFIX, ChainRange, Delta
 from headwater.protocols.ledger import Position
-from headwater.protocols.messages import Assign, Cuts, Hello, Look, Plan, Positions, Rates, decode, encode
+from headwater.protocols.messages import Assign, CountPlan, Cuts, Hello, LookInto, Positions, Rates, decode, encode
 from headwater.protocols.outbox import Outbox
 
 
@@ -77,7 +77,7 @@ class LeafSending:
         self._calm_timer = False
         self._finished = False
         self._splitting = Splitting()  # among the roots that share keys
-        self._plan: Plan | None = None  # the last one heard, for count windows
+        self._plan: CountPlan | None = None  # the last one heard, for count windows
         self._rates: dict[int, dict[str, float]] = {}  # of all leaves, by family and chain, where they tell each other
         self._answered: dict[str, Position] = {}  # from where frames were sent again since the timer fired
 
@@ -132,7 +132,7 @@ class LeafSending:
             np.array([wrapped(rise) for rise in moved.rises], np.int64),
             wrapped(moved.latest),
         )
-        stretch = Range(assigned.epoch, position, position + 1)
+        stretch = ChainRange(assigned.epoch, position, position + 1)
         shares = [part_shares(part, self._splitting) for part in parts]
         for part, share in zip(parts, shares, strict=True):
             if isinstance(part, RowsPart):
@@ -147,7 +147,7 @@ class LeafSending:
 
     # --- count windows ---
 
-    def _on_plan(self, plan: Plan) -> list[Action]:
+    def _on_plan(self, plan: CountPlan) -> list[Action]:
         if self._plan is not None and plan.number <= self._plan.number:
             return []
         self._plan = plan
@@ -156,7 +156,7 @@ class LeafSending:
         self._follow(self._half, plan)
         return [*self._soon(), *self._balance()]
 
-    def _follow(self, half: LeafHalf, plan: Plan) -> None:
+    def _follow(self, half: LeafHalf, plan: CountPlan) -> None:
         zones: dict[int, Zoning] = {}
         for family, fields in plan.forecasts.items():
             windows = half.count_windows(family)
@@ -168,7 +168,7 @@ class LeafSending:
                 places = (told.position, told.time, told.per_event, told.spread, told.piece_max)
                 # A leaf of one batch waits for no plan: it hears only one.
                 horizon = FOREVER if told.horizon is None or self.settings.is_brief else told.horizon
-                zones[family] = Zones(windows, *places, horizon, told.is_raw, told.patience, told.raw_max)
+                zones[family] = ForecastLine(windows, *places, horizon, told.is_raw, told.patience, told.raw_max)
         half.follow(zones, plan.until, plan.settled)
 
     def _by_rates(self, family: int, told: Forecast) -> Forecast:
@@ -194,7 +194,7 @@ class LeafSending:
                 actions.extend([SendMessage(self.parent, encode(rates)), *self._on_rates(rates)])
         return actions
 
-    def _on_look(self, look: Look) -> list[Action]:
+    def _on_look(self, look: LookInto) -> list[Action]:
         if self._half is None or look.chain != self.chain or not self._half.look(looks_from_bytes(look.looks)):
             return []
         return [Noted("looked into", {}), *(self._send() if self._half.has_news else [])]
@@ -226,7 +226,7 @@ class LeafSending:
         if not half.is_past_rereads():
             return []  # the root asks again; until then what was accepted is read again
         parts = half.cut(cuts.until, cuts.cuts, cuts.idle)
-        stretch = Range(assigned.epoch, cuts.number - 1, cuts.number)
+        stretch = ChainRange(assigned.epoch, cuts.number - 1, cuts.number)
         frame = encode(Delta({self.chain + CUT_SUFFIX: stretch}, {}, [part_to_bytes(part) for part in parts]))
         self._cut_outbox.add(frame)
         return [Noted("cut", {"number": cuts.number}), SendMessage(self.parent, frame), *self._balance()]
@@ -358,7 +358,7 @@ class LeafSending:
             leaf._splitting = Splitting.of(queries, leaf.roots)
             if state.get("plan") is not None:
                 plan = decode(state["plan"])
-                assert isinstance(plan, Plan)
+                assert isinstance(plan, CountPlan)
                 leaf._plan = plan
             covered = dict(map(tuple, state.get("covered", ())))
             leaf._begin_counting(leaf._half, replace(assigned, covered=covered, looks=b""))

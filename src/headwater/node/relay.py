@@ -20,11 +20,11 @@ from headwater.protocols.frames import FrameError
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import (
     Assign,
+    CountPlan,
     Cuts,
     Flush,
     Hello,
-    Look,
-    Plan,
+    LookInto,
     Positions,
     Rates,
     Refuse,
@@ -137,12 +137,12 @@ class RelayNode:
             case Refuse(chain):
                 self._holding.forget({chain, chain + CUT_SUFFIX})
                 return [SendMessage(link, frame) for link in self._routes.of(chain)]
-            case Assign(chain) | Look(chain):
+            case Assign(chain) | LookInto(chain):
                 return [SendMessage(link, frame) for link in self._routes.of(chain)]
             case Rates():
                 links = [link for link in (self.parent, *self._routes.children) if link != sender]
                 return [SendMessage(link, frame) for link in links]
-            case Cuts() | Plan() | Flush():
+            case Cuts() | CountPlan() | Flush():
                 return [SendMessage(link, frame) for link in self._routes.children]
 
     # --- up ---

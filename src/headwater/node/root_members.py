@@ -15,7 +15,7 @@ from headwater.protocols.actions import (
 )
 from headwater.protocols.delta import CUT_SUFFIX
 from headwater.protocols.ledger import Position
-from headwater.protocols.messages import Assign, Hello, Plan, Positions, Refuse, SourceState, encode
+from headwater.protocols.messages import Assign, CountPlan, Hello, Positions, Refuse, SourceState, encode
 from headwater.protocols.rereading import Reread, rereads
 
 
@@ -121,7 +121,7 @@ class RootMembers(RootState):
         numbers = self._members.chains[chain].sources
         return looks_to_bytes({family: [look.renumbered(numbers) for look in looks] for family, looks in asked.items()})
 
-    def _plan(self, has_guesses: bool = False) -> Plan:
+    def _plan(self, has_guesses: bool = False) -> CountPlan:
         """What all leaves are told of count windows; with ``has_guesses``, also by cuts that are not proven yet."""
         plans, groups = self._plans, self._half.counting()
         assert plans is not None
@@ -135,7 +135,7 @@ class RootMembers(RootState):
         }
         guesses = {family: group.guesses() for family, group in groups.items()} if has_guesses else {}
         forecasts = {f: told for f, told in plans.forecasts(self._horizons, shares, guesses).items() if f in groups}
-        return Plan(plans.number, self._members.watermark(), self._half.settled_time(), forecasts)
+        return CountPlan(plans.number, self._members.watermark(), self._half.settled_time(), forecasts)
 
     def rereads(self, chain: str) -> list[Reread]:
         """What holds the pieces of a chain that are looked into; none if it is to be read from where its assignment says."""
@@ -147,7 +147,7 @@ class RootMembers(RootState):
         return rereads(known.marks, self._members.offsets[known.sources], spans)
 
     @property
-    def count_plan(self) -> Plan | None:
+    def count_plan(self) -> CountPlan | None:
         """What leaves are told of count windows that are asked no sooner than in the next batch; None if nothing is."""
         return None if self._plans is None else self._plan(has_guesses=True)
 

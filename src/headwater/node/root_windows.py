@@ -20,7 +20,7 @@ from headwater.protocols.actions import (
 )
 from headwater.protocols.delta import CUT_SUFFIX
 from headwater.protocols.ledger import Position
-from headwater.protocols.messages import Cuts, Flush, Look, encode
+from headwater.protocols.messages import Cuts, Flush, LookInto, encode
 
 
 class RootWindows(RootMembers):
@@ -112,7 +112,7 @@ class RootWindows(RootMembers):
         self._looked = set(pieces)
         actions: list[Action] = []
         for chain in sorted({pieces[piece] for piece in fresh}):
-            frame = encode(Look(chain, self._looks_of(chain)))
+            frame = encode(LookInto(chain, self._looks_of(chain)))
             actions.extend(SendMessage(link, frame) for link in self._routes.of(chain))
         if actions and self._plans is not None:
             self._plans.flows.down += len(actions)

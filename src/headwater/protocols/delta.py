@@ -24,7 +24,7 @@ FEW_SOURCES = 64
 CUT_SUFFIX = "#cuts"
 
 
-class Range(NamedTuple):
+class ChainRange(NamedTuple):
     """The stretch [start, end) of a chain, sent by the owner of ``epoch``."""
 
     epoch: int
@@ -36,7 +36,7 @@ class Range(NamedTuple):
 class Delta:
     """``ranges``: which stretch of which chain; ``advances``: how their sources moved; ``parts``: what they add."""
 
-    ranges: Mapping[str, Range]
+    ranges: Mapping[str, ChainRange]
     advances: Mapping[str, Advance] = field(default_factory=dict)
     parts: Sequence[Bytes] = ()
 
@@ -48,20 +48,20 @@ Merge = Callable[[Sequence[Sequence[Bytes]]], Sequence[Bytes]]
 def combine(deltas: Sequence[Delta], merge: Merge) -> Delta:
     """One delta for several: neighbours of a chain in their order, chains in any.
 
-    >>> one = Delta({"a": Range(1, 0, 1)}, {"a": Advance.of([0], [5], [10])}, [b"x"])
-    >>> two = Delta({"a": Range(1, 1, 2)}, {"a": Advance.of([0, 1], [2, 1], [1, 7])}, [b"y"])
+    >>> one = Delta({"a": ChainRange(1, 0, 1)}, {"a": Advance.of([0], [5], [10])}, [b"x"])
+    >>> two = Delta({"a": ChainRange(1, 1, 2)}, {"a": Advance.of([0, 1], [2, 1], [1, 7])}, [b"y"])
     >>> both = combine([one, two], lambda lists: [part for parts in lists for part in parts])
     >>> both.ranges["a"], both.advances["a"].counts, both.parts
     (Range(epoch=1, start=0, end=2), array([7, 1]), [b'x', b'y'])
     """
-    ranges: dict[str, Range] = {}
+    ranges: dict[str, ChainRange] = {}
     moved: dict[str, list[Advance]] = {}
     for delta in deltas:
         for chain, stretch in delta.ranges.items():
             before = ranges.get(chain)
             if before is not None and (before.epoch, before.end) != (stretch.epoch, stretch.start):
                 raise ValueError(f"chain {chain!r}: {stretch} does not follow {before}")
-            ranges[chain] = stretch if before is None else Range(stretch.epoch, before.start, stretch.end)
+            ranges[chain] = stretch if before is None else ChainRange(stretch.epoch, before.start, stretch.end)
         for chain, advance in delta.advances.items():
             moved.setdefault(chain, []).append(advance)
     return Delta(
@@ -110,7 +110,7 @@ def read_delta(body: bytes | memoryview) -> Delta:
     return Delta(ranges, advances, parts)
 
 
-def _read_ranges(reader: Reader, chains: tuple[str, ...]) -> dict[str, Range]:
+def _read_ranges(reader: Reader, chains: tuple[str, ...]) -> dict[str, ChainRange]:
     numbers = reader.ints()
     if len(numbers) != 3 * len(chains):
         raise FrameError("a delta has more or fewer stretches than chains")
@@ -120,7 +120,7 @@ def _read_ranges(reader: Reader, chains: tuple[str, ...]) -> dict[str, Range]:
     ends = starts + lengths
     if len(chains) and (int(epochs.min()) < 1 or int(starts.min()) < 0 or (ends <= starts).any()):
         raise FrameError("a chain has a stretch that there cannot be")
-    return dict(zip(chains, map(Range._make, zip(epochs.tolist(), starts.tolist(), ends.tolist()))))
+    return dict(zip(chains, map(ChainRange._make, zip(epochs.tolist(), starts.tolist(), ends.tolist()))))
 
 
 def _read_advances(reader: Reader, chains: tuple[str, ...]) -> Advances:

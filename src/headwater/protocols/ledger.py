@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from headwater.protocols.delta import Delta, Range
+from headwater.protocols.delta import ChainRange, Delta
 
 
 class Position(NamedTuple):
@@ -28,15 +28,15 @@ UNKNOWN = Position(0, 0)
 class Ledger:
     """
     >>> ledger = Ledger({"a": Position(1, 3)})
-    >>> ledger.objections({"a": Range(1, 3, 5)})
+    >>> ledger.objections({"a": ChainRange(1, 3, 5)})
     {}
-    >>> ledger.objections({"a": Range(1, 4, 5)}), ledger.objections({"a": Range(1, 2, 3)})
+    >>> ledger.objections({"a": ChainRange(1, 4, 5)}), ledger.objections({"a": ChainRange(1, 2, 3)})
     ({'a': 'gap'}, {'a': 'duplicate'})
     """
 
     positions: dict[str, Position] = field(default_factory=dict)
 
-    def objections(self, ranges: Mapping[str, Range]) -> dict[str, str]:
+    def objections(self, ranges: Mapping[str, ChainRange]) -> dict[str, str]:
         """Why these stretches cannot be accepted; nothing if they can."""
         found = {}
         for chain, stretch in ranges.items():
@@ -48,7 +48,7 @@ class Ledger:
                 found[chain] = reason
         return found
 
-    def _objection(self, position: Position, stretch: Range) -> str | None:
+    def _objection(self, position: Position, stretch: ChainRange) -> str | None:
         if position.epoch == 0:
             return "unknown"
         if stretch.epoch != position.epoch:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int64Array
-from headwater.base.source_numbers import Crowd, Remembered
+from headwater.base.source_numbers import Cached, SourceNumbers
 from headwater.language.times import FOREVER, NEVER
 from headwater.protocols.advances import Advance, Advances, wrapped
 from headwater.protocols.delta import CUT_SUFFIX
@@ -87,7 +87,7 @@ class Membership:
         self._group = NEVER
         self.finite = NEVER  # how far the watermark came before the end
         self._has_moved = False  # whether the minimum has to be looked for again
-        self._crowds: Remembered[Crowd] = Remembered(self._crowd)
+        self._crowds: Cached[SourceNumbers] = Cached(self._crowd)
 
     # --- sources ---
 
@@ -136,13 +136,13 @@ class Membership:
                 return f"source {name!r} belongs to another chain than {chain!r}; give each source to one leaf"
         return None
 
-    def crowd(self, chains: tuple[str, ...]) -> Crowd:
+    def crowd(self, chains: tuple[str, ...]) -> SourceNumbers:
         """The sources of some chains."""
         return self._crowds.of(chains)
 
-    def _crowd(self, chains: tuple[str, ...]) -> Crowd:
+    def _crowd(self, chains: tuple[str, ...]) -> SourceNumbers:
         known = [self.chains.get(chain) for chain in chains]
-        return Crowd.of([None if chain is None else chain.sources for chain in known])
+        return SourceNumbers.of([None if chain is None else chain.sources for chain in known])
 
     def has_all(self, advances: Mapping[str, Advance]) -> bool:
         """Whether all sources that move are there."""

@@ -1,8 +1,8 @@
 """What travels between nodes, and its byte form.
 
 Up: `Hello` (a leaf asks for its chain) and deltas. Down: `Assign` (where to go on, with which queries), `Positions` (what was
-accepted, or from where to send again), `Cuts`, `Plan` and `Look` for count windows, `Flush`, `Refuse`. Deltas and positions are
-many and binary; the others are few.
+accepted, or from where to send again), `Cuts`, `CountPlan` and `LookInto` for count windows, `Flush`, `Refuse`. Deltas and
+positions are many and binary; the others are few.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Cuts:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CountPlan:
     """Plan number ``number`` for count windows, for all leaves: by family, where windows are expected to end.
 
     ``until``: the watermark of all; ``settled``: before this time nobody looks into pieces any more.
@@ -123,7 +123,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LookInto:
     """The owner of the chain is to say what lies in some of its pieces; ``looks`` is the engine's affair."""
 
     chain: str
@@ -152,7 +152,7 @@ class Refuse:
     reason: str
 
 
-Message = Hello | Assign | Positions | Cuts | Plan | Look | Rates | Flush | Refuse | Delta
+Message = Hello | Assign | Positions | Cuts | CountPlan | LookInto | Rates | Flush | Refuse | Delta
 #: The number under which each kind travels; numbers are never used again for another.
 DELTA, POSITIONS, HELLO, ASSIGN, CUTS, FLUSH, REFUSE, PLAN, LOOK, RATES = range(1, 11)
 
@@ -185,10 +185,10 @@ def encode(message: Message) -> bytes:
             writer.blob(head)
             writer.blob(message.cuts)
             return frame(CUTS, writer.finish())
-        case Plan():
+        case CountPlan():
             forecasts = [[family, *forecast] for family, forecast in message.forecasts.items()]
             return frame(PLAN, _text_body([message.number, message.until, message.settled, forecasts]))
-        case Look():
+        case LookInto():
             writer = Writer()
             writer.blob(message.chain.encode())
             writer.blob(message.looks)
@@ -256,7 +256,7 @@ def _read(kind: int, body: memoryview) -> Message:
             reader = Reader(body)
             chain, looks = reader.blob().decode(), reader.blob()
             reader.finish()
-            return Look(chain, looks)
+            return LookInto(chain, looks)
         case 10:
             reader = Reader(body)
             chain, family, (rate,) = reader.blob().decode(), reader.number(), _RATE.unpack(reader.blob())
@@ -282,10 +282,10 @@ def _read_assign(fields: Any) -> Assign:
     )
 
 
-def _read_plan(fields: Any) -> Plan:
+def _read_plan(fields: Any) -> CountPlan:
     number, until, settled, forecasts = fields
     known = {_int(family): _read_forecast(forecast) for family, *forecast in forecasts}
-    return Plan(_int(number), _int(until), _int(settled), known)
+    return CountPlan(_int(number), _int(until), _int(settled), known)
 
 
 def _read_forecast(fields: Any) -> list[Any]:

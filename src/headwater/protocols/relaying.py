@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
-from headwater.protocols.delta import Delta, Range
+from headwater.protocols.delta import ChainRange, Delta
 from headwater.protocols.ledger import UNKNOWN, Ledger, Position
 
 #: A chain that is new here, or has a new owner: the child knows better.
@@ -98,7 +98,7 @@ class Holding:
         """What was not sent yet, as much of it as may be combined into one delta."""
         chosen: list[Delta] = []
         size = 0
-        ends: dict[str, Range] = {}
+        ends: dict[str, ChainRange] = {}
         for one in self.held:
             if one.sent:
                 continue
@@ -184,7 +184,7 @@ class Holding:
         return True
 
 
-def _follows(delta: Delta, ends: Mapping[str, Range]) -> bool:
+def _follows(delta: Delta, ends: Mapping[str, ChainRange]) -> bool:
     """Whether a delta goes on where its chains end."""
     for chain, stretch in delta.ranges.items():
         before = ends.get(chain)

@@ -12,7 +12,7 @@ from headwater.language.query import Query
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class StreamSettings:
     """What is fixed from the start: the queries (every duration in ticks), the time column, the disorder bound."""
 
     queries: tuple[Query, ...]

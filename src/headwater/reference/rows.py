@@ -10,7 +10,7 @@ the sketches.
 >>> from headwater.language.aggregations import sum as total
 >>> from headwater.language.query import query
 >>> from headwater.language.windows import tumbling
->>> settings = Settings((query("load", tumbling(10), load=total("x")),))
+>>> settings = StreamSettings((query("load", tumbling(10), load=total("x")),))
 >>> history = [Arrived("a", 0, {"time": 3, "x": 1}), Arrived("a", 1, {"time": 4, "x": 2}), Advanced("a", 10)]
 >>> for key, row in rows(settings, history).items():
 ...     print(key, row.values, row.event_count)
@@ -37,15 +37,15 @@ from headwater.reference.history import (
     Joined,
     Removed,
     Returned,
-    Settings,
     Step,
+    StreamSettings,
 )
 from headwater.reference.windows import (
     CONTEXT,
-    Clock,
     Event,
-    Formed,
+    GroupClock,
     Lifetime,
+    ReferenceWindow,
     fixed,
     fixed_bounds,
     matches,
@@ -65,8 +65,8 @@ __all__ = [
     "ResultRow",
     "Returned",
     "Row",
-    "Settings",
     "Step",
+    "StreamSettings",
     "counters",
     "emissions",
     "rows",
@@ -106,34 +106,34 @@ class ResultRow(NamedTuple):
     last_time: int | None = None
 
 
-def rows(settings: Settings, history: Sequence[Step]) -> dict[Place, Row]:
+def rows(settings: StreamSettings, history: Sequence[Step]) -> dict[Place, Row]:
     """Every window that is closed and not empty at the end of this history, by (query, key, node, start, end)."""
-    stream = Stream(settings)
+    stream = ReferenceStream(settings)
     for step in history:
         stream.take(step)
     return {(entry.query.name, *place): row for entry in stream.entries for place, row in stream.rows(entry).items()}
 
 
-def counters(settings: Settings, history: Sequence[Step]) -> dict[str, dict[str, int]]:
+def counters(settings: StreamSettings, history: Sequence[Step]) -> dict[str, dict[str, int]]:
     """What became of the events, per query: in = filtered + outside + member + late + dropped + malformed."""
-    stream = Stream(settings)
+    stream = ReferenceStream(settings)
     for step in history:
         stream.take(step)
     return {entry.query.name: stream.counters(entry) for entry in stream.entries if not entry.is_removed}
 
 
-def emissions(settings: Settings, history: Sequence[Step]) -> list[list[ResultRow]]:
+def emissions(settings: StreamSettings, history: Sequence[Step]) -> list[list[ResultRow]]:
     """What is emitted: one list of rows for each step at which the group's watermark had risen, and for the flush."""
     return [emitted for _, emitted in story(settings, history)]
 
 
-def story(settings: Settings, history: Sequence[Step]) -> Iterator[tuple[int, list[ResultRow]]]:
+def story(settings: StreamSettings, history: Sequence[Step]) -> Iterator[tuple[int, list[ResultRow]]]:
     """The emissions with the index of the step that shows them.
 
     Arrivals show nothing by themselves; where a disorder bound lets them raise the watermark, the next other step does.
     """
-    stream, shown_at = Stream(settings), NEVER
-    shown: dict[Group, Shown] = {}
+    stream, shown_at = ReferenceStream(settings), NEVER
+    shown: dict[Group, EmittedWindows] = {}
     for index, step in enumerate(history):
         stream.take(step)
         if not isinstance(step, Arrived) and (stream.watermark > shown_at or isinstance(step, Flushed)):
@@ -142,7 +142,7 @@ def story(settings: Settings, history: Sequence[Step]) -> Iterator[tuple[int, li
 
 
 @dataclass(slots=True)
-class Source:
+class ReferenceSource:
     """How far one source has come, and whether the group waits for it."""
 
     watermark: int
@@ -161,12 +161,12 @@ class Entry:
     is_removed: bool = False
 
 
-class Stream:
+class ReferenceStream:
     """Everything that happened so far. Nothing is computed from it until it is asked for."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StreamSettings) -> None:
         self.settings = settings
-        self.sources: dict[str, Source] = {}
+        self.sources: dict[str, ReferenceSource] = {}
         self.watermark = NEVER
         self.finite_watermark = NEVER
         self.largest_time = NEVER
@@ -206,15 +206,15 @@ class Stream:
             self.finite_watermark = self.watermark
 
     @property
-    def clock(self) -> Clock:
+    def clock(self) -> GroupClock:
         """What windows close by."""
-        return Clock(self.watermark, self.finite_watermark)
+        return GroupClock(self.watermark, self.finite_watermark)
 
-    def _source(self, name: str) -> Source:
+    def _source(self, name: str) -> ReferenceSource:
         """The source of this name; one that is new joins, and goes on from the group's watermark."""
-        return self.sources.setdefault(name, Source(self.watermark))
+        return self.sources.setdefault(name, ReferenceSource(self.watermark))
 
-    def _return(self, source: Source) -> None:
+    def _return(self, source: ReferenceSource) -> None:
         if not source.is_active:
             source.is_active = True
             source.watermark = max(source.watermark, self.watermark)
@@ -251,7 +251,7 @@ class Stream:
             return "malformed"
         return standing(query, entry.life, event)
 
-    def formed(self, entry: Entry) -> Iterator[tuple[Key, dict[str, list[Formed]]]]:
+    def formed(self, entry: Entry) -> Iterator[tuple[Key, dict[str, list[ReferenceWindow]]]]:
         """Every window of a query, open ones too, by key and (unless the scope is global) by node."""
         query, window = entry.query, entry.query.window
         kept = [event for event in entry.events if self.fate(entry, event) in ("member", "late")]
@@ -267,7 +267,7 @@ class Stream:
             else:
                 yield key, {node: CONTEXT[type(window)](window, held, self.clock) for node, held in nodes.items()}
 
-    def closed(self, entry: Entry) -> Iterator[tuple[Key, str, Formed]]:
+    def closed(self, entry: Entry) -> Iterator[tuple[Key, str, ReferenceWindow]]:
         """Every closed window of a query, those of several nodes united where the scope says so."""
         for key, by_node in self.formed(entry):
             if entry.query.scope in ("ordinal", "matched", "overlap"):
@@ -317,12 +317,12 @@ def _fixed_bounds(query: Query, event: Event) -> list[Bounds]:
     return fixed_bounds(query.window, event.time) if isinstance(query.window, Sliding | Band) else []
 
 
-def _began(query: Query, window: Formed) -> int:
+def _began(query: Query, window: ReferenceWindow) -> int:
     """When a window began: count windows have positions as bounds, so their first member says."""
     return window.members[0].time if isinstance(query.window, CountWindow) else window.start
 
 
-def _row(query: Query, events: list[Event], window: Formed) -> Row:
+def _row(query: Query, events: list[Event], window: ReferenceWindow) -> Row:
     if query.distinct is not None:
         # The first copy in order counts: building a dict backwards keeps it.
         first = {order(event.row.get(query.distinct)): event for event in reversed(events)}
@@ -333,14 +333,14 @@ def _row(query: Query, events: list[Event], window: Formed) -> Row:
     return Row(values, len(events), min(times, default=None), max(times, default=None))
 
 
-class Shown(NamedTuple):
+class EmittedWindows(NamedTuple):
     """What was emitted for one query, key and node: the windows that hold, and the last revision of each ever seen."""
 
     windows: dict[Bounds, tuple[Row, int]]
     revisions: dict[Bounds, int]
 
 
-def _changes(stream: Stream, shown: dict[Group, Shown]) -> list[ResultRow]:
+def _changes(stream: ReferenceStream, shown: dict[Group, EmittedWindows]) -> list[ResultRow]:
     """The rows that differ from what was shown before; `shown` is brought up to date."""
     changes: list[ResultRow] = []
     for entry in stream.entries:
@@ -350,12 +350,12 @@ def _changes(stream: Stream, shown: dict[Group, Shown]) -> list[ResultRow]:
         for (key, node, start, end), row in stream.rows(entry).items():
             now.setdefault((entry.number, key, node), {})[start, end] = row
         for group, windows in now.items():
-            changes += _group_changes(entry.query, group, windows, shown.setdefault(group, Shown({}, {})))
+            changes += _group_changes(entry.query, group, windows, shown.setdefault(group, EmittedWindows({}, {})))
     numbers = {entry.query.name: entry.number for entry in stream.entries}
     return sorted(changes, key=lambda row: row_order(row, numbers))
 
 
-def _group_changes(query: Query, group: Group, now: dict[Bounds, Row], shown: Shown) -> Iterator[ResultRow]:
+def _group_changes(query: Query, group: Group, now: dict[Bounds, Row], shown: EmittedWindows) -> Iterator[ResultRow]:
     _, key, node = group
     vanished = {bounds: revision for bounds, (_, revision) in shown.windows.items() if bounds not in now}
     orphans = set(vanished)

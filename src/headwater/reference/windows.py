@@ -30,7 +30,7 @@ class Event(NamedTuple):
     watermark: int
 
 
-class Clock(NamedTuple):
+class GroupClock(NamedTuple):
     """The group's watermark; `finite` is the one before the flush, the same if there was none."""
 
     watermark: int
@@ -38,7 +38,7 @@ class Clock(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Formed:
+class ReferenceWindow:
     """One window: its bounds, the last time at which it is active, whether it is closed, and its members in order."""
 
     start: int
@@ -91,7 +91,7 @@ def fixed_bounds(window: Sliding | Band, time: int) -> list[tuple[int, int]]:
     return [(start, start + window.size) for start in starts]
 
 
-def fixed(query: Query, life: Lifetime, events: list[Event], clock: Clock, last: int) -> list[Formed]:
+def fixed(query: Query, life: Lifetime, events: list[Event], clock: GroupClock, last: int) -> list[ReferenceWindow]:
     """Tumbling, sliding and band windows; `last` is the start of the last window that holds an event of any key."""
     members: dict[tuple[int, int], list[Event]] = {}
     for event in events:
@@ -104,10 +104,13 @@ def fixed(query: Query, life: Lifetime, events: list[Event], clock: Clock, last:
             members.setdefault((start, start + size), [])
             start += query.window.slide
     bounds = sorted(members)
-    return [Formed(start, end, end - 1, end <= clock.watermark, tuple(members[start, end])) for start, end in bounds]
+    return [
+        ReferenceWindow(start, end, end - 1, end <= clock.watermark, tuple(members[start, end]))
+        for start, end in bounds
+    ]
 
 
-def sessions(window: Session, events: list[Event], clock: Clock) -> list[Formed]:
+def sessions(window: Session, events: list[Event], clock: GroupClock) -> list[ReferenceWindow]:
     """Chains of events at most gap apart, cut greedily at first + max_duration."""
     chains: list[list[Event]] = []
     for event in events:
@@ -121,11 +124,11 @@ def sessions(window: Session, events: list[Event], clock: Clock) -> list[Formed]
         end, limit = chain[-1].time + window.gap, _limit(window, chain[0].time)
         # An event at last + gap still joins, one at first + max_duration does not.
         reach = min(end, limit - 1)
-        formed.append(Formed(chain[0].time, min(end, limit), reach, reach < clock.watermark, tuple(chain)))
+        formed.append(ReferenceWindow(chain[0].time, min(end, limit), reach, reach < clock.watermark, tuple(chain)))
     return formed
 
 
-def punctuated(window: Punctuated, events: list[Event], clock: Clock) -> list[Formed]:
+def punctuated(window: Punctuated, events: list[Event], clock: GroupClock) -> list[ReferenceWindow]:
     """From one marker's time to the next, or to first + max_duration; the first window opens at the first event."""
     cuts = {event.time for event in events if matches(window.marker, event)}
     starts: list[int] = []
@@ -138,7 +141,7 @@ def punctuated(window: Punctuated, events: list[Event], clock: Clock) -> list[Fo
     return [_held(start, end, end - 1, clock, events) for start, end in zip(starts, ends)]
 
 
-def between(window: Between, events: list[Event], clock: Clock) -> list[Formed]:
+def between(window: Between, events: list[Event], clock: GroupClock) -> list[ReferenceWindow]:
     """From a start marker to the next end marker, both included, or to start + max_duration, which is not."""
     reaches: dict[tuple[int, int], int] = {}
     opened: int | None = None
@@ -156,7 +159,7 @@ def between(window: Between, events: list[Event], clock: Clock) -> list[Formed]:
     return [_held(start, end, reach, clock, events) for (start, end), reach in sorted(reaches.items())]
 
 
-def custom(window: Custom, events: list[Event], clock: Clock) -> list[Formed]:
+def custom(window: Custom, events: list[Event], clock: GroupClock) -> list[ReferenceWindow]:
     """From one cut to the next. The function sees what is final: the events in order below the watermark."""
     settled = [event for event in events if event.time < clock.watermark]
     names = sorted({name for event in settled for name in event.row})
@@ -170,14 +173,14 @@ def custom(window: Custom, events: list[Event], clock: Clock) -> list[Formed]:
     return [replace(one, closed=one.closed and one.end + window.closes_after <= clock.watermark) for one in formed]
 
 
-def counted(window: CountWindow, events: list[Event], clock: Clock) -> list[Formed]:
+def counted(window: CountWindow, events: list[Event], clock: GroupClock) -> list[ReferenceWindow]:
     """Positions [k * step, k * step + size); a full window closes once all its members are below the watermark."""
     formed = []
     for start in range(0, len(events), window.step):
         members = events[start : start + window.size]
         closed = len(members) == window.size and members[-1].time < clock.watermark
         end = start + window.size
-        formed.append(Formed(start, end, end - 1, closed, tuple(members)))
+        formed.append(ReferenceWindow(start, end, end - 1, closed, tuple(members)))
     return formed
 
 
@@ -190,13 +193,13 @@ def _limit(window: Session | Punctuated | Between, first: int) -> int:
     return FOREVER if window.max_duration is None else first + window.max_duration
 
 
-def _held(start: int, end: int, reach: int, clock: Clock, events: list[Event]) -> Formed:
+def _held(start: int, end: int, reach: int, clock: GroupClock, events: list[Event]) -> ReferenceWindow:
     """The window active from start to reach: closed below the watermark, if it has an end at all (FOREVER is none)."""
     members = tuple(event for event in events if start <= event.time <= reach)
-    return Formed(start, end, reach, end < FOREVER and reach < clock.watermark, members)
+    return ReferenceWindow(start, end, reach, end < FOREVER and reach < clock.watermark, members)
 
 
-CONTEXT: dict[type, Callable[[Any, list[Event], Clock], list[Formed]]] = {
+CONTEXT: dict[type, Callable[[Any, list[Event], GroupClock], list[ReferenceWindow]]] = {
     Session: sessions,
     Punctuated: punctuated,
     Between: between,
@@ -205,7 +208,7 @@ CONTEXT: dict[type, Callable[[Any, list[Event], Clock], list[Formed]]] = {
 }
 
 
-def united(scope: str, by_node: list[list[Formed]], clock: Clock) -> list[Formed]:
+def united(scope: str, by_node: list[list[ReferenceWindow]], clock: GroupClock) -> list[ReferenceWindow]:
     """The windows of all nodes, united as the scope says: the i-th, those of equal bounds, or those that overlap.
 
     A united window waits for its open parts. After the end of the stream an unfinished window is none at all.
@@ -215,25 +218,27 @@ def united(scope: str, by_node: list[list[Formed]], clock: Clock) -> list[Formed
     return [_union(parts) for parts in _PARTS[scope](by_node)]
 
 
-def _union(parts: list[Formed]) -> Formed:
+def _union(parts: list[ReferenceWindow]) -> ReferenceWindow:
     members = {event[:3]: event for part in parts for event in part.members}
     bounds = min(part.start for part in parts), max(part.end for part in parts), max(part.reach for part in parts)
-    return Formed(*bounds, all(part.closed for part in parts), tuple(members[place] for place in sorted(members)))
+    return ReferenceWindow(
+        *bounds, all(part.closed for part in parts), tuple(members[place] for place in sorted(members))
+    )
 
 
-def _ordinal(by_node: list[list[Formed]]) -> Iterator[list[Formed]]:
+def _ordinal(by_node: list[list[ReferenceWindow]]) -> Iterator[list[ReferenceWindow]]:
     for number in range(max(map(len, by_node), default=0)):
         yield [windows[number] for windows in by_node if number < len(windows)]
 
 
-def _matched(by_node: list[list[Formed]]) -> Iterator[list[Formed]]:
+def _matched(by_node: list[list[ReferenceWindow]]) -> Iterator[list[ReferenceWindow]]:
     windows = [window for windows in by_node for window in windows]
     for bounds in sorted({(window.start, window.end) for window in windows}):
         yield [window for window in windows if (window.start, window.end) == bounds]
 
 
-def _overlap(by_node: list[list[Formed]]) -> Iterator[list[Formed]]:
-    chain: list[Formed] = []
+def _overlap(by_node: list[list[ReferenceWindow]]) -> Iterator[list[ReferenceWindow]]:
+    chain: list[ReferenceWindow] = []
     for window in sorted((window for windows in by_node for window in windows), key=lambda window: window.start):
         if chain and window.start > max(other.reach for other in chain):
             yield chain
@@ -243,7 +248,7 @@ def _overlap(by_node: list[list[Formed]]) -> Iterator[list[Formed]]:
         yield chain
 
 
-_PARTS: dict[str, Callable[[list[list[Formed]]], Iterator[list[Formed]]]] = {
+_PARTS: dict[str, Callable[[list[list[ReferenceWindow]]], Iterator[list[ReferenceWindow]]]] = {
     "ordinal": _ordinal,
     "matched": _matched,
     "overlap": _overlap,

@@ -9,7 +9,7 @@ from headwater.simulator.checks.counts import FAULTS, Counts
 from headwater.simulator.checks.truth import ViolationError
 from headwater.simulator.plants.count_windows import COUNT_PLANTS
 from headwater.simulator.plants.tree import PLANTS
-from headwater.simulator.runner import Options, Outcome, Run, simulate
+from headwater.simulator.runner import Options, Run, RunVerdict, simulate
 from headwater.simulator.seeds import Summary, parse_seeds, simulate_many
 from headwater.simulator.transcript import Transcript
 from headwater.simulator.workloads.workload import Workload, draw_workload
@@ -22,8 +22,8 @@ __all__ = [
     "PLANTS",
     "Counts",
     "Options",
-    "Outcome",
     "Run",
+    "RunVerdict",
     "Summary",
     "Topology",
     "Transcript",

@@ -53,7 +53,7 @@ class Node(Protocol):
 
 
 @dataclass(slots=True)
-class SourceLog:
+class LiveLog:
     """The events of a source so far and its watermarks: read again, it gives the same."""
 
     leaf: str
@@ -93,7 +93,7 @@ class InstantTree:
             kind = RelayNode if name in above else LeafNode
             self.nodes[name] = kind(name, parent, settings=settings)
         self.parents = dict(parents)
-        self.sources: dict[str, SourceLog] = {}
+        self.sources: dict[str, LiveLog] = {}
         self.bytes_up: dict[str, int] = dict.fromkeys(parents, 0)
         self.bytes_down: dict[str, int] = dict.fromkeys(parents, 0)
         self.notes: list[tuple[str, Noted]] = []
@@ -114,7 +114,7 @@ class InstantTree:
 
     def open(self, leaf: str, source: str, home: str = "", schema: pa.Schema | None = None) -> None:
         """A leaf has a source from now on."""
-        self.sources[source] = SourceLog(leaf)
+        self.sources[source] = LiveLog(leaf)
         self.handle(leaf, SourceOpened(source, home, schema))
         self.settle()
 

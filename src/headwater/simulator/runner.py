@@ -19,11 +19,11 @@ from headwater.simulator.plants.tree import planted
 from headwater.simulator.scenarios import SCENARIOS, Scenario
 from headwater.simulator.workloads.count_limits import limited
 from headwater.simulator.workloads.workload import SPAN_TICKS, TICK_NS, Workload
-from headwater.simulator.world.faults import Faults, Plan, draw_plan
+from headwater.simulator.world.faults import FaultPlan, Faults, draw_plan
 from headwater.simulator.world.machine import Clock, Machine, Maker
 from headwater.simulator.world.network import MS, Quality
 from headwater.simulator.world.topology import ROOT, Topology
-from headwater.simulator.world.world import NodeError, Observer, World
+from headwater.simulator.world.world import NodeError, World, WorldObserver
 
 SECOND_NS = 1000 * MS
 #: How long healing may take before it counts as never.
@@ -61,7 +61,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunVerdict:
     """How a run went; ``failure`` says what was wrong."""
 
     options: Options
@@ -76,7 +76,7 @@ class Outcome:
         return f"seed {self.options.seed} failed: {self.failure}\nreplay it: {self.options.command}"
 
 
-def simulate(options: Options, observers: Sequence[Observer] = ()) -> Outcome:
+def simulate(options: Options, observers: Sequence[WorldObserver] = ()) -> RunVerdict:
     """One run. Other observers see each step before the checker does."""
     run = Run.of(options, observers)
     failure = None
@@ -86,7 +86,7 @@ def simulate(options: Options, observers: Sequence[Observer] = ()) -> Outcome:
         except (ViolationError, NodeError) as error:
             failure = f"at {run.world.time_ns / 1e6:.3f} ms: {error}"
     world = run.world
-    return Outcome(options, failure, world.counts, world.steps, run.checker.row_count, world.time_ns)
+    return RunVerdict(options, failure, world.counts, world.steps, run.checker.row_count, world.time_ns)
 
 
 @dataclass
@@ -103,7 +103,7 @@ class Run:
     faults: Faults = field(init=False)
 
     @classmethod
-    def of(cls, options: Options, observers: Sequence[Observer] = (), settings: NodeSettings | None = None) -> Run:
+    def of(cls, options: Options, observers: Sequence[WorldObserver] = (), settings: NodeSettings | None = None) -> Run:
         """Everything that the seed decides, and a checker that watches it."""
         dice = Random(options.seed)
         draw = SCENARIOS[options.scenario]
@@ -121,16 +121,16 @@ class Run:
 
     @classmethod
     def plain(
-        cls, topology: Topology, workload: Workload, settings: NodeSettings, observers: Sequence[Observer] = ()
+        cls, topology: Topology, workload: Workload, settings: NodeSettings, observers: Sequence[WorldObserver] = ()
     ) -> Run:
         """A run of one's own: no faults, and nobody watches but the given observers."""
         world = World(0, list(observers))
         world.cuts_batches = False
-        plan = Plan((), Quality(), {}, {}, frozenset())
+        plan = FaultPlan((), Quality(), {}, {}, frozenset())
         return cls._with(world, Scenario(topology, workload), plan, settings, Random(0))
 
     @classmethod
-    def _with(cls, world: World, scenario: Scenario, plan: Plan, settings: NodeSettings, dice: Random) -> Run:
+    def _with(cls, world: World, scenario: Scenario, plan: FaultPlan, settings: NodeSettings, dice: Random) -> Run:
         workload = scenario.workload
         added = {event.query.name: event.query for _, event in workload.script if isinstance(event, QueryAdded)}
         truth = Truth(workload, added)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from headwater.simulator.checks.counts import FAULTS, Counts, chosen_faults
-from headwater.simulator.runner import Options, Outcome, simulate
+from headwater.simulator.runner import Options, RunVerdict, simulate
 from headwater.simulator.scenarios import EXACT_SCHEMES
 
 #: Paths of the protocols that the default seeds have to take.
@@ -50,12 +50,12 @@ class Summary:
     """What many runs came to."""
 
     run_count: int = 0
-    failures: list[Outcome] = field(default_factory=list)
+    failures: list[RunVerdict] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
     steps: int = 0
     rows: int = 0
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: RunVerdict) -> None:
         """One more run."""
         self.run_count += 1
         self.counts.update(outcome.counts)
@@ -84,7 +84,7 @@ def parse_seeds(text: str) -> range:
         raise ValueError(f"seeds are {text!r}: write a range such as 0..500, or one number") from error
 
 
-def simulate_many(options: Options, seeds: range, jobs: int, seconds: float | None = None) -> Iterator[Outcome]:
+def simulate_many(options: Options, seeds: range, jobs: int, seconds: float | None = None) -> Iterator[RunVerdict]:
     """Run every seed, as they come out; after ``seconds`` no new one begins."""
     runs = (replace(options, seed=seed) for seed in seeds)
     deadline = None if seconds is None else time.monotonic() + seconds
@@ -97,7 +97,7 @@ def simulate_many(options: Options, seeds: range, jobs: int, seconds: float | No
     # Not fork: Arrow and numba have threads.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        pending: set[Future[Outcome]] = {pool.submit(simulate, one) for one in islice(runs, 3 * jobs)}
+        pending: set[Future[RunVerdict]] = {pool.submit(simulate, one) for one in islice(runs, 3 * jobs)}
         while pending:
             done, pending = wait(pending, return_when=FIRST_COMPLETED)
             for future in sorted(done, key=lambda future: future.result().options.seed):

@@ -30,7 +30,7 @@ from headwater.protocols.events import (
     TimerFired,
 )
 from headwater.protocols.frames import FrameError
-from headwater.protocols.messages import Assign, Cuts, Hello, Look, Plan, Positions, Refuse, decode
+from headwater.protocols.messages import Assign, CountPlan, Cuts, Hello, LookInto, Positions, Refuse, decode
 from headwater.simulator.world.machine import Machine
 
 
@@ -135,9 +135,9 @@ def frame_text(frame: Bytes) -> str:
             return f"Assign {message.chain}@{message.epoch}:{message.position} to {message.node} {' '.join(states)}"
         case Cuts(number, until):
             return f"Cuts {number} until {until}"
-        case Plan(number, until, settled):
+        case CountPlan(number, until, settled):
             return f"Plan {number} until {until} settled {settled}"
-        case Look(chain, looks):
+        case LookInto(chain, looks):
             return f"Look {chain} {len(looks)} B"
         case Refuse(chain, reason):
             return f"Refuse {chain}: {reason}"

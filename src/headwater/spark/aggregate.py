@@ -25,7 +25,7 @@ from headwater.spark.dataframe_streams.plan import StreamOptions
 from headwater.spark.native import positions
 from headwater.spark.native.choice import Asked, choice, has_positions
 from headwater.spark.native.grids import Numbered
-from headwater.spark.native.plan import Events, fixed_windows
+from headwater.spark.native.plan import EventFrame, fixed_windows
 from headwater.spark.native.types import COLLATED
 from headwater.spark.progress import watch
 
@@ -125,7 +125,7 @@ class _Call:
         others = [query for query in queries if query.name not in named]
         parts: list[DataFrame] = []
         if fixed:
-            events = Events.of(self._df, asked.schema, asked.time, asked.unit)
+            events = EventFrame.of(self._df, asked.schema, asked.time, asked.unit)
             parts += fixed_windows(events, _numbered(fixed, asked.unit), self._wanted)
         for family in positions.families([query for query in counted if query.name in native]):
             parts.append(self._native_counts(family))
@@ -138,7 +138,7 @@ class _Call:
     def _native_counts(self, family: Sequence[Query]) -> DataFrame:
         frame, replaced, schema = self._over_positions(family, exact=False)
         wanted = _struct(fresh_root(replaced, schema, time=positions.POSITION).result_schema)
-        events = Events.of(frame, schema, positions.POSITION, "us")
+        events = EventFrame.of(frame, schema, positions.POSITION, "us")
         found = fixed_windows(events, _numbered(replaced, "us"), wanted)
         rows = reduce(lambda one, other: one.unionByName(other), found)
         return positions.full_windows(rows, family, self._wanted)
@@ -153,7 +153,7 @@ class _Call:
 
     def _over_positions(self, family: Sequence[Query], exact: bool) -> tuple[DataFrame, list[Query], pa.Schema]:
         asked = self._asked
-        events = Events.of(self._df, asked.schema, asked.time, asked.unit)
+        events = EventFrame.of(self._df, asked.schema, asked.time, asked.unit)
         replaced = [positions.over_positions(query) for query in family]
         read = sorted(set().union(*(query.columns() for query in replaced)) - {positions.TIME})
         frame = positions.positioned(positions.Ordered(events, self._ties), family, read, exact)

@@ -13,7 +13,7 @@ from headwater.language.expressions import Expr
 from headwater.language.query import Query
 from headwater.spark.batch.columns import Types
 from headwater.spark.batch.files import SourceOf
-from headwater.spark.batch.plan import Plan, plan_events, plan_queries
+from headwater.spark.batch.plan import ReadPlan, plan_events, plan_queries
 from headwater.spark.batch.root import Output, cores_of, fitted_rows, results, root_count, row_type
 from headwater.spark.counts.stages import can_be_selected, count_rows, groups
 from headwater.spark.native.types import functions_of
@@ -73,7 +73,7 @@ def read(
     listed = check_queries(queries)
     settings: dict[str, Any] = {"time": time, "unit": unit, "disorder": disorder, "strict": strict}
 
-    def plan_of(asked: Sequence[Query]) -> Plan:
+    def plan_of(asked: Sequence[Query]) -> ReadPlan:
         return plan_queries(source, asked, format, parallelism, flush, sources=sources, types=types, **settings)
 
     plan = _watched(spark, plan_of(listed))
@@ -91,7 +91,7 @@ def read(
     return reduce(lambda one, other: one.unionByName(other), parts)
 
 
-def _answered(spark: SparkSession, plan: Plan, queries: Sequence[Query], cores: int, output: Output) -> DataFrame:
+def _answered(spark: SparkSession, plan: ReadPlan, queries: Sequence[Query], cores: int, output: Output) -> DataFrame:
     """Leaves inside the readers, roots behind them."""
     assert plan.root is not None
     roots = root_count(queries, cores)
@@ -100,7 +100,7 @@ def _answered(spark: SparkSession, plan: Plan, queries: Sequence[Query], cores: 
     return _born(rows, plan) if output == "aside" else rows
 
 
-def _born(aside: DataFrame, plan: Plan) -> DataFrame:
+def _born(aside: DataFrame, plan: ReadPlan) -> DataFrame:
     """Events under the places of birth that users know: a large file is read in stretches, which count from zero."""
     f = functions_of(aside)
     parts = [piece for task in plan.tasks for piece in task if piece.source != piece.home]
@@ -130,13 +130,13 @@ def register(spark: SparkSession) -> None:
         _KNOWING.add(spark)
 
 
-def _watched(spark: SparkSession, plan: Plan) -> Plan:
+def _watched(spark: SparkSession, plan: ReadPlan) -> ReadPlan:
     """The plan; in a terminal a line shows how far Spark is with it."""
     if is_wanted(spark):
         watch(spark, plan.event_count(), len(plan.tasks))
     return plan
 
 
-def _load(spark: SparkSession, plan: Plan, roots: int = 1) -> DataFrame:
+def _load(spark: SparkSession, plan: ReadPlan, roots: int = 1) -> DataFrame:
     register(spark)
     return spark.read.format("headwater").option("plan", plan.to_text()).option("roots", roots).load()

@@ -25,7 +25,7 @@ from headwater.protocols.events import MessageReceived
 from headwater.protocols.messages import Hello, encode
 from headwater.spark.batch.columns import Types
 from headwater.spark.batch.root import cores_of
-from headwater.spark.streaming.checkpoint import Checkpoint, checkpoint_folder
+from headwater.spark.streaming.checkpoint import StreamCheckpoint, checkpoint_folder
 from headwater.spark.streaming.host import RootHost
 from headwater.spark.streaming.inputs.input import Input
 from headwater.spark.streaming.offsets import Offset
@@ -39,7 +39,7 @@ from headwater.spark.streaming.start.opening import check_same, open_input
 from headwater.spark.streaming.start.remote import check_remote
 from headwater.spark.streaming.start.root_choice import choose_roots
 from headwater.spark.streaming.start.spark_settings import cheap_batches
-from headwater.spark.streaming.watch.observing import Observer
+from headwater.spark.streaming.watch.observing import StreamObserver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,7 +100,7 @@ def stream(
     that is free), and in the log "headwater.stream".
     """
     place = checkpoint_folder(checkpoint)
-    known = Checkpoint(place / "headwater")
+    known = StreamCheckpoint(place / "headwater")
     asked = None if queries is None else check_queries(queries)
     about = known.about()
     options: dict[str, Any] = {"format": format, "sources": sources, "schema": schema, "types": types}
@@ -126,7 +126,7 @@ def stream(
     # Through Spark Connect batches run at the server, where nobody watches.
     observer = None
     if not is_remote:
-        observer = Observer(name or place.name, unit, untimed, metrics_port=metrics_port, progress=progress)
+        observer = StreamObserver(name or place.name, unit, untimed, metrics_port=metrics_port, progress=progress)
     runner = BatchRunner(known, observer=observer, **sinks)
     try:
         return _start(spark, place, opened, runner, trigger, max_events_per_trigger, name)
@@ -135,7 +135,7 @@ def stream(
         raise
 
 
-def _open(checkpoint: Checkpoint, sinks: Mapping[str, Any]) -> None:
+def _open(checkpoint: StreamCheckpoint, sinks: Mapping[str, Any]) -> None:
     """Sinks that have to know whose rows they get are told."""
     about = checkpoint.about()
     assert about is not None
@@ -152,7 +152,7 @@ def _check_counts(events: object, tasks: object) -> None:
 
 
 def begin(
-    checkpoint: Checkpoint,
+    checkpoint: StreamCheckpoint,
     opened: Input,
     queries: Sequence[Query] | None,
     settings: dict[str, Any],
@@ -224,4 +224,4 @@ def _start(
         query = writer.start()
     if runner.observer is not None:
         runner.observer.begin(spark, query.id)
-    return Stream(query, Checkpoint(place / "headwater"), opened, runner)
+    return Stream(query, StreamCheckpoint(place / "headwater"), opened, runner)

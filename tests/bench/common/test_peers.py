@@ -6,9 +6,9 @@ import pytest
 import headwater as hw
 from headwater.bench.common.peers import DuckDB, Polars
 from headwater.bench.common.queries import many, named, one_query
-from headwater.bench.common.workload import SECOND, Workload
+from headwater.bench.common.workload import SECOND, EventColumns
 
-EVENTS = Workload(400_000)
+EVENTS = EventColumns(400_000)
 TABLE = EVENTS.table("time", "key", "value")
 SPECS = many(60)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.bench.common.report import Report
-from headwater.bench.common.timing import Progress
+from headwater.bench.common.timing import StepLog
 from headwater.bench.deco.network import MEASURED, bytes_shares, network, runs_of
 from headwater.bench.deco.papers import TITLES, points
 from headwater.bench.deco.points import CountPoint, check_point, correctness
@@ -19,13 +19,13 @@ from headwater.bench.deco.schemes import EXACT, FRUGAL, SCHEMES, UNRECORDED, pla
 from headwater.bench.deco.sweep import SweepBench, approx_share, measured
 from headwater.bench.deco.throughput import LinkBench
 from headwater.bench.deco.truth import right_sums, true_windows
-from headwater.bench.deco.workload import PLAIN, CountWorkload
+from headwater.bench.deco.workload import PLAIN, DecoWorkload
 
-SMALL = CountWorkload(leaves=3, window=2_000, windows=12, change=0.1)
+SMALL = DecoWorkload(leaves=3, window=2_000, windows=12, change=0.1)
 
 
-def quiet() -> tuple[Report, Progress]:
-    return Report("deco", quick=True, as_json=True, out=io.StringIO()), Progress(enabled=False)
+def quiet() -> tuple[Report, StepLog]:
+    return Report("deco", quick=True, as_json=True, out=io.StringIO()), StepLog(enabled=False)
 
 
 def settings_of(*schemes: str) -> dict[str, dict[str, object]]:
@@ -94,7 +94,7 @@ def test_network_figures_are_there_for_all_schemes():
 
 def test_the_root_is_measured_with_relays_only_if_there_are_several():
     few = root_cost(replace(SMALL, windows=6))
-    many = root_cost(CountWorkload(leaves=BELOW_RELAY + 1, window=40_000, windows=4))
+    many = root_cost(DecoWorkload(leaves=BELOW_RELAY + 1, window=40_000, windows=4))
     assert few.relays == 0 and few.best_ms == few.direct_ms > 0
     assert many.relays == 2 and many.relayed_ms > 0 and many.relay_ms > 0
     assert "behind 2 relays" in str(many)

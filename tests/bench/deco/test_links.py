@@ -7,12 +7,12 @@ import pytest
 
 from headwater.bench.deco.latency import latencies_ms, paced, provable_times
 from headwater.bench.deco.links import LinkRate, check_rate, check_sums, logged, take_turns, warm_cluster
-from headwater.bench.deco.workload import CountWorkload
+from headwater.bench.deco.workload import DecoWorkload
 from headwater.bench.load.driver import LoadError
 
 pytest.importorskip("zmq")
 
-SMALL = CountWorkload(leaves=2, window=20_000, windows=12, change=0.05)
+SMALL = DecoWorkload(leaves=2, window=20_000, windows=12, change=0.05)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.bench.load.driver import Load, LoadError, LoadRun, RunningLoad, drain, fill, run_load, start_load
-from headwater.bench.load.judgement import Sample, drain_rate, judge
+from headwater.bench.load.judgement import LoadSample, drain_rate, judge
 from headwater.bench.load.queue import Queue
 from headwater.bench.load.schedule import Content, Schedule, events_of
 from headwater.bench.load.targets import CallTarget, LogTarget, NoTarget, ParquetTarget, SocketTarget
@@ -160,7 +160,7 @@ def test_a_drain_that_never_ends_is_given_up():
 
 def test_a_run_is_judged_by_its_own_samples():
     schedule = Schedule(100, 20)
-    samples = tuple(Sample(n * 1_000_000, 100 * n, 50 * n) for n in range(21))
+    samples = tuple(LoadSample(n * 1_000_000, 100 * n, 50 * n) for n in range(21))
     run = LoadRun(schedule, samples, (0.0, 0.0))
     assert run.verdict(warm_up_s=5) == judge(samples, schedule, warm_up_s=5)
     assert not run.verdict().is_sustainable and run.verdict(tolerance=0.6).is_sustainable

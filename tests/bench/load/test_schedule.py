@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from headwater.bench.load.judgement import SPANS, Sample, drain_rate, judge, latency, percentile, slope_of, troughs
+from headwater.bench.load.judgement import SPANS, LoadSample, drain_rate, judge, latency, percentile, slope_of, troughs
 from headwater.bench.load.schedule import Content, Schedule, events_of
 from headwater.bench.load.search import sustainable_rate
 from headwater.errors import DataError
@@ -89,14 +89,14 @@ def test_a_schedule_without_events_is_refused(wrong):
 # --- verdicts ---
 
 
-def sawtooth(schedule: Schedule, gulp_s: float, served: float, held_s: float, step_s: float = 0.05) -> list[Sample]:
+def sawtooth(schedule: Schedule, gulp_s: float, served: float, held_s: float, step_s: float = 0.05) -> list[LoadSample]:
     """A system that takes events in gulps, ``served`` of the rate, with so many seconds of events always in the queue."""
     samples = []
     for number in range(round(schedule.seconds / step_s) + 1):
         passed = number * step_s
         at_us = schedule.begin_us + round(passed * SECOND)
         taken_s = max(math.floor(passed / gulp_s) * gulp_s * served - held_s, 0.0)
-        samples.append(Sample(at_us, schedule.due(at_us), int(taken_s * schedule.rate)))
+        samples.append(LoadSample(at_us, schedule.due(at_us), int(taken_s * schedule.rate)))
     return samples
 
 
@@ -126,7 +126,7 @@ def test_a_queue_that_shrinks_after_a_slow_start_is_sustainable(rate, start_s):
     for number in range(601):
         at_us = BEGIN + number * SECOND // 20
         due = schedule.due(at_us)
-        samples.append(Sample(at_us, due, min(due, max(0, int((number / 20 - start_s) * 1.5 * rate)))))
+        samples.append(LoadSample(at_us, due, min(due, max(0, int((number / 20 - start_s) * 1.5 * rate)))))
     verdict = judge(samples, schedule, warm_up_s=10)
     assert verdict.is_sustainable and verdict.slope <= 0
 
@@ -134,7 +134,7 @@ def test_a_queue_that_shrinks_after_a_slow_start_is_sustainable(rate, start_s):
 @given(st.floats(10.5, 100))
 def test_a_level_queue_may_still_be_too_long(held_s):
     schedule = Schedule(1_000, 30, BEGIN)
-    samples = [Sample(BEGIN + n * SECOND, 1_000 * n, 1_000 * n - round(held_s * 1_000)) for n in range(31)]
+    samples = [LoadSample(BEGIN + n * SECOND, 1_000 * n, 1_000 * n - round(held_s * 1_000)) for n in range(31)]
     verdict = judge(samples, schedule)
     assert not verdict.is_sustainable and verdict.queue_max_s == pytest.approx(held_s, abs=0.01)
     assert judge(samples, schedule, bound_s=101).is_sustainable
@@ -144,7 +144,9 @@ def test_a_level_queue_may_still_be_too_long(held_s):
 def test_a_verdict_depends_neither_on_the_scale_nor_on_the_hour(queue, scale, shift):
     def verdict(times, moved):
         schedule = Schedule(1_000 * times, 39, moved)
-        samples = [Sample(moved + n * SECOND, times * 1_000 * n, times * (1_000 * n - q)) for n, q in enumerate(queue)]
+        samples = [
+            LoadSample(moved + n * SECOND, times * 1_000 * n, times * (1_000 * n - q)) for n, q in enumerate(queue)
+        ]
         return judge(samples, schedule)
 
     one, other = verdict(1, 0), verdict(scale, shift)
@@ -155,15 +157,15 @@ def test_a_verdict_depends_neither_on_the_scale_nor_on_the_hour(queue, scale, sh
 
 def test_what_comes_before_the_warm_up_and_after_the_end_does_not_count():
     schedule = Schedule(100, 20, BEGIN)
-    level = [Sample(BEGIN + n * SECOND, 100 * n, 100 * n - 5) for n in range(5, 21)]
-    before = [Sample(BEGIN + n * SECOND, 100 * n, 0) for n in range(5)]
-    after = [Sample(BEGIN + n * SECOND, 100_000 * n, 0) for n in range(21, 30)]
+    level = [LoadSample(BEGIN + n * SECOND, 100 * n, 100 * n - 5) for n in range(5, 21)]
+    before = [LoadSample(BEGIN + n * SECOND, 100 * n, 0) for n in range(5)]
+    after = [LoadSample(BEGIN + n * SECOND, 100_000 * n, 0) for n in range(21, 30)]
     assert judge([*before, *level, *after], schedule, warm_up_s=5) == judge(level, schedule)
 
 
 def test_too_few_samples_give_no_verdict():
     schedule = Schedule(100, 20)
-    samples = [Sample(n * SECOND, 100 * n, 100 * n) for n in range(20)]
+    samples = [LoadSample(n * SECOND, 100 * n, 100 * n) for n in range(20)]
     with pytest.raises(DataError, match=r"9 samples .* after 11 s"):
         judge(samples, schedule, warm_up_s=11)
 

@@ -8,14 +8,14 @@ import pytest
 
 import headwater as hw
 from headwater.bench.common.report import Report
-from headwater.bench.common.timing import Progress
+from headwater.bench.common.timing import StepLog
 from headwater.bench.tree import rates as tree_rates
 from headwater.bench.tree.cells import MeasuredTree, Shape, average, measure, medians
 from headwater.bench.tree.network import NetworkBench, holistic
 from headwater.bench.tree.nodes import ROOT, children, relay_merges, root_closes
 from headwater.bench.tree.papers import TITLES, points, write
 from headwater.bench.tree.rates import RateBench
-from headwater.bench.tree.stream import DISORDER, Stream, central_frame
+from headwater.bench.tree.stream import DISORDER, LeafStream, central_frame
 from headwater.node import RootNode
 from headwater.protocols.frames import open_frame
 
@@ -24,7 +24,7 @@ SMALL = {"seconds": 3, "rate": 1_000}
 
 @pytest.mark.parametrize("sources", [1, 20])
 def test_the_measured_tree_gives_the_rows_of_one_engine(sources):
-    stream = Stream(leaves=2, sources=sources, keys=3, **SMALL)
+    stream = LeafStream(leaves=2, sources=sources, keys=3, **SMALL)
     tree = MeasuredTree(Shape(2, (1,)).parents(), average(), disorder=DISORDER)
     engine = hw.Engine(average(), time="time", unit="us", disorder=DISORDER)
     names = [[f"{leaf}/{number}" for number in range(sources)] for leaf in range(2)]
@@ -49,7 +49,7 @@ def test_the_measured_tree_gives_the_rows_of_one_engine(sources):
 
 
 def test_no_event_of_the_stream_is_late():
-    stream = Stream(leaves=1, sources=5, keys=3, **SMALL)
+    stream = LeafStream(leaves=1, sources=5, keys=3, **SMALL)
     latest = dict.fromkeys(range(5), 0)
     offsets = dict.fromkeys(range(5), 0)
     for second in stream.seconds_of(0):
@@ -61,7 +61,7 @@ def test_no_event_of_the_stream_is_late():
 
 
 def test_central_sends_every_event_as_it_is():
-    second = Stream(leaves=1, sources=5, keys=3, **SMALL).seconds_of(0)[1]
+    second = LeafStream(leaves=1, sources=5, keys=3, **SMALL).seconds_of(0)[1]
     data = central_frame(second.batch, second.sources, second.offsets)
     assert len(data) == second.central_bytes
     (batch,) = pa.ipc.open_stream(pa.py_buffer(open_frame(data)[1]))
@@ -112,8 +112,8 @@ class _Rows:
 def test_figures_have_their_bounds():
     out = io.StringIO()
     report = Report("tree", quick=True, as_json=True, out=out)
-    holistic(NetworkBench(report, Progress(enabled=False)))
-    tree_rates.leaf(RateBench(report, Progress(enabled=False)))
+    holistic(NetworkBench(report, StepLog(enabled=False)))
+    tree_rates.leaf(RateBench(report, StepLog(enabled=False)))
     assert [json.loads(line)["figure"] for line in out.getvalue().splitlines()] == ["network_median", "leaf_overhead"]
     assert [str(figure.bound) for figure in report.figures] == ["<= 0.6", ">= 0.8"]
 

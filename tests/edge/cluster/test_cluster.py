@@ -10,8 +10,8 @@ import pytest
 import headwater as hw
 from edge.streams import broken, doomed, made, together
 from headwater.edge.cluster.cluster import Cluster, run
-from headwater.edge.cluster.outcome import Outcome
-from headwater.edge.cluster.plan import Leaf, Plan, Relay
+from headwater.edge.cluster.outcome import ClusterOutcome
+from headwater.edge.cluster.plan import ClusterPlan, Leaf, Relay
 from headwater.edge.errors import EdgeError
 from headwater.edge.pace import AtRate, AtTimes
 from headwater.edge.sources import LogSource, MadeSource
@@ -25,16 +25,16 @@ COUNTED = hw.query("count", hw.count_tumbling(700), total=hw.sum("value"), middl
 EVENTS = 5000
 
 
-def plan_of(*queries: hw.Query, leaves: int = 2, pace: Any = None, **settings: Any) -> Plan:
+def plan_of(*queries: hw.Query, leaves: int = 2, pace: Any = None, **settings: Any) -> ClusterPlan:
     sources = [MadeSource(f"s{n}", made, (n, leaves, EVENTS), pace=pace) for n in range(leaves)]
-    return Plan(queries, tuple(Leaf(f"leaf-{n}", (source,)) for n, source in enumerate(sources)), **settings)
+    return ClusterPlan(queries, tuple(Leaf(f"leaf-{n}", (source,)) for n, source in enumerate(sources)), **settings)
 
 
 def as_set(rows: pa.Table) -> list[str]:
     return sorted(map(repr, rows.to_pylist()))
 
 
-def assert_right(outcome: Outcome, *queries: hw.Query, leaves: int = 2) -> None:
+def assert_right(outcome: ClusterOutcome, *queries: hw.Query, leaves: int = 2) -> None:
     """The rows are those of one machine that saw all events."""
     assert as_set(outcome.rows) == as_set(hw.run(together(leaves, EVENTS), queries).table)
     assert outcome.events == leaves * EVENTS
@@ -57,7 +57,7 @@ def test_so_do_leaves_in_one_process_behind_relays_each_with_its_own_link():
     plan = plan_of(TUMBLING, leaves=4, leaves_per_process=4, relays=(Relay("relay-0"), Relay("relay-1", "relay-0")))
     parents = ("relay-0", "relay-1", "relay-1", "root")
     leaves = tuple(Leaf(leaf.name, leaf.sources, parent) for leaf, parent in zip(plan.leaves, parents))
-    outcome = run(Plan(plan.queries, leaves, plan.relays, leaves_per_process=4))
+    outcome = run(ClusterPlan(plan.queries, leaves, plan.relays, leaves_per_process=4))
     assert_right(outcome, TUMBLING, leaves=4)
     assert all(node.up.bytes > 0 for name, node in outcome.nodes.items() if name != "root")
 
@@ -100,7 +100,7 @@ def test_partitions_of_a_log_are_sources_too(tmp_path):
             for batch in made(partition, 2, EVENTS):
                 writer.append(batch)
     sources = [LogSource(f"s{n}", tmp_path / "log", n, in_memory=n == 1) for n in range(2)]
-    outcome = run(Plan((TUMBLING,), (Leaf("both", tuple(sources)),), events_max=300))
+    outcome = run(ClusterPlan((TUMBLING,), (Leaf("both", tuple(sources)),), events_max=300))
     assert_right(outcome, TUMBLING)
 
 
@@ -144,7 +144,7 @@ def is_running(pid: int) -> bool:
 def failing(source: MadeSource, **settings: Any) -> tuple[str, list[int]]:
     """The message of a run with a leaf that has this source, and the processes that were there."""
     good = MadeSource("good", made, (0, 2, EVENTS), pace=AtRate(1000))
-    plan = Plan((TUMBLING,), (Leaf("good", (good,)), Leaf("bad", (source,))), **settings)
+    plan = ClusterPlan((TUMBLING,), (Leaf("good", (good,)), Leaf("bad", (source,))), **settings)
     pids: list[int] = []
     with Cluster(plan) as cluster:
         pids += cluster.pids.values()

@@ -6,15 +6,15 @@ import pytest
 
 import headwater as hw
 from edge.streams import made
-from headwater.edge.cluster.outcome import Emission, NodeOutcome, Outcome
-from headwater.edge.cluster.plan import Leaf, Plan, Relay
+from headwater.edge.cluster.outcome import ClusterOutcome, Emission, NodeOutcome
+from headwater.edge.cluster.plan import ClusterPlan, Leaf, Relay
 from headwater.edge.errors import EdgeError
 from headwater.edge.pace import AtRate
 from headwater.edge.sources import MadeSource
 
 QUERY = hw.query("n", hw.tumbling("1 s"), n=hw.count())
 LEAVES = tuple(Leaf(f"l{n}", (MadeSource(f"s{n}", made, (n, 3, 10), pace=AtRate(5)),)) for n in range(3))
-PLAN = Plan((QUERY,), LEAVES)
+PLAN = ClusterPlan((QUERY,), LEAVES)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_warm_up_has_few_events_and_no_bounds():
 
 def test_every_row_has_the_moment_it_came_out():
     emissions = (Emission(1, 50, pa.table({"n": [1, 2]})), Emission(2, 70, pa.table({"n": [3]})))
-    outcome = Outcome(emissions, None, 10, 10**9 + 10, {"root": NodeOutcome("root", 0.5, 0.4)})
+    outcome = ClusterOutcome(emissions, None, 10, 10**9 + 10, {"root": NodeOutcome("root", 0.5, 0.4)})
     assert outcome.rows.column("n").to_pylist() == [1, 2, 3]
     assert np.array_equal(outcome.row_emitted_ns, [50, 50, 70])
     assert outcome.wall_s == 1.0

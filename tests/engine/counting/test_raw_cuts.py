@@ -22,7 +22,7 @@ from headwater.engine.counting.piece_table import (
 from headwater.engine.counting.raw_cuts import clusters, cut_cluster
 from headwater.engine.counting.search import key_order, search
 from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.reorder import Stretch
+from headwater.engine.intake.reorder import OrderedEvents
 from headwater.engine.slices.order_slicer import position_cuts
 
 #: Names that do not sort as they are numbered.
@@ -58,7 +58,7 @@ def table_of(some):
         rows[[SEQUENCE, T1, S1, O1], place] = sequence, *keys[0]
         rows[[T2, S2, O2], place] = keys[-1]
         rows[[COUNT, BLOCK, AT, IS_RAW, NUMBER], place] = len(keys), place, 0, is_raw, place
-        events[place] = Stretch(
+        events[place] = OrderedEvents(
             Chunk(times, offsets, sources.astype(np.int32), NAMES), np.zeros(len(keys), np.int32), []
         )
     return rows, events

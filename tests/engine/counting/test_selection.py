@@ -6,7 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.engine.counting import selection
-from headwater.engine.counting.selection import Cuts, Inside, find_cuts, find_zones, look_inside, sampled, stretches
+from headwater.engine.counting.selection import (
+    Inside,
+    SelectedCuts,
+    find_cuts,
+    find_zones,
+    look_inside,
+    sampled,
+    stretches,
+)
 
 TIMES = st.sampled_from([1, 5, 50, 1000]).flatmap(lambda span: st.lists(st.integers(-span, span), max_size=60))
 
@@ -36,8 +44,8 @@ def cuts_of(streams, step, every):
         columns = (np.concatenate([getattr(look, n)[look.zone == zone] for look in looks]) for n in KEYS)
         before, latest = sum(look.before[zone] for look in looks), max(look.latest[zone] for look in looks)
         found.append(find_cuts(int(before), int(latest), Inside(NONE, NONE, NONE, *columns), step))
-    columns = [np.concatenate([NONE, *(getattr(cuts, name) for cuts in found)]) for name in Cuts.__slots__]
-    return Cuts(*columns).take(np.argsort(columns[0]))
+    columns = [np.concatenate([NONE, *(getattr(cuts, name) for cuts in found)]) for name in SelectedCuts.__slots__]
+    return SelectedCuts(*columns).take(np.argsort(columns[0]))
 
 
 KEYS = ("times", "sources", "offsets")
@@ -53,7 +61,7 @@ def test_cuts_are_those_of_all_events_in_order(piece, streams, step, every):
         cuts = cuts_of(streams, step, every)
     ordered = sorted((t, source, o) for source, (times, _) in enumerate(streams) for o, t in enumerate(times.tolist()))
     wanted = [(p, *ordered[p], ordered[p - 1][0]) for p in range(step, len(ordered), step)]
-    assert wanted == [tuple(row) for row in np.stack([getattr(cuts, n) for n in Cuts.__slots__]).T.tolist()]
+    assert wanted == [tuple(row) for row in np.stack([getattr(cuts, n) for n in SelectedCuts.__slots__]).T.tolist()]
     position = {key: place for place, key in enumerate(ordered)}
     for source, (times, _) in enumerate(streams):
         expected = [position[t, source, o] // step for o, t in enumerate(times.tolist())]

@@ -12,7 +12,7 @@ from headwater.engine.intake.keys import KeyTable
 from headwater.engine.slices import slicer
 from headwater.engine.slices.edges import Edges, fixed_spec
 from headwater.engine.slices.order_slicer import CountState, KeyCuts, cut_in_order, next_position_cut, position_cuts
-from headwater.engine.slices.slicer import Rows, cut_by_arrival, cut_sorted
+from headwater.engine.slices.slicer import SlicedRows, cut_by_arrival, cut_sorted
 from headwater.language.times import FOREVER, NEVER
 from headwater.language.windows import Sliding
 
@@ -25,7 +25,7 @@ def columns(drawn: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
     return np.array([time for time, _ in drawn], np.int64), np.array([key for _, key in drawn], np.int32)
 
 
-def described(rows: Rows) -> list[tuple[Any, ...]]:
+def described(rows: SlicedRows) -> list[tuple[Any, ...]]:
     """What each event's row says about itself; None for an event without a row."""
     last = rows.first if rows.last is None else rows.last
     return [None if row < 0 else (int(rows.key[row]), int(rows.first[row]), int(last[row])) for row in rows.of_event]

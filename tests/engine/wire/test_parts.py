@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.base.source_numbers import Crowd
+from headwater.base.source_numbers import SourceNumbers
 from headwater.engine.operators.operator import Op
 from headwater.engine.tree.leaf import LeafHalf
 from headwater.engine.tree.leaf_intake import Standing
@@ -70,7 +70,7 @@ def answers(parts: list[Part]) -> list[str]:
     root = root_half()
     root.absorb(
         [part_from_bytes(part_to_bytes(part)) for part in parts],
-        lambda chains: Crowd.of([np.array([int(chain[1:])]) for chain in chains]),
+        lambda chains: SourceNumbers.of([np.array([int(chain[1:])]) for chain in chains]),
     )
     root.raise_to(10**6, 10**6)
     root.close()

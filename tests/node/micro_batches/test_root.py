@@ -156,9 +156,9 @@ def test_open_windows_are_shown_when_they_change():
 def test_events_without_rows_and_columns_of_any_type():
     query = hw.query("n", hw.count_tumbling(2), items=hw.collect("v"))
     schema = pa.schema([("time", pa.int64()), ("v", pa.int64()), ("tags", pa.list_(pa.string()))])
-    from headwater.node.micro_batches.frames import Group, frames
+    from headwater.node.micro_batches.frames import EventGroup, frames
 
-    group = Group("", (query,), ("time", "v"), ("tags",))
+    group = EventGroup("", (query,), ("time", "v"), ("tags",))
     root = BatchRoot(BatchSettings((group,), disorder=0))
     events = [{"time": 1, "v": 1, "tags": ["b"]}, {"time": 1, "v": 2, "tags": ["a", "z"]}, {"time": 1, "v": 3}]
     batch = pa.RecordBatch.from_pylist([*events, {"time": 2, "v": 4}], schema=schema)

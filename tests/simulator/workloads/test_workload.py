@@ -9,7 +9,7 @@ import pytest
 from headwater.language.files.queries import from_json, to_json
 from headwater.protocols.events import BatchArrived, SourceEnded
 from headwater.simulator.workloads.queries import SCHEMA, WINDOWS, draw_query
-from headwater.simulator.workloads.streams import Reader, SourceLog, Told
+from headwater.simulator.workloads.streams import LogCursor, SourceLog, Told
 from headwater.simulator.workloads.workload import draw_workload
 from headwater.simulator.world.topology import ROOT, tree
 
@@ -55,18 +55,18 @@ WORDS = [
 def test_a_log_says_the_same_whatever_the_pieces(seed):
     dice = Random(seed)
     moments = [*sorted(dice.randrange(70) for _ in range(8)), 70]
-    assert read(Reader(LOG, 0), moments, dice) == WORDS
+    assert read(LogCursor(LOG, 0), moments, dice) == WORDS
 
 
 def test_a_reader_that_moves_back_says_it_all_again_with_the_watermark_that_stands_there():
-    reader = Reader(LOG, 0)
+    reader = LogCursor(LOG, 0)
     read(reader, [70])
     reader.move(2)
     assert read(reader, [70]) == WORDS[3:]
 
 
 def test_a_reader_says_when_to_look_again():
-    reader = Reader(LOG, 0)
+    reader = LogCursor(LOG, 0)
     looks = []
     while (moment := reader.next_ns()) is not None:
         looks.append(moment)
@@ -84,7 +84,7 @@ def test_the_same_seed_draws_the_same_workload():
 def test_every_log_can_be_read_to_its_end_and_keeps_to_its_times(seed):
     for log in draw_workload(Random(seed), tree(3, 1)).all_logs:
         assert (np.diff(log.available_ns) >= 0).all() and log.events.schema == SCHEMA
-        words = read(Reader(log, 0), [log.last_ns])
+        words = read(LogCursor(log, 0), [log.last_ns])
         assert sum(isinstance(word[0], int) for word in words) == len(log)
         assert (words[-1] == ("end", len(log))) == (log.ended_ns is not None)
 

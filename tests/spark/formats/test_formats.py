@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.spark.batch.plan import Plan, plan_events, plan_queries
+from headwater.spark.batch.plan import ReadPlan, plan_events, plan_queries
 from headwater.spark.formats import text
 from spark.answers import assert_same, expected, told, without_spark
 
@@ -24,11 +24,11 @@ SEATS = hw.query("threes", hw.count_tumbling(3), rooms=hw.collect("room"))
 ASKED = [TOTAL, ROOMS, SEATS]
 
 
-def plan_of(folder, asked=ASKED, tasks=1, **options) -> Plan:
+def plan_of(folder, asked=ASKED, tasks=1, **options) -> ReadPlan:
     return plan_queries(folder, asked, None, tasks, True, types=TYPES, **options)
 
 
-def asides(plan: Plan) -> list[tuple]:
+def asides(plan: ReadPlan) -> list[tuple]:
     found = [(row["source"], row["offset"], row["reason"], json.loads(row["event"])) for row in told(plan, "aside")]
     return sorted(found, key=lambda row: row[:2])
 

@@ -15,7 +15,7 @@ import headwater as hw
 from headwater.generator import SmartHome
 from headwater.spark.batch import files
 from headwater.spark.batch.files import find_pieces, split
-from headwater.spark.batch.plan import Plan, plan_events, plan_queries
+from headwater.spark.batch.plan import ReadPlan, plan_events, plan_queries
 from spark.answers import assert_same, expected, without_spark, write
 from spark.batch.test_tasks import renamed, some_files
 from strategies import SCHEMA, queries
@@ -135,7 +135,7 @@ def test_generators_are_sources_too():
     homes = SmartHome(seconds=40, rate=40, houses=4, changes=((10, 80),), drift=0.2, drift_seconds=7).sources(2)
     asked = [hw.query("load", hw.sliding(10_000_000, 5_000_000), keys=["house"], mean=hw.avg("load"), n=hw.count())]
     events = {f"{number:05d}": home.table().to_pylist() for number, home in enumerate(homes)}
-    plan = Plan.from_text(plan_queries(homes, asked, None, 2, True).to_text())
+    plan = ReadPlan.from_text(plan_queries(homes, asked, None, 2, True).to_text())
     assert_same(expected(events, asked), without_spark(plan, asked))
     alone = plan_events(homes[0], None, ["time"], 1)
     assert sum(map(len, alone.events(0))) == homes[0].table().num_rows

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import headwater as hw
 from headwater.engine.intake.predicates import mask
 from headwater.language.expressions import Expr
-from headwater.spark.batch.plan import Plan, plan_events, plan_queries
+from headwater.spark.batch.plan import ReadPlan, plan_events, plan_queries
 from headwater.spark.batch.pruning import Bounds, may_hold
 from headwater.spark.formats import Passed
 from headwater.spark.formats.parquet import RowGroup, _places, bounds_of
@@ -103,7 +103,7 @@ def test_statistics_that_look_odd_are_unknown():
         assert bounds.ends is None or bounds.ends[1].as_py() >= "b"
 
 
-def unpruned(plan: Plan) -> Plan:
+def unpruned(plan: ReadPlan) -> ReadPlan:
     return dataclasses.replace(plan, pruning=None)
 
 
@@ -129,7 +129,7 @@ def sparse(folder: Path, **options) -> Path:
     return folder
 
 
-def passed(plan: Plan) -> list[bool]:
+def passed(plan: ReadPlan) -> list[bool]:
     return [isinstance(batch, Passed) for feed in plan.feeds(0) for batch in feed.batches]
 
 
@@ -189,7 +189,7 @@ def test_events_themselves_are_filtered_as_the_engine_does(where):
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), {"a.parquet": rows}, SCHEMA)
         plan = plan_events(folder, None, ["time"], 1, where=where)
-        found = [row["time"] for batch in Plan.from_text(plan.to_text()).events(0) for row in batch.to_pylist()]
+        found = [row["time"] for batch in ReadPlan.from_text(plan.to_text()).events(0) for row in batch.to_pylist()]
     assert found == [row["time"] for row in rows if where.evaluate(row) is True]
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import headwater as hw
 from headwater.spark.streaming import runner
-from headwater.spark.streaming.checkpoint import Checkpoint
+from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.host import RootHost
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.sinks import FolderSink, LogSink
@@ -72,7 +72,7 @@ def main(job: Job, death: Death | None) -> None:
             arm(death, job)
         stream = start(spark, job)
         wait_for(stream, int(job.total * LATER_AT))
-        if LATER.name not in running_queries(Checkpoint(job.place / "checkpoint" / "headwater")):
+        if LATER.name not in running_queries(StreamCheckpoint(job.place / "checkpoint" / "headwater")):
             stream.add_query(LATER)
         wait_for(stream, job.total)
         if not stream.is_finished:
@@ -90,7 +90,7 @@ def kept_alive(job: Job):
 def start(spark, job: Job):
     place = job.place
     # A stream that has begun knows its queries, with those that were added.
-    has_begun = Checkpoint(place / "checkpoint" / "headwater").about() is not None
+    has_begun = StreamCheckpoint(place / "checkpoint" / "headwater").about() is not None
     return hw.stream(
         spark,
         place / "in",

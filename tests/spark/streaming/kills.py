@@ -21,8 +21,8 @@ from headwater.cases import HOSTS
 from headwater.cases.hosts import result_rows
 from headwater.engine.wire.query_set import read_query_set
 from headwater.logs import Log
-from headwater.reference.history import Added, Arrived, Flushed, Joined, Settings, Step
-from headwater.spark.streaming.checkpoint import Checkpoint
+from headwater.reference.history import Added, Arrived, Flushed, Joined, Step, StreamSettings
+from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from spark.answers import assert_same
 from spark.clusters import Processes, executors
 from spark.streaming.kill_job import DISORDER, LATER, QUERIES, Death, Job
@@ -188,8 +188,8 @@ class Story:
     # --- what came out ---
 
     @property
-    def _checkpoint(self) -> Checkpoint:
-        return Checkpoint(self._folder / "checkpoint" / "headwater")
+    def _checkpoint(self) -> StreamCheckpoint:
+        return StreamCheckpoint(self._folder / "checkpoint" / "headwater")
 
     def check(self) -> None:
         """The rows of the reference, none of them twice; the same of what was put aside; every event has one fate."""
@@ -228,5 +228,5 @@ class Story:
         history: list[Step] = [Joined(name) for name in self._events]
         history.append(Added(LATER, begin))
         history += [Arrived(name, i, row) for name, rows in self._events.items() for i, row in enumerate(rows)]
-        settings = Settings(tuple(QUERIES), disorder=DISORDER)
+        settings = StreamSettings(tuple(QUERIES), disorder=DISORDER)
         return HOSTS["reference"].play(settings, [*history, Flushed()])

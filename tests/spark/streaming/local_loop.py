@@ -18,8 +18,8 @@ from headwater.protocols.actions import Noted
 from headwater.protocols.count_windows import Counting
 from headwater.spark.formats import Wanted
 from headwater.spark.stream import begin
-from headwater.spark.streaming.checkpoint import Checkpoint
-from headwater.spark.streaming.host import Outcome, RootHost
+from headwater.spark.streaming.checkpoint import StreamCheckpoint
+from headwater.spark.streaming.host import BatchOutput, RootHost
 from headwater.spark.streaming.inputs import input as inputs
 from headwater.spark.streaming.inputs.input import Extent, Watermark
 from headwater.spark.streaming.reducers import TABLES as TABLE_ROWS
@@ -123,7 +123,7 @@ class DurableSink:
 
 
 @contextmanager
-def watched(see: Callable[[RootHost, int, Outcome], None]) -> Iterator[None]:
+def watched(see: Callable[[RootHost, int, BatchOutput], None]) -> Iterator[None]:
     """Be told of everything that roots compute."""
     inner = RootHost.run
 
@@ -146,7 +146,7 @@ class Loop:
         self, place: Path, opened: ListedInput, queries: Any, settings: Any, chains: int, roots: int, seed: int,
         counting: Counting | None = None,
     ):  # fmt: skip
-        self.checkpoint = Checkpoint(place)
+        self.checkpoint = StreamCheckpoint(place)
         self.opened = opened
         if self.checkpoint.about() is None:
             begin(self.checkpoint, opened, queries, settings, chains, roots, counting=counting)
@@ -184,7 +184,7 @@ class Loop:
 
         setattr(thing, name, stepped)
 
-    def ran(self, host: RootHost, batch: int, outcome: Outcome) -> None:
+    def ran(self, host: RootHost, batch: int, outcome: BatchOutput) -> None:
         """A root has computed a batch; of several the first speaks for all."""
         self.given.setdefault(batch, {})[host._checkpoint.path.name] = outcome.rows
         if host._checkpoint.path.name in (self.checkpoint.path.name, "000"):

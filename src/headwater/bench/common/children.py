@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import headwater as hw
 from headwater.bench.common.queries import many, named, one_query, scan_query
-from headwater.bench.common.workload import SECOND, START, Workload, endless
+from headwater.bench.common.workload import SECOND, START, EventColumns, endless
 
 BATCH_EVENTS = 1_000_000
 
@@ -34,7 +34,7 @@ def registration(queries: int) -> dict[str, float]:
 
     The first events belong to it: a plan made only when events come is part of registering, not a saving.
     """
-    first_events = Workload(1_000).table("time", "key", "value").to_batches()[0]
+    first_events = EventColumns(1_000).table("time", "key", "value").to_batches()[0]
     # A million queries over 600 lengths cannot all differ at whole seconds.
     specs = many(queries, resolution=SECOND // 1000)
     start = time.perf_counter()

@@ -40,7 +40,7 @@ def best_of(work: Callable[[], int], repeats: int = REPEATS) -> Timed:
     return min(runs, key=lambda run: run.seconds)
 
 
-class Progress:
+class StepLog:
     """One line on stderr per step, with the time since the start, so that stdout holds nothing but figures."""
 
     def __init__(self, enabled: bool = True) -> None:

@@ -28,10 +28,10 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Workload:
+class EventColumns:
     """Columns of sorted events; each is generated when first asked for and then kept.
 
-    >>> w = Workload(20_000)
+    >>> w = EventColumns(20_000)
     >>> w.seconds, bool(np.all(np.diff(w.times) >= 0)), sorted(set(w.keys.tolist()))
     (2, True, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     """
@@ -77,7 +77,7 @@ class Workload:
     def disordered(self, share: float, delay: int = SECOND) -> NDArray[np.intp]:
         """The order of arrival in which ``share`` of the events come late by up to ``delay``.
 
-        >>> w = Workload(20_000)
+        >>> w = EventColumns(20_000)
         >>> order = w.disordered(0.01)
         >>> late = np.maximum.accumulate(w.times[order]) - w.times[order]
         >>> bool(0 < late.max() < SECOND), bool(0.005 < np.mean(late > 0) < 0.015)
@@ -100,9 +100,9 @@ class Workload:
 
 
 @lru_cache(maxsize=1)
-def workload(events: int = EVENTS_FULL) -> Workload:
+def workload(events: int = EVENTS_FULL) -> EventColumns:
     """The workload of this process; one at a time, since the full one holds more than a gigabyte."""
-    return Workload(events)
+    return EventColumns(events)
 
 
 def endless(events: int, batch_events: int) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -111,7 +111,7 @@ def endless(events: int, batch_events: int) -> Iterator[tuple[int, pa.RecordBatc
     >>> [(seen, batch["time"][0].as_py() // SECOND) for seen, batch in endless(30_000, 10_000)]
     [(10000, 0), (20000, 1), (30000, 2)]
     """
-    block = Workload(batch_events)
+    block = EventColumns(batch_events)
     table = block.table("time", "key", "value", "reading", "marker")
     for turn in range(events // batch_events):
         times = pa.array(block.times + turn * block.seconds * SECOND)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headwater.bench.common.report import Report
-from headwater.bench.common.timing import Progress
+from headwater.bench.common.timing import StepLog
 from headwater.bench.deco import papers as deco_papers
 from headwater.bench.deco.network import network
 from headwater.bench.deco.points import correctness
@@ -22,7 +22,7 @@ from headwater.bench.deco.throughput import LinkBench
 from headwater.bench.engine import one_core
 
 
-def run(report: Report, progress: Progress, plots: Path | None = None) -> None:
+def run(report: Report, progress: StepLog, plots: Path | None = None) -> None:
     """Measure all figures into ``report``; draw those of the paper into ``plots`` if it is given."""
     links, sweep = LinkBench(report, progress), SweepBench(report, progress)
     links.run()
@@ -43,7 +43,7 @@ def run(report: Report, progress: Progress, plots: Path | None = None) -> None:
     on_spark(report, progress)
 
 
-def on_spark(report: Report, progress: Progress) -> None:
+def on_spark(report: Report, progress: StepLog) -> None:
     """The figures with Spark; where it cannot start, a line says why."""
     try:
         from headwater.bench.deco.rownumber import spark_vs_rownumber
@@ -52,7 +52,7 @@ def on_spark(report: Report, progress: Progress) -> None:
     except ImportError as error:
         progress.say(f"Spark: left out, {error}")
         return
-    figures: tuple[Callable[[Report, Progress], None], ...] = (spark_async_ratio, spark_vs_rownumber)
+    figures: tuple[Callable[[Report, StepLog], None], ...] = (spark_async_ratio, spark_vs_rownumber)
     for figure in figures:
         progress.say(f"Spark: {figure.__name__.replace('_', ' ')}")
         try:

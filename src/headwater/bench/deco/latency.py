@@ -13,7 +13,7 @@ import numpy as np
 from headwater.base.arrays import Float64Array, Int64Array
 from headwater.bench.deco.links import Logged, window_of
 from headwater.edge.cluster.cluster import Cluster
-from headwater.edge.cluster.outcome import Outcome
+from headwater.edge.cluster.outcome import ClusterOutcome
 from headwater.edge.pace import AtTimes
 from headwater.edge.rates import SECOND_NS
 from headwater.edge.sources import LogSource
@@ -30,7 +30,7 @@ SKIPPED = 8
 
 
 @dataclass(frozen=True)
-class Latency:
+class WindowLatency:
     """Of the windows of one run, in milliseconds."""
 
     median_ms: float
@@ -46,7 +46,7 @@ class Latency:
         )
 
 
-def latency_of(cluster: Cluster, events: Logged, scheme: str, rate: float) -> Latency:
+def latency_of(cluster: Cluster, events: Logged, scheme: str, rate: float) -> WindowLatency:
     """At 75 % of the rate that a scheme sustains; ``rate``: the one to try first."""
     behind = provable_times(events)
     for _ in range(TRIALS):
@@ -55,10 +55,10 @@ def latency_of(cluster: Cluster, events: Logged, scheme: str, rate: float) -> La
         rate *= SLOWER
     found = latencies_ms(paced(cluster, events, scheme, LOAD * rate), behind, LOAD * rate)
     middle, late = np.quantile(found, (0.5, 0.99))
-    return Latency(float(middle), float(late), len(found), LOAD * rate, rate)
+    return WindowLatency(float(middle), float(late), len(found), LOAD * rate, rate)
 
 
-def paced(cluster: Cluster, events: Logged, scheme: str, rate: float) -> Outcome:
+def paced(cluster: Cluster, events: Logged, scheme: str, rate: float) -> ClusterOutcome:
     """All leaves together have an event for every unit of their time on average: so many units a second are as many events."""
     pace = AtTimes(0, rate)
     return cluster.run(events.plan(scheme, pace=pace, linger_ns=LATENCY_LINGER_NS))
@@ -87,7 +87,7 @@ def times_of(source: LogSource) -> Int64Array:
     return np.concatenate(times)
 
 
-def latencies_ms(outcome: Outcome, behind: Int64Array, rate: float) -> Float64Array:
+def latencies_ms(outcome: ClusterOutcome, behind: Int64Array, rate: float) -> Float64Array:
     """How late each window's row was, but those of the first."""
     places = np.searchsorted(outcome.rows["window_start"].to_numpy(), np.arange(len(behind)) * window_of(outcome))
     due_ns = outcome.begin_ns + np.ceil(behind * (SECOND_NS / rate)).astype(np.int64)

@@ -16,12 +16,12 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from headwater.bench.deco.schemes import APPROX, plain_query, root_settings
-from headwater.bench.deco.truth import TrueWindows, Truth, right_sums
-from headwater.bench.deco.workload import PLAIN, CountWorkload
+from headwater.bench.deco.truth import TrueWindows, WindowTruth, right_sums
+from headwater.bench.deco.workload import PLAIN, DecoWorkload
 from headwater.bench.load.driver import LoadError
 from headwater.edge.cluster.cluster import Cluster
-from headwater.edge.cluster.outcome import Outcome
-from headwater.edge.cluster.plan import ROOT, Leaf, Plan
+from headwater.edge.cluster.outcome import ClusterOutcome
+from headwater.edge.cluster.plan import ROOT, ClusterPlan, Leaf
 from headwater.edge.pace import Pace
 from headwater.edge.sources import LogSource
 from headwater.logs import Log
@@ -44,7 +44,7 @@ LIMIT_S = 180.0
 class Logged:
     """A workload as a log with a partition for each leaf, and its true windows."""
 
-    workload: CountWorkload
+    workload: DecoWorkload
     path: Path
     truth: TrueWindows
 
@@ -56,7 +56,7 @@ class Logged:
         pace: Pace | None = None,
         bits_per_s: float | None = None,
         linger_ns: int = LINGER_NS,
-    ) -> Plan:
+    ) -> ClusterPlan:
         """Run a scheme over the first so many windows of it, or all."""
         stops = self.workload.offsets[-1] if windows is None else self.truth.to_offsets[windows - 1]
         leaves = tuple(
@@ -65,7 +65,7 @@ class Logged:
         )
         # What a leaf may be asked for has to stay in memory, however far behind the slowest of the leaves is.
         held = 2 * int(stops.max())
-        return Plan(
+        return ClusterPlan(
             (plain_query(self.workload.window),),
             leaves,
             root_settings=root_settings(scheme),
@@ -84,16 +84,16 @@ class Logged:
 
 
 @contextmanager
-def logged(workload: CountWorkload) -> Iterator[Logged]:
+def logged(workload: DecoWorkload) -> Iterator[Logged]:
     """The events of a workload on disk, without members: those are for the truth alone."""
     with TemporaryDirectory(prefix="headwater-bench-") as folder:
         path = Path(folder, "log")
         yield Logged(workload, path, write_log(workload, path))
 
 
-def write_log(workload: CountWorkload, path: Path) -> TrueWindows:
+def write_log(workload: DecoWorkload, path: Path) -> TrueWindows:
     """A partition for each leaf, with as many events in a record as a leaf is given at once; returns the true windows."""
-    log, truth = Log.create(path, partition_count=workload.leaves, time="time"), Truth(workload)
+    log, truth = Log.create(path, partition_count=workload.leaves, time="time"), WindowTruth(workload)
     waiting: list[list[pa.RecordBatch]] = [[] for _ in range(workload.leaves)]
     with ExitStack() as stack:
         writers = [stack.enter_context(log.writer(leaf, fsync="never")) for leaf in range(workload.leaves)]
@@ -119,9 +119,11 @@ def warm_cluster(events: Logged, schemes: Sequence[str]) -> Iterator[Cluster]:
         yield cluster
 
 
-def take_turns(cluster: Cluster, plans: dict[str, Plan], truth: TrueWindows, repeats: int) -> dict[str, list[Outcome]]:
+def take_turns(
+    cluster: Cluster, plans: dict[str, ClusterPlan], truth: TrueWindows, repeats: int
+) -> dict[str, list[ClusterOutcome]]:
     """Run every plan several times, in turns: a slow minute of the machine hits all of them."""
-    outcomes: dict[str, list[Outcome]] = {scheme: [] for scheme in plans}
+    outcomes: dict[str, list[ClusterOutcome]] = {scheme: [] for scheme in plans}
     for _ in range(repeats):
         for scheme, plan in plans.items():
             outcome = cluster.run(plan)
@@ -138,18 +140,18 @@ def check_sums(rows: pa.Table, truth: TrueWindows, scheme: str) -> None:
         raise LoadError(f"with the scheme {scheme!r} {rows.num_rows - int(right.sum())} rows are of no true window")
 
 
-def window_of(outcome: Outcome) -> int:
+def window_of(outcome: ClusterOutcome) -> int:
     """The size of the windows of a run."""
     rows = outcome.rows
     return int(rows["window_end"][0].as_py() - rows["window_start"][0].as_py())
 
 
-def busier_cpu_s(outcome: Outcome) -> float:
+def busier_cpu_s(outcome: ClusterOutcome) -> float:
     """Processor seconds of the process of the root or that of the leaves, whichever took more."""
     return max(outcome.root.cpu_s, sum(node.cpu_s for name, node in outcome.nodes.items() if name != ROOT))
 
 
-def check_rate(outcome: Outcome, scheme: str) -> None:
+def check_rate(outcome: ClusterOutcome, scheme: str) -> None:
     """A thread works no longer than the clock runs: a run that seems to is not timed rightly."""
     busiest_s = max(outcome.root.work_s, sum(node.work_s for name, node in outcome.nodes.items() if name != ROOT))
     if outcome.wall_s < 0.95 * busiest_s:
@@ -172,7 +174,7 @@ class LinkRate:
     total_bytes_per_event: float
 
     @classmethod
-    def of(cls, scheme: str, outcomes: Sequence[Outcome]) -> LinkRate:
+    def of(cls, scheme: str, outcomes: Sequence[ClusterOutcome]) -> LinkRate:
         """The rates of some runs."""
         for outcome in outcomes:
             check_rate(outcome, scheme)

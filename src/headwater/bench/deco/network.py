@@ -7,21 +7,21 @@ frames, or an Arrow record batch for each slice of time.
 from __future__ import annotations
 
 from headwater.bench.common.report import Report, at_most
-from headwater.bench.common.timing import Progress
-from headwater.bench.deco.run import Run, central_bytes, run_together
+from headwater.bench.common.timing import StepLog
+from headwater.bench.deco.run import SchemeRun, central_bytes, run_together
 from headwater.bench.deco.schemes import EXACT, FRUGAL, SCHEMES, UNRECORDED, plain_query, root_settings
-from headwater.bench.deco.workload import PLAIN, CountWorkload
+from headwater.bench.deco.workload import PLAIN, DecoWorkload
 
 CENTRAL = "central"
 #: All but central, of which a few windows show what the others are like.
 MEASURED = (*(scheme for scheme in SCHEMES if scheme != CENTRAL), FRUGAL)
-FULL = CountWorkload(windows=110)
-QUICK = CountWorkload(window=100_000, windows=20)
+FULL = DecoWorkload(windows=110)
+QUICK = DecoWorkload(window=100_000, windows=20)
 CENTRAL_WINDOWS = 8
 BOUNDS = {"async": 0.02, "auto": 0.02, FRUGAL: 0.005}
 
 
-def network(report: Report, progress: Progress, workload: CountWorkload | None = None) -> dict[str, Run]:
+def network(report: Report, progress: StepLog, workload: DecoWorkload | None = None) -> dict[str, SchemeRun]:
     """Run all schemes over the same events, and report what they cost but for time."""
     workload = workload or (QUICK if report.quick else FULL)
     runs = runs_of(workload, MEASURED)
@@ -36,22 +36,22 @@ def network(report: Report, progress: Progress, workload: CountWorkload | None =
     return runs
 
 
-def runs_of(workload: CountWorkload, schemes: tuple[str, ...]) -> dict[str, Run]:
+def runs_of(workload: DecoWorkload, schemes: tuple[str, ...]) -> dict[str, SchemeRun]:
     """Of a plain sum, over events that are times and values."""
     settings = {scheme: {**root_settings(scheme), "settings": UNRECORDED} for scheme in schemes}
     return run_together(workload, plain_query(workload.window), settings, PLAIN)[0]
 
 
-def bytes_shares(runs: dict[str, Run], workload: CountWorkload) -> dict[str, float]:
+def bytes_shares(runs: dict[str, SchemeRun], workload: DecoWorkload) -> dict[str, float]:
     """The bytes of each run / those of central over as many events: if it is not among them, some windows of it are enough."""
-    few = CountWorkload(workload.leaves, workload.window, min(CENTRAL_WINDOWS, workload.windows), workload.change)
+    few = DecoWorkload(workload.leaves, workload.window, min(CENTRAL_WINDOWS, workload.windows), workload.change)
     central = runs.get(CENTRAL) or runs_of(few, (CENTRAL,))[CENTRAL]
     own = central.total_bytes / central.workload.events
     plain = central_bytes(few, PLAIN) / few.events
     return {scheme: run.total_bytes / (min(own, plain) * workload.events) for scheme, run in runs.items()}
 
 
-def add_corrections(report: Report, runs: dict[str, Run]) -> None:
+def add_corrections(report: Report, runs: dict[str, SchemeRun]) -> None:
     """How many of a hundred windows a leaf had to be asked about."""
     found = {scheme: 100 * run.per_window("corrections") for scheme, run in runs.items() if scheme in (*EXACT, FRUGAL)}
     note = ", ".join(f"{scheme} {count:.1f}" for scheme, count in found.items())
@@ -59,7 +59,7 @@ def add_corrections(report: Report, runs: dict[str, Run]) -> None:
     report.add("corrections_auto", found["auto"], "per 100 windows", at_most(10), f"{windows} windows: {note}")
 
 
-def add_costs(report: Report, scheme: str, run: Run) -> None:
+def add_costs(report: Report, scheme: str, run: SchemeRun) -> None:
     """One figure for each of what `costs` tells."""
     leaves = run.workload.leaves
     for way in ("up", "down"):
@@ -69,7 +69,7 @@ def add_costs(report: Report, scheme: str, run: Run) -> None:
     report.add(f"held_events_{scheme}", run.report.get("leaf_held", 0), "events", None, "of the leaf with most")
 
 
-def costs(run: Run) -> str:
+def costs(run: SchemeRun) -> str:
     """Messages per window, events that travelled, events held."""
     leaves = run.workload.leaves
     return (

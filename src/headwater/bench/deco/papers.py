@@ -12,9 +12,9 @@ from dataclasses import astuple, fields
 from pathlib import Path
 
 from headwater.bench.common.plots import Point, draw
-from headwater.bench.deco.run import Run
+from headwater.bench.deco.run import SchemeRun
 from headwater.bench.deco.schemes import APPROX, EXACT
-from headwater.bench.deco.sweep import Cell, SweepBench
+from headwater.bench.deco.sweep import SweepBench, SweepPlace
 from headwater.bench.deco.throughput import LinkBench
 
 TITLES = {
@@ -32,7 +32,7 @@ LINEAR = ("corrections", "correct", "messages up", "messages down", "latency")
 CHANGE, UNSTABLE = 0.01, 0.5
 
 
-def points(links: LinkBench, sweep: SweepBench, runs: dict[str, Run]) -> list[Point]:
+def points(links: LinkBench, sweep: SweepBench, runs: dict[str, SchemeRun]) -> list[Point]:
     """Every line and bar of every figure."""
     made = [*_links(links), *_costs(runs)]
     largest = max(window for _, window, _ in sweep.cells)
@@ -65,7 +65,7 @@ def _links(links: LinkBench) -> Iterator[Point]:
         yield Point("deco_11", "network", "bytes/s", scheme, 1, rate.best * rate.total_bytes_per_event)
 
 
-def _costs(runs: dict[str, Run]) -> Iterator[Point]:
+def _costs(runs: dict[str, SchemeRun]) -> Iterator[Point]:
     for scheme, run in runs.items():
         leaves = run.workload.leaves
         yield Point("costs", "network", "bytes per event", scheme, 1, run.total_bytes / run.workload.events)
@@ -74,23 +74,23 @@ def _costs(runs: dict[str, Run]) -> Iterator[Point]:
         yield Point("costs", "held", "events of a leaf", scheme, 1, run.report.get("leaf_held", 0))
 
 
-def _rates(figure: str, x: float, cell: Cell) -> Iterator[Point]:
+def _rates(figure: str, x: float, cell: SweepPlace) -> Iterator[Point]:
     for scheme, rate in cell.rates.items():
         yield Point(figure, "throughput", "events/s", scheme, x, rate)
 
 
-def _bytes(figure: str, x: float, cell: Cell) -> Iterator[Point]:
+def _bytes(figure: str, x: float, cell: SweepPlace) -> Iterator[Point]:
     for scheme, run in cell.runs.items():
         yield Point(figure, "network", "bytes per event", scheme, x, run.total_bytes / run.workload.events)
 
 
-def _corrections(figure: str, x: float, cell: Cell) -> Iterator[Point]:
+def _corrections(figure: str, x: float, cell: SweepPlace) -> Iterator[Point]:
     for scheme, run in cell.runs.items():
         if scheme in EXACT:
             yield Point(figure, "corrections", "per 100 windows", scheme, x, 100 * run.per_window("corrections"))
 
 
-def _correct(figure: str, x: float, cell: Cell) -> Iterator[Point]:
+def _correct(figure: str, x: float, cell: SweepPlace) -> Iterator[Point]:
     """Those that are exact were compared with the truth."""
     for scheme in cell.rates:
         share = cell.approx_right if scheme == APPROX else cell.exact_right

@@ -17,12 +17,12 @@ from multiprocessing import get_context
 import numpy as np
 
 from headwater.bench.common.report import Report, at_least
-from headwater.bench.common.timing import Progress
+from headwater.bench.common.timing import StepLog
 from headwater.bench.common.workload import SEED
 from headwater.bench.deco.run import run_together
 from headwater.bench.deco.schemes import APPROX, EXACT, SCHEMES, UNRECORDED, members_query, root_settings
 from headwater.bench.deco.truth import right_windows
-from headwater.bench.deco.workload import CountWorkload
+from headwater.bench.deco.workload import DecoWorkload
 
 CHANGES = (0.001, 0.01, 0.05, 0.1, 0.5, 1.0)
 WINDOWS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
@@ -43,13 +43,13 @@ class CountPoint:
     window: int
     leaves: int
 
-    def workload(self, seed: int, is_quick: bool = False) -> CountWorkload:
+    def workload(self, seed: int, is_quick: bool = False) -> DecoWorkload:
         """Its events."""
         if is_quick:
             window = min(self.window, QUICK_WINDOW_MAX)
-            return CountWorkload(self.leaves, window, QUICK_WINDOW_COUNT, self.change, seed)
+            return DecoWorkload(self.leaves, window, QUICK_WINDOW_COUNT, self.change, seed)
         count = WINDOW_COUNT_LARGEST if self.window == max(WINDOWS) else WINDOW_COUNT
-        return CountWorkload(self.leaves, self.window, count, self.change, seed)
+        return DecoWorkload(self.leaves, self.window, count, self.change, seed)
 
     def __str__(self) -> str:
         return f"{self.change:.1%}, {self.window:,} events, {self.leaves} leaves"
@@ -121,7 +121,7 @@ def check_point(
 
 
 def correctness(
-    report: Report, progress: Progress, points: Sequence[CountPoint] | None = None, processes: int | None = None
+    report: Report, progress: StepLog, points: Sequence[CountPoint] | None = None, processes: int | None = None
 ) -> list[Checked]:
     """The share of right windows of every exact scheme, of all together, and of approx."""
     chosen = covering_points() if points is None else points

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from headwater.bench.common.report import Report, at_most
-from headwater.bench.common.timing import Progress
+from headwater.bench.common.timing import StepLog
 from headwater.bench.deco.run import ROOT, CountTree
 from headwater.bench.deco.schemes import UNRECORDED, plain_query, root_settings
-from headwater.bench.deco.workload import PLAIN, Blocks, CountWorkload
+from headwater.bench.deco.workload import PLAIN, DecoWorkload, RecentBatches
 from headwater.node import RootNode
 from headwater.protocols.events import Event
 
@@ -47,12 +47,12 @@ class RootCost:
         return shown
 
 
-def root_costs(report: Report, progress: Progress) -> list[RootCost]:
+def root_costs(report: Report, progress: StepLog) -> list[RootCost]:
     """The cost at the root for a window of a million events, and how it grows with leaves."""
     leaves = (8, 64) if report.quick else LEAVES
     costs = []
     for count in leaves:
-        costs.append(root_cost(CountWorkload(count, WINDOW, WINDOW_COUNT // 2 if report.quick else WINDOW_COUNT)))
+        costs.append(root_cost(DecoWorkload(count, WINDOW, WINDOW_COUNT // 2 if report.quick else WINDOW_COUNT)))
         progress.say(f"  {costs[-1]}")
         report.add(
             f"root_cpu_ms_{count}", costs[-1].best_ms, "ms", at_most(20) if count == 1_000 else None, str(costs[-1])
@@ -68,14 +68,14 @@ def add_growth(report: Report, costs: Sequence[RootCost]) -> None:
     report.add("root_cpu_growth", max(steps), "ratio", at_most(1.0), f"the worst step, 1 is linear; straight, {shown}")
 
 
-def root_cost(workload: CountWorkload, scheme: str = SCHEME) -> RootCost:
+def root_cost(workload: DecoWorkload, scheme: str = SCHEME) -> RootCost:
     """Of a number of leaves."""
     relays = -(-workload.leaves // BELOW_RELAY)
     direct_ms, _ = _steady(workload, scheme, 0)
     return RootCost(workload.leaves, direct_ms, *((relays, *_steady(workload, scheme, relays)) if relays > 1 else ()))
 
 
-def _steady(workload: CountWorkload, scheme: str, relays: int) -> tuple[float, float]:
+def _steady(workload: DecoWorkload, scheme: str, relays: int) -> tuple[float, float]:
     """Without the first windows and the end; a leaf reads all its events of a window time at once.
 
     The root is timed alone: another one hears the same again, for in a process with a thousand leaves it finds nothing in the
@@ -84,7 +84,7 @@ def _steady(workload: CountWorkload, scheme: str, relays: int) -> tuple[float, f
     gc.collect()
     settings = {**root_settings(scheme), "settings": UNRECORDED}
     query = plain_query(workload.window)
-    tree = CountTree(Blocks(workload, 4 * workload.parts), query, PLAIN, workload.parts, relays, **settings)
+    tree = CountTree(RecentBatches(workload, 4 * workload.parts), query, PLAIN, workload.parts, relays, **settings)
     warm = min(WARM, workload.windows // 2) * workload.parts
     tree.read_until(warm)
     begin, before = len(tree.heard), dict(tree.work)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import headwater as hw
 from headwater.bench.common.report import Report, at_least
-from headwater.bench.common.timing import Progress
+from headwater.bench.common.timing import StepLog
 from headwater.bench.spark import ways
 from headwater.bench.spark.figures import begun
 from headwater.bench.spark.timing import Rate, SparkBench
@@ -13,7 +13,7 @@ from headwater.bench.spark.timing import Rate, SparkBench
 ROUNDS = 3
 
 
-def spark_vs_rownumber(report: Report, progress: Progress) -> None:
+def spark_vs_rownumber(report: Report, progress: StepLog) -> None:
     """Measure the figure of the same name: events per second of `hw.read` / those of `row_number`."""
     with begun(report, progress, ("float",)) as bench:
         compare(bench)

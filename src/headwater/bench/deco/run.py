@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 import headwater as hw
-from headwater.bench.deco.truth import TrueWindows, Truth
-from headwater.bench.deco.workload import SCHEMA, Blocks, CountWorkload
+from headwater.bench.deco.truth import TrueWindows, WindowTruth
+from headwater.bench.deco.workload import SCHEMA, DecoWorkload, RecentBatches
 from headwater.bench.tree.stream import central_frame
 from headwater.protocols.actions import Action, PauseReading, ReadFrom, ResumeReading, SetTimer
 from headwater.protocols.events import BatchArrived, Event, FlushAsked, SourceEnded, SourceOpened
@@ -36,7 +36,7 @@ class CountTree(InstantTree):
 
     def __init__(
         self,
-        blocks: Blocks,
+        blocks: RecentBatches,
         query: hw.Query,
         columns: Sequence[str] = tuple(SCHEMA.names),
         at_once: int = 1,
@@ -163,10 +163,10 @@ def parents_of(leaves: Sequence[str], relays: int = 0) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Run:
+class SchemeRun:
     """What one scheme showed over a workload; ``work`` and ``events`` are those behind the windows that were for warming up."""
 
-    workload: CountWorkload
+    workload: DecoWorkload
     rows: pa.Table
     total_bytes: int
     #: Processor seconds by node.
@@ -199,17 +199,17 @@ class Run:
 
 
 def run_together(
-    workload: CountWorkload,
+    workload: DecoWorkload,
     query: hw.Query,
     schemes: dict[str, dict[str, Any]],
     columns: Sequence[str] = tuple(SCHEMA.names),
     with_truth: bool = False,
     at_once: int = 1,
     warm_windows: int = 0,
-) -> tuple[dict[str, Run], TrueWindows | None]:
+) -> tuple[dict[str, SchemeRun], TrueWindows | None]:
     """Let a tree for each scheme, with its settings, read the workload; all in step, ``at_once`` slices at a time."""
-    blocks = Blocks(workload, (LEAD + 2) * at_once)
-    truth = Truth(workload) if with_truth else None
+    blocks = RecentBatches(workload, (LEAD + 2) * at_once)
+    truth = WindowTruth(workload) if with_truth else None
     trees = {scheme: CountTree(blocks, query, columns, at_once, **settings) for scheme, settings in schemes.items()}
     warm_slices = int(np.searchsorted(workload.offsets.sum(axis=1), warm_windows * workload.window))
     before: dict[str, dict[str, float]] = {scheme: {} for scheme in schemes}
@@ -229,7 +229,7 @@ def run_together(
         # The end of the stream comes once, however many windows there were.
         work = {name: used - before[scheme].get(name, 0.0) for name, used in tree.work.items()}
         tree.finish()
-        runs[scheme] = Run(workload, tree.take_rows(), tree.total_bytes, work, events, counted(tree))
+        runs[scheme] = SchemeRun(workload, tree.take_rows(), tree.total_bytes, work, events, counted(tree))
     return runs, None if truth is None else truth.windows()
 
 
@@ -245,12 +245,12 @@ def counted(tree: CountTree) -> dict[str, float]:
     return report
 
 
-def central_bytes(workload: CountWorkload, columns: Sequence[str], blocks: Blocks | None = None) -> int:
+def central_bytes(workload: DecoWorkload, columns: Sequence[str], blocks: RecentBatches | None = None) -> int:
     """The bytes if every leaf sends all its events on as they are, an Arrow frame for each slice of time.
 
     Frames are as long as their events and a header: one of each length is made.
     """
-    blocks = Blocks(workload) if blocks is None else blocks
+    blocks = RecentBatches(workload) if blocks is None else blocks
     sizes: dict[int, int] = {}
     lengths = np.diff(workload.offsets, axis=0)
     total = 0

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import headwater as hw
 from headwater.bench.common.report import Report, at_least
-from headwater.bench.common.timing import Progress
+from headwater.bench.common.timing import StepLog
 from headwater.bench.deco.schemes import checked_query
-from headwater.bench.deco.truth import TrueWindows, Truth, right_windows
-from headwater.bench.deco.workload import CountWorkload
+from headwater.bench.deco.truth import TrueWindows, WindowTruth, right_windows
+from headwater.bench.deco.workload import DecoWorkload
 from headwater.bench.load.driver import LoadError
 from headwater.bench.spark.timing import Rate
 from headwater.bench.stream.timing import LOOK_SECONDS
@@ -35,8 +35,8 @@ DRIVER_MEMORY = "4g"
 #: In so many batches a log is worked off; the first is for warming up.
 BATCHES = 5
 REPEATS = 2
-FULL = CountWorkload(leaves=8, window=1_000_000, windows=40)
-QUICK = CountWorkload(leaves=8, window=100_000, windows=40)
+FULL = DecoWorkload(leaves=8, window=1_000_000, windows=40)
+QUICK = DecoWorkload(leaves=8, window=100_000, windows=40)
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class CountBench:
 
     spark: SparkSession
     folder: Path
-    workload: CountWorkload
+    workload: DecoWorkload
     log: Path
     truth: TrueWindows
     #: Of `headwater.stream`, for all streams.
@@ -76,8 +76,8 @@ class CountBench:
 
 def spark_async_ratio(
     report: Report,
-    progress: Progress,
-    workload: CountWorkload | None = None,
+    progress: StepLog,
+    workload: DecoWorkload | None = None,
     scheme: str = "auto",
     repeats: int = REPEATS,
 ) -> None:
@@ -100,7 +100,7 @@ def spark_async_ratio(
 
 
 @contextmanager
-def count_bench(workload: CountWorkload, progress: Progress) -> Iterator[CountBench]:
+def count_bench(workload: DecoWorkload, progress: StepLog) -> Iterator[CountBench]:
     """Spark on this machine, and a log with a partition for each leaf."""
     with TemporaryDirectory(prefix="headwater-bench-") as name:
         folder = Path(name)
@@ -112,9 +112,9 @@ def count_bench(workload: CountWorkload, progress: Progress) -> Iterator[CountBe
             yield CountBench(spark, folder, workload, folder / "log", truth)
 
 
-def written(workload: CountWorkload, place: Path) -> TrueWindows:
+def written(workload: DecoWorkload, place: Path) -> TrueWindows:
     """The workload as a segment log; its true windows are found on the way."""
-    log, truth = Log.create(place, partition_count=workload.leaves, time="time"), Truth(workload)
+    log, truth = Log.create(place, partition_count=workload.leaves, time="time"), WindowTruth(workload)
     with ExitStack() as stack:
         writers = [stack.enter_context(log.writer(leaf, fsync="never")) for leaf in range(workload.leaves)]
         for number in range(workload.slices):

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from headwater.bench.common.report import Report, at_least
-from headwater.bench.common.timing import Progress
+from headwater.bench.common.timing import StepLog
 from headwater.bench.deco.network import bytes_shares
-from headwater.bench.deco.run import Run, run_together
+from headwater.bench.deco.run import SchemeRun, run_together
 from headwater.bench.deco.schemes import EXACT, SCHEMES, UNRECORDED, plain_query, root_settings
 from headwater.bench.deco.truth import TrueWindows, right_sums, shared_events
-from headwater.bench.deco.workload import PLAIN, CountWorkload
+from headwater.bench.deco.workload import PLAIN, DecoWorkload
 from headwater.engine.counting.approx import split_evenly
 
 CHANGES = (0.001, 0.01, 0.05, 0.1, 0.5, 1.0)
@@ -32,12 +32,12 @@ REPEATS = 2
 
 
 @dataclass(frozen=True)
-class Cell:
+class SweepPlace:
     """What schemes showed at one place."""
 
-    workload: CountWorkload
+    workload: DecoWorkload
     rates: dict[str, float]
-    runs: dict[str, Run]
+    runs: dict[str, SchemeRun]
     shares: dict[str, float]
     #: The part of windows that are right, of the exact scheme that has fewest: 1.
     exact_right: float
@@ -64,15 +64,15 @@ class SweepBench:
     """All cells; each is measured once, whoever asks for it."""
 
     report: Report
-    progress: Progress
-    cells: dict[tuple[float, int, int], Cell] = field(default_factory=dict)
+    progress: StepLog
+    cells: dict[tuple[float, int, int], SweepPlace] = field(default_factory=dict)
 
-    def cell(self, change: float, window: int, leaves: int = 8) -> Cell:
+    def cell(self, change: float, window: int, leaves: int = 8) -> SweepPlace:
         """The cell of these settings."""
         place = change, window, leaves
         if place not in self.cells:
             count, warm = (QUICK_WINDOWS if self.report.quick else WINDOWS)[window]
-            workload = CountWorkload(leaves, window, count, change)
+            workload = DecoWorkload(leaves, window, count, change)
             self.cells[place] = measured(workload, warm, 1 if self.report.quick else REPEATS)
             self.progress.say(f"  {self.cells[place]}")
         return self.cells[place]
@@ -97,10 +97,10 @@ class SweepBench:
             self.cell(0.01, window, leaves)
 
 
-def slices_at_once(workload: CountWorkload) -> int:
+def slices_at_once(workload: DecoWorkload) -> int:
     """How many slices of time make a batch of a leaf.
 
-    >>> slices_at_once(CountWorkload(leaves=8, window=1_000)), slices_at_once(CountWorkload(leaves=8))
+    >>> slices_at_once(DecoWorkload(leaves=8, window=1_000)), slices_at_once(DecoWorkload(leaves=8))
     (132, 1)
     """
     per_slice = workload.window / workload.parts / workload.leaves
@@ -110,10 +110,10 @@ def slices_at_once(workload: CountWorkload) -> int:
 def warm_up(schemes: Sequence[str] = SCHEMES) -> None:
     """Kernels are compiled or loaded."""
     for window, count in ((1_000, 200), (50_000, 12)):
-        measured(CountWorkload(2, window, count, 0.1), 2, 1, schemes)
+        measured(DecoWorkload(2, window, count, 0.1), 2, 1, schemes)
 
 
-def measured(workload: CountWorkload, warm: int, repeats: int, schemes: Sequence[str] = SCHEMES) -> Cell:
+def measured(workload: DecoWorkload, warm: int, repeats: int, schemes: Sequence[str] = SCHEMES) -> SweepPlace:
     """Every scheme over the same events, several times; the best rate of each."""
     settings = {scheme: {**root_settings(scheme), "settings": UNRECORDED} for scheme in schemes}
     once = partial(run_together, workload, plain_query(workload.window), settings, PLAIN, warm_windows=warm)
@@ -124,14 +124,16 @@ def measured(workload: CountWorkload, warm: int, repeats: int, schemes: Sequence
         again, _ = once(at_once=slices_at_once(workload))
         rates = {scheme: max(rates[scheme], run.rate) for scheme, run in again.items()}
     exact = [right_sums(run.rows, truth).mean() for scheme, run in runs.items() if scheme in EXACT]
-    return Cell(workload, rates, runs, bytes_shares(runs, workload), float(min(exact, default=1)), approx_share(truth))
+    return SweepPlace(
+        workload, rates, runs, bytes_shares(runs, workload), float(min(exact, default=1)), approx_share(truth)
+    )
 
 
 def approx_share(truth: TrueWindows) -> float:
     """The part of all events that is in its true window if every window has as many of each leaf as the first one.
 
     >>> from headwater.bench.deco.truth import true_windows
-    >>> [round(approx_share(true_windows(CountWorkload(8, 1_000, 20, change))), 2) for change in (0.0, 0.5)]
+    >>> [round(approx_share(true_windows(DecoWorkload(8, 1_000, 20, change))), 2) for change in (0.0, 0.5)]
     [1.0, 0.15]
     """
     first = truth.to_offsets[0] - truth.from_offsets[0]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from headwater.bench.common.report import Report, at_least, at_most
-from headwater.bench.common.timing import Progress
-from headwater.bench.deco.latency import Latency, latency_of
+from headwater.bench.common.timing import StepLog
+from headwater.bench.deco.latency import WindowLatency, latency_of
 from headwater.bench.deco.links import (
     EVENTS_MAX,
     LINGER_NS,
@@ -16,9 +16,9 @@ from headwater.bench.deco.links import (
     take_turns,
     warm_cluster,
 )
-from headwater.bench.deco.workload import CountWorkload
+from headwater.bench.deco.workload import DecoWorkload
 from headwater.edge.cluster.cluster import Cluster
-from headwater.edge.cluster.plan import Plan
+from headwater.edge.cluster.plan import ClusterPlan
 
 SCHEMES = ("async", "approx", "central", "auto", "sync", "monitor")
 THIN = ("async", "central")
@@ -26,8 +26,8 @@ THIN_BITS = 100e6
 THIN_WINDOWS = 56
 REPEATS = 4
 LATE = ("async", "central", "auto")
-FULL = CountWorkload(windows=56)
-QUICK = CountWorkload(window=100_000, windows=20)
+FULL = DecoWorkload(windows=56)
+QUICK = DecoWorkload(window=100_000, windows=20)
 
 
 @dataclass
@@ -35,12 +35,12 @@ class LinkBench:
     """What was measured over links."""
 
     report: Report
-    progress: Progress
+    progress: StepLog
     rates: dict[str, LinkRate] = field(default_factory=dict)
     thin: dict[str, LinkRate] = field(default_factory=dict)
-    latencies: dict[str, Latency] = field(default_factory=dict)
+    latencies: dict[str, WindowLatency] = field(default_factory=dict)
 
-    def run(self, workload: CountWorkload | None = None) -> None:
+    def run(self, workload: DecoWorkload | None = None) -> None:
         """All of it over one log, in the same two processes."""
         workload = workload or (QUICK if self.report.quick else FULL)
         self.progress.say(f"links: writing {workload.events:,} events")
@@ -72,7 +72,9 @@ class LinkBench:
         note = f"{ours}, {central}; central sends {central.total_bytes_per_event:.0f} bytes an event, {windows} windows"
         self.report.add("async_vs_central_100mbit", ours.best / central.best, "ratio", at_least(10), note)
 
-    def _measured(self, cluster: Cluster, events: Logged, plans: dict[str, Plan], repeats: int) -> dict[str, LinkRate]:
+    def _measured(
+        self, cluster: Cluster, events: Logged, plans: dict[str, ClusterPlan], repeats: int
+    ) -> dict[str, LinkRate]:
         found = {}
         for scheme, outcomes in take_turns(cluster, plans, events.truth, repeats).items():
             found[scheme] = LinkRate.of(scheme, outcomes)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headwater.base.arrays import Int64Array
-from headwater.bench.deco.workload import Blocks, CountWorkload, true_sum
+from headwater.bench.deco.workload import DecoWorkload, RecentBatches, true_sum
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,16 @@ class TrueWindows:
         return len(self.starts)
 
 
-class Truth:
+class WindowTruth:
     """Told the slices of a workload one after the other; then it knows the windows.
 
-    >>> workload = CountWorkload(leaves=2, window=100, windows=3, change=0.5)
+    >>> workload = DecoWorkload(leaves=2, window=100, windows=3, change=0.5)
     >>> windows = true_windows(workload)
     >>> windows.starts.tolist(), (windows.to_offsets - windows.from_offsets).sum(axis=1).tolist()
     ([0, 100, 200], [100, 100, 100])
     """
 
-    def __init__(self, workload: CountWorkload, step: int | None = None) -> None:
+    def __init__(self, workload: DecoWorkload, step: int | None = None) -> None:
         self.workload = workload
         self.size, self.step = workload.window, step or workload.window
         count = max(0, (workload.events - self.size) // self.step + 1)
@@ -104,10 +104,10 @@ class Truth:
         return TrueWindows(self.starts, self.size, sums, *times, self._offsets[begins], self._offsets[ends])
 
 
-def true_windows(workload: CountWorkload, step: int | None = None, blocks: Blocks | None = None) -> TrueWindows:
+def true_windows(workload: DecoWorkload, step: int | None = None, blocks: RecentBatches | None = None) -> TrueWindows:
     """Of a whole workload."""
-    blocks = Blocks(workload) if blocks is None else blocks
-    truth = Truth(workload, step)
+    blocks = RecentBatches(workload) if blocks is None else blocks
+    truth = WindowTruth(workload, step)
     for number in range(workload.slices):
         truth.add([blocks.batch(leaf, number) for leaf in range(workload.leaves)])
     return truth.windows()
@@ -158,7 +158,7 @@ def shared_events(counts: Int64Array, truth: TrueWindows) -> int:
 
     A leaf's events are in its windows in order, so offsets say which they are.
 
-    >>> workload = CountWorkload(leaves=2, window=100, windows=3, change=0.5)
+    >>> workload = DecoWorkload(leaves=2, window=100, windows=3, change=0.5)
     >>> windows = true_windows(workload)
     >>> shared_events(windows.to_offsets - windows.from_offsets, windows)
     300

@@ -35,10 +35,10 @@ LEAF_SLICE_EVENTS = 1 << 16
 
 
 @dataclass(frozen=True)
-class CountWorkload:
+class DecoWorkload:
     """``windows`` windows of ``window`` events over so many leaves; ``change``: by which part of its mean a rate differs.
 
-    >>> some = CountWorkload(leaves=2, window=1_000, windows=3, change=0.5)
+    >>> some = DecoWorkload(leaves=2, window=1_000, windows=3, change=0.5)
     >>> some.events >= 3_000, some.batch(0, 0).schema.names, some.name(1)
     (True, ['time', 'value', 'member'], 'leaf-01')
     >>> int(some.offsets[-1].sum()) == some.events
@@ -138,10 +138,10 @@ class CountWorkload:
         return times
 
 
-class Blocks:
+class RecentBatches:
     """The last batches that were made, for several readers that are about equally far."""
 
-    def __init__(self, workload: CountWorkload, slices_kept: int = 4) -> None:
+    def __init__(self, workload: DecoWorkload, slices_kept: int = 4) -> None:
         self.workload = workload
         self._kept: OrderedDict[tuple[int, int, int], pa.RecordBatch] = OrderedDict()
         # A slice may be here twice: alone, and as one of several.
@@ -154,8 +154,8 @@ class Blocks:
     def batches(self, leaf: int, first: int, stop: int) -> pa.RecordBatch:
         """Several slices of a leaf as one.
 
-        >>> some = CountWorkload(leaves=2, window=1_000, windows=3)
-        >>> Blocks(some).batches(0, 0, 2).num_rows == int(some.offsets[2, 0])
+        >>> some = DecoWorkload(leaves=2, window=1_000, windows=3)
+        >>> RecentBatches(some).batches(0, 0, 2).num_rows == int(some.offsets[2, 0])
         True
         """
         made = self._kept.get((leaf, first, stop))

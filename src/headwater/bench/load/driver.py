@@ -29,7 +29,7 @@ from headwater.bench.load.judgement import (
     BOUND_SECONDS,
     TOLERANCE,
     Latency,
-    Sample,
+    LoadSample,
     Verdict,
     drain_rate,
     judge,
@@ -62,7 +62,7 @@ class LoadRun:
     """What came of a load; ``samples`` are of the whole run, the warm-up included."""
 
     schedule: Schedule
-    samples: tuple[Sample, ...]
+    samples: tuple[LoadSample, ...]
     #: Processor time of the generator and of the sender, for all events: the driver's own cost.
     cpu_seconds: tuple[float, float]
 
@@ -107,7 +107,7 @@ class RunningLoad:
     def __init__(self, load: Load, target: Target, done: Callable[[], int] | None = None) -> None:
         self.load = load
         self.target = target
-        self.samples: list[Sample] = []
+        self.samples: list[LoadSample] = []
         self._done = done
         self._workers = Workers(load, target)
         try:
@@ -130,12 +130,12 @@ class RunningLoad:
         except Exception as error:
             self._error = error
 
-    def look(self) -> Sample:
+    def look(self) -> LoadSample:
         """How far the load is now."""
         # What is done comes first: a queue that looks a little too long is honest, one that looks too short is not.
         done = self.sent if self._done is None else self._done()
         at_us = now_us()
-        return Sample(at_us, self.schedule.due(at_us), done)
+        return LoadSample(at_us, self.schedule.due(at_us), done)
 
     @property
     def sent(self) -> int:

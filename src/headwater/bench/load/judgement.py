@@ -34,7 +34,7 @@ SPANS = 10
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 
 
-class Sample(NamedTuple):
+class LoadSample(NamedTuple):
     """How far a load was at one moment: events due by the schedule, and those done."""
 
     at_us: int
@@ -45,7 +45,7 @@ class Sample(NamedTuple):
     def queued(self) -> int:
         """Events that wait.
 
-        >>> Sample(5_000_000, due=100, done=70).queued
+        >>> LoadSample(5_000_000, due=100, done=70).queued
         30
         """
         return self.due - self.done
@@ -68,7 +68,7 @@ class Verdict:
 
 
 def judge(
-    samples: Sequence[Sample],
+    samples: Sequence[LoadSample],
     schedule: Schedule,
     *,
     warm_up_s: float = 0.0,
@@ -78,10 +78,10 @@ def judge(
     """Whether the queue kept growing between the warm-up and the end of the schedule; see the top of this file.
 
     >>> schedule = Schedule(rate=100, seconds=20)
-    >>> keeps_up = [Sample(t * SECOND, 100 * t, 100 * t - 30) for t in range(21)]
+    >>> keeps_up = [LoadSample(t * SECOND, 100 * t, 100 * t - 30) for t in range(21)]
     >>> judge(keeps_up, schedule).reason
     'the queue grows by 0.0 % of the rate and holds 0.3 s of events at most'
-    >>> falls_behind = [Sample(t * SECOND, 100 * t, 90 * t) for t in range(21)]
+    >>> falls_behind = [LoadSample(t * SECOND, 100 * t, 90 * t) for t in range(21)]
     >>> verdict = judge(falls_behind, schedule)
     >>> verdict.is_sustainable, verdict.slope
     (False, 10.0)
@@ -98,7 +98,7 @@ def judge(
     return Verdict(is_level and is_short, schedule.rate, round(slope, 6), longest, reason)
 
 
-def measured(samples: Sequence[Sample], schedule: Schedule, warm_up_s: float) -> list[Sample]:
+def measured(samples: Sequence[LoadSample], schedule: Schedule, warm_up_s: float) -> list[LoadSample]:
     """Samples after the warm-up and while events were due; an error if they are too few to tell anything."""
     begin_us = schedule.begin_us + round(warm_up_s * SECOND)
     kept = [sample for sample in samples if begin_us <= sample.at_us <= schedule.end_us]

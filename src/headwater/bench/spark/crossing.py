@@ -15,7 +15,7 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 @dataclass(frozen=True, slots=True)
-class Crossing:
+class CrossedBytes:
     """Bytes out of Python workers, written for shuffles, and sent to the driver by tasks."""
 
     python: int
@@ -28,7 +28,7 @@ class Crossing:
         return self.python + self.shuffle + self.results
 
 
-def crossing(spark: SparkSession, work: Callable[[], object]) -> Crossing:
+def crossing(spark: SparkSession, work: Callable[[], object]) -> CrossedBytes:
     """What ``work`` made cross; it runs one or several jobs in this session."""
     store = spark._jsparkSession.sharedState().statusStore()
     before = {execution.executionId() for execution in _all(store.executionsList())}
@@ -44,7 +44,7 @@ def crossing(spark: SparkSession, work: Callable[[], object]) -> Crossing:
         for number in _all(execution.stages()):
             stage = context.statusStore().lastStageAttempt(number)
             shuffle, results = shuffle + stage.shuffleWriteBytes(), results + stage.resultSize()
-    return Crossing(python, shuffle, results)
+    return CrossedBytes(python, shuffle, results)
 
 
 def _python_bytes(spark: SparkSession, store: Any, execution: int) -> int:

@@ -33,7 +33,7 @@ IPC_BATCH_EVENTS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
+class EventFiles:
     """So many events in these files."""
 
     count: int
@@ -49,7 +49,7 @@ class SparkData:
         for number in range(FILES):
             self._write(number, kinds)
 
-    def events(self, kind: Kind, scale: Scale) -> Events:
+    def events(self, kind: Kind, scale: Scale) -> EventFiles:
         """The files of one kind, as many events of them as ``scale`` says."""
         if scale == "tenfold":
             count = self._file_events * NAMES
@@ -57,7 +57,7 @@ class SparkData:
         else:
             count = self._file_events // PARTS[scale]
             paths = [self._name(kind, scale, number) for number in range(FILES)]
-        return Events(count * FILES, tuple(map(str, paths)))
+        return EventFiles(count * FILES, tuple(map(str, paths)))
 
     def _write(self, number: int, kinds: Sequence[Kind]) -> None:
         import pyarrow.parquet as pq

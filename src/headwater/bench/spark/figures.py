@@ -16,7 +16,7 @@ from typing import get_args
 import headwater as hw
 from headwater.bench.common.queries import many, named, one_query
 from headwater.bench.common.report import Report, at_least, at_most
-from headwater.bench.common.timing import Progress
+from headwater.bench.common.timing import StepLog
 from headwater.bench.common.workload import EVENTS_FULL
 from headwater.bench.spark import ways
 from headwater.bench.spark.crossing import crossing
@@ -35,7 +35,7 @@ SUM = "sum(value) AS answer"
 FOUR = (SUM, "min(value) AS low", "max(value) AS high")
 
 
-def run(report: Report, progress: Progress, questions: Sequence[Question] | None = None) -> None:
+def run(report: Report, progress: StepLog, questions: Sequence[Question] | None = None) -> None:
     """Measure all figures on Spark into ``report``."""
     with begun(report, progress) as bench:
         for question in QUESTIONS if questions is None else questions:
@@ -44,7 +44,7 @@ def run(report: Report, progress: Progress, questions: Sequence[Question] | None
 
 
 @contextmanager
-def begun(report: Report, progress: Progress, kinds: Sequence[Kind] = get_args(Kind)) -> Iterator[SparkBench]:
+def begun(report: Report, progress: StepLog, kinds: Sequence[Kind] = get_args(Kind)) -> Iterator[SparkBench]:
     """A run with its Spark and its files, all or those of some kinds, as long as the block lasts."""
     events = EVENTS_FULL // (QUICK_PART if report.quick else 1)
     with TemporaryDirectory(prefix="headwater-bench-") as name:

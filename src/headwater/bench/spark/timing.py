@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.bench.common.report import Report, at_least
-from headwater.bench.common.timing import Progress
-from headwater.bench.spark.data import Events, Kind, Scale, SparkData
+from headwater.bench.common.timing import StepLog
+from headwater.bench.spark.data import EventFiles, Kind, Scale, SparkData
 from headwater.bench.spark.ways import Way
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class SparkBench:
     """One run: the session, the files, and the rates of peers that several figures compare with."""
 
     report: Report
-    progress: Progress
+    progress: StepLog
     spark: SparkSession
     data: SparkData
     peer_rates: dict[tuple[tuple[Way, ...], Kind], Rate] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class SparkBench:
         turns = [[work() for work in works] for _ in range(REPEATS)]
         return [min(times) for times in zip(*turns)]
 
-    def materialize(self, way: Way, events: Events) -> float:
+    def materialize(self, way: Way, events: EventFiles) -> float:
         """The seconds of a whole job over these events."""
         gc.collect()
         begin = time.perf_counter()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import headwater as hw
 from headwater.bench.common.workload import SECOND
-from headwater.bench.spark.data import Events
+from headwater.bench.spark.data import EventFiles
 from headwater.language.windows import Window
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Way:
     """A name, and the DataFrame over some files; nothing is read before it is written somewhere."""
 
     name: str
-    frame: Callable[[SparkSession, Events], DataFrame]
+    frame: Callable[[SparkSession, EventFiles], DataFrame]
 
 
 def squares(values: NDArray[Any]) -> float:
@@ -52,21 +52,21 @@ ENERGY = hw.aggregate_of("energy", squares, operator.add, float, 0.0)
 # headwater's own ways
 
 
-def reading(queries: Callable[[Events], list[hw.Query]]) -> Way:
+def reading(queries: Callable[[EventFiles], list[hw.Query]]) -> Way:
     """`hw.read`: leaves inside the readers of the files."""
     return Way("hw.read", lambda spark, events: hw.read(spark, list(events.files), queries(events)))
 
 
-def aggregating(queries: Callable[[Events], list[hw.Query]], **settings: Any) -> Way:
+def aggregating(queries: Callable[[EventFiles], list[hw.Query]], **settings: Any) -> Way:
     """`hw.aggregate` over the DataFrame that Spark itself reads."""
 
-    def frame(spark: SparkSession, events: Events) -> DataFrame:
+    def frame(spark: SparkSession, events: EventFiles) -> DataFrame:
         return hw.aggregate(files(spark, events), queries(events), **settings)
 
     return Way("hw.aggregate", frame)
 
 
-def every(*queries: hw.Query) -> Callable[[Events], list[hw.Query]]:
+def every(*queries: hw.Query) -> Callable[[EventFiles], list[hw.Query]]:
     """The same queries whatever the events."""
     return lambda events: list(queries)
 
@@ -87,17 +87,17 @@ def hundred() -> list[hw.Query]:
     return [two(hw.tumbling(f"{length} s"), f"length{length}") for length in LENGTHS]
 
 
-def counted(answer: Any) -> Callable[[Events], list[hw.Query]]:
+def counted(answer: Any) -> Callable[[EventFiles], list[hw.Query]]:
     """Count windows over all events."""
     return lambda events: [
         hw.query("counted", hw.count_tumbling(count_window(events)), events=hw.count(), answer=answer)
     ]
 
 
-def count_window(events: Events) -> int:
+def count_window(events: EventFiles) -> int:
     """A million events per window, or fewer so that there are four windows at least.
 
-    >>> count_window(Events(40_000_000, ())), count_window(Events(400_000, ()))
+    >>> count_window(EventFiles(40_000_000, ())), count_window(EventFiles(400_000, ()))
     (1000000, 100000)
     """
     return min(COUNT_WINDOW, events.count // COUNT_WINDOWS_MIN)
@@ -106,7 +106,7 @@ def count_window(events: Events) -> int:
 # Spark's ways
 
 
-def files(spark: SparkSession, events: Events) -> DataFrame:
+def files(spark: SparkSession, events: EventFiles) -> DataFrame:
     """Spark's own reader; it is told the columns, so that it need not look for them."""
     value = "double" if "float-" in events.files[0] else "bigint"
     return spark.read.schema(f"time bigint, key bigint, value {value}").parquet(*events.files)
@@ -115,7 +115,7 @@ def files(spark: SparkSession, events: Events) -> DataFrame:
 def grouped(name: str, start: Callable[[], Column], *aggregates: str) -> Way:
     """One `groupBy` by key and the start of the window."""
 
-    def frame(spark: SparkSession, events: Events) -> DataFrame:
+    def frame(spark: SparkSession, events: EventFiles) -> DataFrame:
         from pyspark.sql import functions as F
 
         chosen = [F.expr(aggregate) for aggregate in ("count(*) AS event_count", *aggregates)]
@@ -141,7 +141,7 @@ def exploded_sliding(*aggregates: str) -> Way:
     """The same by hand: each event once for each of its windows, which a user has to think of."""
     starts = f"explode(sequence(time div {SECOND} - 9, time div {SECOND}))"
 
-    def frame(spark: SparkSession, events: Events) -> DataFrame:
+    def frame(spark: SparkSession, events: EventFiles) -> DataFrame:
         from pyspark.sql import functions as F
 
         chosen = [F.expr(aggregate) for aggregate in ("count(*) AS event_count", *aggregates)]
@@ -165,7 +165,7 @@ def sessions() -> list[Way]:
 def hundred_lengths() -> list[Way]:
     """A union of a hundred group-bys."""
 
-    def union(spark: SparkSession, events: Events) -> DataFrame:
+    def union(spark: SparkSession, events: EventFiles) -> DataFrame:
         from pyspark.sql import functions as F
 
         read = files(spark, events)
@@ -184,7 +184,7 @@ def hundred_lengths() -> list[Way]:
 def row_numbers(answer: str) -> list[Way]:
     """Count windows over all events, by the number of a row; ties of time in any order, which is the cheapest for Spark."""
 
-    def frame(spark: SparkSession, events: Events) -> DataFrame:
+    def frame(spark: SparkSession, events: EventFiles) -> DataFrame:
         from pyspark.sql import Window as Over
         from pyspark.sql import functions as F
 
@@ -198,7 +198,7 @@ def row_numbers(answer: str) -> list[Way]:
 def floor() -> Way:
     """`mapInArrow` that reads every batch and yields one row per partition."""
 
-    def frame(spark: SparkSession, events: Events) -> DataFrame:
+    def frame(spark: SparkSession, events: EventFiles) -> DataFrame:
         return files(spark, events).mapInArrow(one_row, "event_count bigint")
 
     return Way("mapInArrow", frame)

@@ -26,7 +26,7 @@ def wait_for(is_so: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
-class Cluster:
+class SparkCluster:
     """Processes in one folder, where their logs are; see `started`."""
 
     def __init__(self, folder: Path, workers: int) -> None:
@@ -111,9 +111,9 @@ class Cluster:
 
 
 @contextmanager
-def started(folder: Path, workers: int) -> Iterator[Cluster]:
+def started(folder: Path, workers: int) -> Iterator[SparkCluster]:
     """A cluster for the length of a `with`."""
-    cluster = Cluster(folder, workers)
+    cluster = SparkCluster(folder, workers)
     try:
         cluster.open()
         yield cluster

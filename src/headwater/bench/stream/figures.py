@@ -19,7 +19,7 @@ from typing import Any
 
 import headwater as hw
 from headwater.bench.common.report import Report, at_most
-from headwater.bench.common.timing import Progress
+from headwater.bench.common.timing import StepLog
 from headwater.bench.common.workload import SECOND
 from headwater.bench.spark.timing import Rate, noop
 from headwater.bench.spark.ways import LENGTHS, two
@@ -41,7 +41,7 @@ HUNDRED_TRIAL = 20
 
 
 def run(
-    report: Report, progress: Progress, questions: Sequence[Question] | None = None, sizes: Sizes | None = None
+    report: Report, progress: StepLog, questions: Sequence[Question] | None = None, sizes: Sizes | None = None
 ) -> None:
     """Measure all figures of streams into ``report``."""
     sizes = sizes or (QUICK if report.quick else FULL)

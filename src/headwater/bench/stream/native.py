@@ -73,7 +73,7 @@ def started(frames: Sequence[DataFrame], bench: StreamBench) -> Iterator[list[St
             query.stop()
 
 
-class Reading:
+class WorkedOff:
     """How many events a query has worked off, by the batches of files that Spark says are done."""
 
     def __init__(self, query: StreamingQuery, batch_events: int) -> None:
@@ -92,7 +92,7 @@ class Reading:
 def rate(bench: StreamBench, frames: Sequence[DataFrame], events: int, batch_events: int) -> float:
     """Events per second that all of these queries, run together, work off behind their first batch."""
     with started(frames, bench) as queries:
-        done = [Reading(query, batch_events) for query in queries]
+        done = [WorkedOff(query, batch_events) for query in queries]
 
         def is_running() -> bool:
             return all(query.isActive for query in queries)

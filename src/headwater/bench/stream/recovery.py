@@ -20,7 +20,7 @@ from headwater.bench.load.driver import Load, now_us, start_load
 from headwater.bench.load.schedule import SCHEMA
 from headwater.bench.load.targets import LogTarget
 from headwater.bench.spark.ways import two
-from headwater.bench.stream.cluster import Cluster, started, wait_for
+from headwater.bench.stream.cluster import SparkCluster, started, wait_for
 from headwater.bench.stream.data import SOURCES
 from headwater.bench.stream.timing import StreamBench
 from headwater.logs import Log
@@ -45,7 +45,7 @@ def recovery(bench: StreamBench) -> None:
     with started(place / "cluster", WORKERS) as cluster:
         driver = cluster.start("driver", sys.executable, "-m", __name__, cluster.address, str(place), is_heard=True)
         assert driver.stdout is not None
-        rows = Rows(driver.stdout)
+        rows = SeenRows(driver.stdout)
         with start_load(Load(RATE, LOAD_SECONDS, slot_us=20_000), LogTarget(log, SOURCES)):
             wait_for(lambda: rows.count > 0, "the first row")
             seconds = [killed(cluster, rows, number % WORKERS) for number in range(bench.sizes.kills)]
@@ -56,7 +56,7 @@ def recovery(bench: StreamBench) -> None:
     bench.report.add("recovery_median_s", statistics.median(seconds), "s")
 
 
-class Rows:
+class SeenRows:
     """Which windows' rows have come, as the driver says."""
 
     def __init__(self, lines: IO[str]) -> None:
@@ -73,7 +73,7 @@ class Rows:
             self.steady = self.steady + 1 if now_us() - self.end_us < STEADY_SECONDS * SECOND else 0
 
 
-def killed(cluster: Cluster, rows: Rows, worker: int) -> float:
+def killed(cluster: SparkCluster, rows: SeenRows, worker: int) -> float:
     """Seconds from the kill of an executor until there is a row of a window that ends later."""
     wait_for(lambda: len(cluster.executors()) == WORKERS, "an executor on each worker")
     rows.steady = 0

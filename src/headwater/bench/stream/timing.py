@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import headwater as hw
 from headwater.bench.common.report import Report, at_least
-from headwater.bench.common.timing import Progress
+from headwater.bench.common.timing import StepLog
 from headwater.bench.load.driver import LoadError
 from headwater.bench.spark.timing import Rate
 from headwater.bench.stream.data import StreamData
@@ -34,7 +34,7 @@ class StreamBench:
     """One run: the session, what is written, and a folder for whatever streams leave."""
 
     report: Report
-    progress: Progress
+    progress: StepLog
     spark: SparkSession
     folder: Path
     sizes: Sizes

@@ -15,9 +15,9 @@ from statistics import median
 from typing import Any
 
 import headwater as hw
-from headwater.bench.tree.stream import DISORDER, RATE, SCHEMA, Second, Stream, stream
+from headwater.bench.tree.stream import DISORDER, RATE, SCHEMA, LeafStream, Second, stream
 from headwater.protocols.events import BatchArrived, Event, MixedBatchArrived, SourceOpened
-from headwater.simulator.instant import InstantTree, SourceLog
+from headwater.simulator.instant import InstantTree, LiveLog
 
 ROOT = "root"
 Work = tuple[str, str]
@@ -39,7 +39,7 @@ class Shape:
     rate: int = RATE
     is_steady: bool = True
 
-    def stream(self) -> Stream:
+    def stream(self) -> LeafStream:
         """The events of its leaves."""
         return stream(self.leaves, self.sources, self.keys, self.seconds, self.rate, self.is_steady)
 
@@ -114,7 +114,7 @@ class MeasuredTree(InstantTree):
     def open_all(self, leaf: str, names: Sequence[str]) -> None:
         """All sources of a leaf at once, as a leaf that starts has them."""
         for name in names:
-            self.sources[name] = SourceLog(leaf)
+            self.sources[name] = LiveLog(leaf)
             self.handle(leaf, SourceOpened(name, "", SCHEMA))
 
     def read(self, names: Sequence[str], second: Second) -> None:

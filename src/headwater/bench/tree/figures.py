@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from headwater.bench.common.report import Report
-from headwater.bench.common.timing import Progress
+from headwater.bench.common.timing import StepLog
 from headwater.bench.engine import one_core
 from headwater.bench.tree import network as tree_network
 from headwater.bench.tree import papers as tree_papers
@@ -28,7 +28,7 @@ NETWORK = (
 RATES = (tree_rates.relay, tree_rates.root, tree_rates.leaf, tree_rates.growing_tree, tree_rates.simulated)
 
 
-def run(report: Report, progress: Progress, plots: Path | None = None) -> None:
+def run(report: Report, progress: StepLog, plots: Path | None = None) -> None:
     """Measure all figures of a tree into ``report``; draw the papers' figures into ``plots`` if it is given."""
     network, rates = NetworkBench(report, progress), RateBench(report, progress)
     with one_core():

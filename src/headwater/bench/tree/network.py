@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.bench.common.report import Report, at_most
-from headwater.bench.common.timing import Progress
+from headwater.bench.common.timing import StepLog
 from headwater.bench.tree.cells import Cell, Shape, average, measure, medians
 
 KEY_COUNTS = (1, 10, 100)
@@ -22,7 +22,7 @@ class NetworkBench:
     """One run of the figures about bytes; what was measured is kept by (experiment, mode, x) for the plots."""
 
     report: Report
-    progress: Progress
+    progress: StepLog
     cells: dict[tuple[str, str, int], Cell] = field(default_factory=dict)
 
     def cell(self, experiment: str, mode: str, x: int, queries: list[Any], **shape: Any) -> Cell:

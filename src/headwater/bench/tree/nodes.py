@@ -40,7 +40,7 @@ def joined(root: RootNode, name: str) -> LeafNode:
 
 
 @dataclass(frozen=True)
-class Round:
+class ChildFrames:
     """The frames of all children for one second, and the answer when all of them are accepted."""
 
     frames: dict[str, bytes]
@@ -52,7 +52,7 @@ class Children:
     """What leaves send, a second after the other, and a root that knows them and has heard nothing of it yet."""
 
     root: bytes
-    rounds: list[Round]
+    rounds: list[ChildFrames]
     rows_per_round: int
 
 
@@ -70,7 +70,7 @@ def children(count: int, keys: int, rounds: int, events_per_key: int = 2) -> Chi
             batch = _second(rng, second, keys, events_per_key)
             leaf.handle(BatchArrived(name, second * len(batch), batch, (second + 1) * SECOND), 0)
             (frames[name],) = [message.frame for message in sent(leaf.handle(TimerFired("send"), 0))]
-        made.append(Round(frames, _answer(frames)))
+        made.append(ChildFrames(frames, _answer(frames)))
     return Children(root.snapshot(), made, count * keys)
 
 

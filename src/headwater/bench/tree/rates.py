@@ -13,8 +13,8 @@ import pyarrow as pa
 import headwater as hw
 from headwater.bench.common.queries import scan_query
 from headwater.bench.common.report import Report, at_least, at_most
-from headwater.bench.common.timing import Progress
-from headwater.bench.common.workload import Workload
+from headwater.bench.common.timing import StepLog
+from headwater.bench.common.workload import EventColumns
 from headwater.bench.tree.cells import MeasuredTree, Shape
 from headwater.bench.tree.nodes import ROOT, children, joined, relay_merges, root_closes
 from headwater.bench.tree.stream import RATE
@@ -37,7 +37,7 @@ class RateBench:
     """One run of the figures about speed; ``root_rows``: rows per second by the number of children, for the plots."""
 
     report: Report
-    progress: Progress
+    progress: StepLog
     root_rows: dict[int, float] = field(default_factory=dict)
 
     @property
@@ -94,7 +94,7 @@ def root(bench: RateBench) -> None:
 
 def second_batches(events: int) -> list[pa.RecordBatch]:
     """Sorted events of ten keys, a batch for each second of the usual rate."""
-    data = Workload(events)
+    data = EventColumns(events)
     # The workload has fewer events a second; here its time runs faster.
     times = data.times // (RATE // (events // data.seconds))
     table = pa.table({"time": times, "key": data.keys, "value": data.values})

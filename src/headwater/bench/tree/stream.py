@@ -40,10 +40,10 @@ class Second:
 
 
 @dataclass(frozen=True)
-class Stream:
+class LeafStream:
     """What the leaves of a run read; ``rate``: events per second and leaf.
 
-    >>> stream = Stream(leaves=2, sources=10, keys=3, seconds=2, rate=1000)
+    >>> stream = LeafStream(leaves=2, sources=10, keys=3, seconds=2, rate=1000)
     >>> sum(len(second.batch) for second in stream.seconds_of(0)), int(stream.seconds_of(0)[-1].offsets.max())
     (2000, 199)
     """
@@ -106,9 +106,9 @@ class Stream:
 
 
 @lru_cache(maxsize=1)
-def stream(leaves: int, sources: int, keys: int, seconds: int, rate: int = RATE, is_steady: bool = True) -> Stream:
+def stream(leaves: int, sources: int, keys: int, seconds: int, rate: int = RATE, is_steady: bool = True) -> LeafStream:
     """The stream of this process; one at a time, since several runs in a row mostly read the same one."""
-    return Stream(leaves, sources, keys, seconds, rate, is_steady)
+    return LeafStream(leaves, sources, keys, seconds, rate, is_steady)
 
 
 def central_frame(events: pa.RecordBatch, *whose: Int64Array) -> bytes:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Self
 
-from headwater.edge.cluster.outcome import Outcome
-from headwater.edge.cluster.plan import Plan
+from headwater.edge.cluster.outcome import ClusterOutcome
+from headwater.edge.cluster.plan import ClusterPlan
 from headwater.edge.cluster.round import Round
 from headwater.edge.cluster.worker import Worker
 from headwater.edge.errors import EdgeError
 
 
-def run(plan: Plan) -> Outcome:
+def run(plan: ClusterPlan) -> ClusterOutcome:
     """Run a plan, once, after a warm-up if it asks for one."""
     with Cluster(plan) as cluster:
         if plan.warm_up_events:
@@ -22,7 +22,7 @@ def run(plan: Plan) -> Outcome:
 class Cluster:
     """The processes of a plan; any plan with the same nodes in the same processes can be run in them, one after another."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ClusterPlan) -> None:
         plan.check()
         self._groups = plan.groups
         self.workers: list[Worker] = []
@@ -44,7 +44,7 @@ class Cluster:
         """The process of each node."""
         return {name: worker.pid for worker in self.workers for name in worker.names}
 
-    def run(self, plan: Plan) -> Outcome:
+    def run(self, plan: ClusterPlan) -> ClusterOutcome:
         """Run a plan to its end; after an error the cluster is of no use any more."""
         plan.check()
         if plan.groups != self._groups:

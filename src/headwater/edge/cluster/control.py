@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from headwater.edge.cluster.outcome import Emission, NodeOutcome
-from headwater.edge.cluster.plan import Plan
+from headwater.edge.cluster.plan import ClusterPlan
 
 # --- to a process ---
 
@@ -19,7 +19,7 @@ class Share:
     """Run these nodes of a plan; ``addresses``: where to listen, for one that takes the place of another."""
 
     names: tuple[str, ...]
-    plan: Plan
+    plan: ClusterPlan
     addresses: dict[str, str] = field(default_factory=dict)
     #: Where the root keeps what it needs to be made again.
     journal: Path | None = None
@@ -53,7 +53,7 @@ class Stop:
 
 
 @dataclass(frozen=True)
-class Bound:
+class Listening:
     """The nodes of this process are found here, those whom others dial; all its sources are open."""
 
     addresses: dict[str, str]
@@ -97,4 +97,4 @@ class Done:
 
 
 Command = Share | Meet | Begin | FlushRoot | Stop
-Report = Bound | Ready | NodeFinished | NodeStopped | Failed | Done
+Report = Listening | Ready | NodeFinished | NodeStopped | Failed | Done

@@ -51,7 +51,7 @@ class NodeOutcome:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ClusterOutcome:
     """All of a run. An event that is due ``d`` nanoseconds after the begin was due at ``begin_ns + d``."""
 
     emissions: tuple[Emission, ...]

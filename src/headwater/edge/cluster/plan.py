@@ -36,11 +36,11 @@ class Relay:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ClusterPlan:
     """A root, leaves and perhaps relays, all on this machine.
 
     >>> import headwater as hw
-    >>> Plan((hw.query("n", hw.tumbling(10), n=hw.count()),), (Leaf("a", ()),)).check()
+    >>> ClusterPlan((hw.query("n", hw.tumbling(10), n=hw.count()),), (Leaf("a", ()),)).check()
     Traceback (most recent call last):
     headwater.edge.errors.EdgeError: leaf 'a' has no sources: give it one at least
     """
@@ -82,7 +82,7 @@ class Plan:
     def groups(self) -> list[tuple[str, ...]]:
         """The nodes of each process.
 
-        >>> Plan((), tuple(Leaf(name, ()) for name in "abc"), leaves_per_process=2).groups
+        >>> ClusterPlan((), tuple(Leaf(name, ()) for name in "abc"), leaves_per_process=2).groups
         [('root',), ('a', 'b'), ('c',)]
         """
         names = [leaf.name for leaf in self.leaves]
@@ -112,11 +112,11 @@ class Plan:
             if not leaf.sources:
                 raise EdgeError(f"leaf {leaf.name!r} has no sources: give it one at least")
 
-    def only(self, names: Collection[str]) -> Plan:
+    def only(self, names: Collection[str]) -> ClusterPlan:
         """What the process of these nodes has to know: the sources of others can be large."""
         return replace(self, leaves=tuple(leaf for leaf in self.leaves if leaf.name in names))
 
-    def warm_up(self) -> Plan:
+    def warm_up(self) -> ClusterPlan:
         """The same nodes over the first events of each source, without bounds of links and processors; nobody is killed."""
         count = self.warm_up_events
         leaves = tuple(replace(leaf, sources=tuple(s.head(count) for s in leaf.sources)) for leaf in self.leaves)

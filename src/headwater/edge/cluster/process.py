@@ -1,8 +1,8 @@
 """In each process: makes its nodes with links and feeds, drives them in turn, and tells the cluster what happens.
 
-``python -m headwater.edge.cluster.process FILE`` is what the cluster starts; it hears commands on the open file of that number. When the
-cluster is gone that file ends, and so does the process. A process runs one plan after another, with new nodes each time: what the
-first has compiled and loaded is there for the next.
+``python -m headwater.edge.cluster.process FILE`` is what the cluster starts; it hears commands on the open file of that
+number. When the cluster is gone that file ends, and so does the process. A process runs one plan after another, with new
+nodes each time: what the first has compiled and loaded is there for the next.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 
 from headwater.edge.cluster.control import (
     Begin,
-    Bound,
     Command,
     Done,
     Failed,
     FlushRoot,
+    Listening,
     Meet,
     NodeFinished,
     NodeStopped,
@@ -33,7 +33,7 @@ from headwater.edge.cluster.control import (
     Stop,
 )
 from headwater.edge.cluster.outcome import NodeOutcome
-from headwater.edge.cluster.plan import ROOT, Leaf, Plan
+from headwater.edge.cluster.plan import ROOT, ClusterPlan, Leaf
 from headwater.edge.feed import Feed, SourceReader
 from headwater.edge.host import Node, NodeHost
 from headwater.edge.journal import Journal
@@ -62,7 +62,7 @@ class Process:
         """Listen where others dial, and say where that is."""
         hosts = [host for host in self.hosts if host.feed is None]
         bound = {host.name: host.links.bind(self._addresses.get(host.name, LOOPBACK)) for host in hosts}
-        self._control.send(Bound(bound))
+        self._control.send(Listening(bound))
 
     def run(self) -> None:
         """Drive the nodes until the cluster says stop."""
@@ -157,7 +157,7 @@ def make_host(name: str, share: Share, context: Any) -> NodeHost:
         raise
 
 
-def make_kept_root(plan: Plan, links: Links, journal: Journal) -> NodeHost:
+def make_kept_root(plan: ClusterPlan, links: Links, journal: Journal) -> NodeHost:
     """The root as its journal has it; anew if that is empty."""
     kept = journal.read()
     if kept.checkpoint is None:
@@ -168,14 +168,14 @@ def make_kept_root(plan: Plan, links: Links, journal: Journal) -> NodeHost:
     return host
 
 
-def make_root(plan: Plan, is_recorded: bool = False) -> RootNode:
+def make_root(plan: ClusterPlan, is_recorded: bool = False) -> RootNode:
     arguments = {"settings": plan.leaf_settings, **plan.root_settings}
     if is_recorded:
         arguments["settings"] = replace(arguments["settings"], is_recorded=True)
     return RootNode(ROOT, plan.queries, **arguments)
 
 
-def make_node(name: str, plan: Plan) -> Node:
+def make_node(name: str, plan: ClusterPlan) -> Node:
     if name == ROOT:
         return make_root(plan)
     is_relay = any(relay.name == name for relay in plan.relays)
@@ -183,7 +183,7 @@ def make_node(name: str, plan: Plan) -> Node:
     return make(name, plan.parents[name], settings=plan.leaf_settings)
 
 
-def make_feed(leaf: Leaf, plan: Plan) -> Feed:
+def make_feed(leaf: Leaf, plan: ClusterPlan) -> Feed:
     readers = [SourceReader(source.name, source.open(), source.pace) for source in leaf.sources]
     return Feed(readers, plan.events_max, plan.slot_ns)
 

@@ -15,10 +15,10 @@ from typing import Any, Self
 
 from headwater.edge.cluster.control import (
     Begin,
-    Bound,
     Done,
     Failed,
     FlushRoot,
+    Listening,
     Meet,
     NodeFinished,
     NodeStopped,
@@ -27,8 +27,8 @@ from headwater.edge.cluster.control import (
     Share,
     Stop,
 )
-from headwater.edge.cluster.outcome import Outcome, joined
-from headwater.edge.cluster.plan import ROOT, Plan
+from headwater.edge.cluster.outcome import ClusterOutcome, joined
+from headwater.edge.cluster.plan import ROOT, ClusterPlan
 from headwater.edge.cluster.worker import Worker
 from headwater.edge.errors import EdgeError
 from headwater.edge.rates import SECOND_NS
@@ -44,7 +44,7 @@ STOP_S = 10.0
 class Round:
     """A run. ``workers`` are those of the cluster, the root's first; one that is made anew takes the place of the old."""
 
-    def __init__(self, plan: Plan, workers: list[Worker]) -> None:
+    def __init__(self, plan: ClusterPlan, workers: list[Worker]) -> None:
         self._plan = plan
         self._workers = workers
         self._folder = None if plan.restart_root_s is None else tempfile.TemporaryDirectory(prefix="headwater-")
@@ -65,11 +65,11 @@ class Round:
         if self._folder is not None:
             self._folder.cleanup()
 
-    def run(self) -> Outcome:
+    def run(self) -> ClusterOutcome:
         """All of it."""
         for worker in self._workers:
             worker.send(self._share(worker))
-        for bound in self._each(Bound, "open its sources"):
+        for bound in self._each(Listening, "open its sources"):
             self._addresses |= bound.addresses
         self._say(Meet(self._addresses))
         self._each(Ready, "join")
@@ -149,7 +149,7 @@ class Round:
         old.end()
         new = self._workers[0] = Worker(old.names)
         new.send(self._share(new))
-        while not isinstance(self._checked(new, new.receive(self._deadline_s)), Bound):
+        while not isinstance(self._checked(new, new.receive(self._deadline_s)), Listening):
             pass
         self._bound_processors([new])
         new.send(Meet(self._addresses))
@@ -186,10 +186,10 @@ class Round:
                 raise EdgeError(f"node {name!r} has stopped: {reason}")
         return report
 
-    def _outcome(self, done: Sequence[Done], quotas: dict[str, str]) -> Outcome:
+    def _outcome(self, done: Sequence[Done], quotas: dict[str, str]) -> ClusterOutcome:
         root = done[0]
         assert root.finished_ns is not None
-        return Outcome(
+        return ClusterOutcome(
             emissions=tuple(root.emissions),
             aside=joined(root.aside) if root.aside else None,
             begin_ns=self._begin_ns,

@@ -13,7 +13,7 @@ import numpy as np
 
 from headwater.base.arrays import Int64Array
 from headwater.engine.counting.piece_table import AT, BLOCK, CHAIN, COUNT, IS_RAW, O1, O2, T1, T2
-from headwater.engine.intake.reorder import Stretch
+from headwater.engine.intake.reorder import OrderedEvents
 
 
 def split_evenly(counts: Int64Array, total: int) -> Int64Array:
@@ -32,7 +32,7 @@ def split_evenly(counts: Int64Array, total: int) -> Int64Array:
 
 
 @dataclass(slots=True)
-class Shares:
+class LeafShares:
     """From position ``origin`` on, each ``unit`` of positions has ``sizes[c]`` events of chain c, from its event ``begins[c]``.
 
     ``taken``: so many events of each chain are in windows.
@@ -56,7 +56,7 @@ class Shares:
         heads = np.searchsorted(rows[CHAIN], rows[CHAIN])
         return np.asarray(before - before[heads] + self.taken[rows[CHAIN]])
 
-    def split(self, rows: Int64Array, events: Mapping[int, Stretch]) -> Int64Array:
+    def split(self, rows: Int64Array, events: Mapping[int, OrderedEvents]) -> Int64Array:
         """Runs of raw events cut where a share ends."""
         index = self._indices(rows)
         size = np.maximum(self.sizes[rows[CHAIN]], 1)

@@ -19,13 +19,13 @@ EVENTS_AHEAD_MAX = 1e15
 
 
 @dataclass(frozen=True, slots=True)
-class Zones:
+class ForecastLine:
     """The event at ``position`` was at ``time``; from there on an event takes ``per_event`` of time.
 
     A forecast over d events is off by about ``spread`` times the root of d, so that is half the width of its zone. ``windows``:
     rows (size, step, origin). ``is_raw``: everything travels raw.
 
-    >>> Zones(np.array([[100, 100, 0]]), 0, 0, 10.0, 2.0).zones(950, 1500)
+    >>> ForecastLine(np.array([[100, 100, 0]]), 0, 0, 10.0, 2.0).zones(950, 1500)
     (array([980]), array([1021]))
     """
 
@@ -51,7 +51,7 @@ class Zones:
     def awaits(self, since: int, closed: int, first: int, last: int) -> bool:
         """Whether the end of a zone lies between.
 
-        >>> zones = Zones(np.array([[100, 100, 0]]), 0, 0, 10.0, 2.0)
+        >>> zones = ForecastLine(np.array([[100, 100, 0]]), 0, 0, 10.0, 2.0)
         >>> [zones.awaits(0, time, 0, 0) for time in (979, 1020, 1021)], zones.awaits(1021, 1990, 0, 0)
         ([False, False, True], False)
         """

@@ -13,7 +13,7 @@ from headwater.base.arrays import BoolArray, Int64Array
 from headwater.engine.counting.forecast_zones import LocalWindows
 from headwater.engine.counting.pieces import (
     RAW_MAX,
-    PieceRows,
+    LiftedPieces,
     Ranges,
     Zoning,
     between_keys,
@@ -27,7 +27,7 @@ from headwater.engine.counting.pieces import (
 from headwater.engine.counting.run_pieces import cut_runs, ends_of, raw_of, run_rows, values_of, zones_between
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.reorder import Stretch, concat_stretches
+from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
 from headwater.engine.tree.leaf_parts import arrow_values
 from headwater.engine.wire.looks import Look
 from headwater.engine.wire.parts import KeyRows, PiecesPart, RawRuns, listed_keys
@@ -64,20 +64,20 @@ class NoPlan:
 
 
 @dataclass(slots=True)
-class Kept:
+class HeldEvents:
     """Events that somebody may want to look into, newest last; the oldest go when there are too many."""
 
     events_max: int
-    stretches: list[Stretch] = field(default_factory=list)
+    stretches: list[OrderedEvents] = field(default_factory=list)
     count: int = 0
 
-    def add(self, stretch: Stretch) -> None:
+    def add(self, stretch: OrderedEvents) -> None:
         self.stretches.append(stretch)
         self.count += len(stretch)
         while self.count > self.events_max and len(self.stretches) > 1:
             self.count -= len(self.stretches.pop(0))
 
-    def between(self, low: int, high: int) -> Stretch | None:
+    def between(self, low: int, high: int) -> OrderedEvents | None:
         """Those between two times in order, and others; None if there are none."""
         near = [s for s in self.stretches if s.chunk.times[-1] >= low and s.chunk.times[0] <= high]
         return concat_stretches(near).in_order() if near else None
@@ -98,7 +98,7 @@ class CountLeafGroup(QueryGroup):
         self.covered = NEVER
         self.reached = NEVER  # nothing that was sent is later
         self.plan: Zoning | None = None
-        self.kept = Kept(1 << 20)
+        self.kept = HeldEvents(1 << 20)
         self.is_brief = False
         self.raw_count = 0
         self.taken = 0  # events that were put into pieces here
@@ -164,7 +164,7 @@ class CountLeafGroup(QueryGroup):
 
     # --- events ---
 
-    def _wait(self, stretch: Stretch) -> None:
+    def _wait(self, stretch: OrderedEvents) -> None:
         if self.known_already and len(stretch):
             if self.covered == FOREVER:
                 self._keep_asked(stretch)
@@ -181,7 +181,7 @@ class CountLeafGroup(QueryGroup):
         ends = np.maximum.accumulate(np.array([look.last[0] for look in looks], np.int64)[order])
         self._asked = begins[order], np.concatenate(([NEVER], ends))
 
-    def _keep_asked(self, stretch: Stretch) -> None:
+    def _keep_asked(self, stretch: OrderedEvents) -> None:
         times = stretch.chunk.times
         place = np.searchsorted(self._asked[0], times, side="right")
         is_asked = times <= self._asked[1][place]
@@ -190,7 +190,7 @@ class CountLeafGroup(QueryGroup):
             self.kept.stretches.append(kept)
             self.kept.count += len(kept)
 
-    def _released(self, until: int) -> Stretch | None:
+    def _released(self, until: int) -> OrderedEvents | None:
         released = self.buffer.release(until)
         return concat_stretches(released) if released else None
 
@@ -259,7 +259,7 @@ class CountLeafGroup(QueryGroup):
         """No pieces, for events are still read again."""
         return self._part(family, chain, self.covered, latest, self.covered == FOREVER, -1, None, None)
 
-    def _planned(self, stretch: Stretch, is_rest: bool) -> Ranges:
+    def _planned(self, stretch: OrderedEvents, is_rest: bool) -> Ranges:
         if is_rest:
             # Nothing says yet what comes between them: only as themselves can they be put in order.
             count = len(stretch)
@@ -269,7 +269,7 @@ class CountLeafGroup(QueryGroup):
             return plan.ranges(self.taken, len(stretch))
         return planned_ranges(stretch.chunk.times, plan, self._piece_max)
 
-    def _apart(self, stretch: Stretch, has_one_source: bool) -> list[tuple[Stretch, bool]]:
+    def _apart(self, stretch: OrderedEvents, has_one_source: bool) -> list[tuple[OrderedEvents, bool]]:
         """Events of a source that joined late lie among those that were sent: these travel as they are.
 
         So a piece holds all events between its keys but those of sources that came after it, and can be found again.
@@ -281,7 +281,7 @@ class CountLeafGroup(QueryGroup):
         halves = [(stretch.take(slice(0, count)), True), (stretch.take(slice(count, len(stretch))), False)]
         return [(half, is_below) for half, is_below in halves if len(half)]
 
-    def _by_key(self, stretch: Stretch, travels: BoolArray) -> tuple[Stretch, Ranges]:
+    def _by_key(self, stretch: OrderedEvents, travels: BoolArray) -> tuple[OrderedEvents, Ranges]:
         order = np.argsort(stretch.keys, kind="stable")
         stretch = stretch.take(order)
         return stretch, key_ranges(stretch.keys, travels[order], self._piece_max)
@@ -309,7 +309,7 @@ class CountLeafGroup(QueryGroup):
 
     def _part(
         self, family: int, chain: str, until: int, latest: int, is_all: bool, answers: int,
-        stretch: Stretch | None, ranges: Ranges | None,
+        stretch: OrderedEvents | None, ranges: Ranges | None,
     ) -> PiecesPart:  # fmt: skip
         head = (family, chain, until, latest, is_all, answers)
         none, nowhere = np.empty(0, np.int64), np.empty((3, 0), np.int64)
@@ -325,7 +325,7 @@ class CountLeafGroup(QueryGroup):
 
     def _put_together(
         self, head: tuple[int, str, int, int, bool, int], sizes: Int64Array, places: tuple[KeyRows, KeyRows],
-        chunk: Chunk, rows: PieceRows, raw: Stretch, raw_sizes: Int64Array,
+        chunk: Chunk, rows: LiftedPieces, raw: OrderedEvents, raw_sizes: Int64Array,
     ) -> PiecesPart:  # fmt: skip
         """Pieces of these sizes, and events that travel in runs."""
         partials = self._lifted(chunk, rows.of_event, len(rows.key)) if len(sizes) else {}
@@ -338,7 +338,7 @@ class CountLeafGroup(QueryGroup):
         return PiecesPart.of(*head, sizes, *places, rows.piece, columns, keys[: len(rows.key)], partials, runs)
 
 
-def _of_first_sources(stretch: Stretch, count: int) -> Stretch:
+def _of_first_sources(stretch: OrderedEvents, count: int) -> OrderedEvents:
     """The events of the first so many sources, if there are ``count`` of these: others joined later."""
     sources = stretch.chunk.source_ids
     below = np.cumsum(np.bincount(sources))

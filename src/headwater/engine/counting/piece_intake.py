@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
-from headwater.base.source_numbers import Remembered, Resolve
+from headwater.base.source_numbers import Cached, Resolve
 from headwater.engine.counting.piece_table import (
     AT,
     BLOCK,
@@ -28,7 +28,7 @@ from headwater.engine.counting.piece_table import (
 )
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.reorder import Stretch
+from headwater.engine.intake.reorder import OrderedEvents
 from headwater.engine.tree.leaf_parts import values_of
 from headwater.engine.wire.looks import Look
 from headwater.engine.wire.parts import (
@@ -54,7 +54,7 @@ class PieceIntake(QueryGroup):
         self.names: list[str] = []  # of sources, by number; the list of whoever accepts deltas
         self.chains: dict[str, int] = {}
         self.told = np.empty(0, np.int64)  # chains of which the delta that comes in has said how far they are
-        self._numbered: Remembered[Int64Array] = Remembered(self._numbers)
+        self._numbered: Cached[Int64Array] = Cached(self._numbers)
         self.raw_count = 0
         self._covered = np.empty(0, np.int64)
         self._latest = np.empty(0, np.int64)
@@ -123,7 +123,7 @@ class PieceIntake(QueryGroup):
     ) -> Int64Array:
         columns = {name: values_of(array, types[name]) for name, array in raw.columns.items()}
         chunk = Chunk(raw.places[0], raw.places[2], sources, self.names, columns)
-        stretch = Stretch(chunk, keys[raw.key], [])
+        stretch = OrderedEvents(chunk, keys[raw.key], [])
         starts = np.cumsum(raw.sizes) - raw.sizes
         rows = np.empty((WIDTH, len(starts)), np.int64)
         rows[SEQUENCE] = stretch.keys[starts] if self.counts_by_key else 0

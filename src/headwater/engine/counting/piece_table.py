@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
-from headwater.engine.intake.reorder import Stretch
+from headwater.engine.intake.reorder import OrderedEvents
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn, partials_from_bytes, partials_to_bytes
 
@@ -37,7 +37,7 @@ class PieceTable:
     fresh: list[Int64Array] = field(default_factory=list)
     dropped: list[int] = field(default_factory=list)
     partials: dict[int, PartialBlock] = field(default_factory=dict)
-    events: dict[int, Stretch] = field(default_factory=dict)
+    events: dict[int, OrderedEvents] = field(default_factory=dict)
     numbers: int = 0
     blocks: int = 0
     event_count: int = 0
@@ -88,7 +88,7 @@ class PieceTable:
         self.partials[self.blocks] = block
         return self.blocks
 
-    def add_events(self, stretch: Stretch) -> int:
+    def add_events(self, stretch: OrderedEvents) -> int:
         self.blocks += 1
         self.events[self.blocks] = stretch
         return self.blocks
@@ -105,7 +105,7 @@ class PieceTable:
             number: PartialBlock(key, starts, partials_from_bytes(data, ops))
             for number, key, starts, data in state["partials"]
         }
-        table.events = {number: Stretch(chunk, keys, []) for number, chunk, keys in state["events"]}
+        table.events = {number: OrderedEvents(chunk, keys, []) for number, chunk, keys in state["events"]}
         table.numbers, table.blocks = state["counts"]
         table.event_count = int(table.rows[COUNT].sum())
         return table

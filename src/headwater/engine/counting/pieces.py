@@ -14,7 +14,7 @@ import numpy as np
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
 from headwater.engine.intake.chunk import source_ranks
-from headwater.engine.intake.reorder import Stretch
+from headwater.engine.intake.reorder import OrderedEvents
 
 #: A look into a piece is answered with raw events if it is about so many at most, unless a plan says more ...
 RAW_MAX = 128
@@ -118,7 +118,7 @@ def looked_ranges(times: Int64Array, low: int, high: int, raw_max: int | None = 
 
 
 @dataclass(slots=True)
-class PieceRows:
+class LiftedPieces:
     """Rows of partials for pieces: ``of_event`` is -1 for events that travel raw."""
 
     of_event: Int32Array
@@ -126,25 +126,25 @@ class PieceRows:
     piece: Int64Array
 
 
-def rows_of(keys: Int32Array, key_count: int, ranges: Ranges) -> PieceRows:
+def rows_of(keys: Int32Array, key_count: int, ranges: Ranges) -> LiftedPieces:
     """A row for each piece and key that is not raw; pieces are numbered without the raw ones."""
     if key_count == 1:
         rows = np.where(ranges.is_raw, -1, np.cumsum(~ranges.is_raw) - 1)
         count = int(rows.max(initial=-1)) + 1
-        return PieceRows(np.repeat(rows.astype(np.int32), ranges.sizes), np.zeros(count, np.int32), np.arange(count))
+        return LiftedPieces(np.repeat(rows.astype(np.int32), ranges.sizes), np.zeros(count, np.int32), np.arange(count))
     starts = ranges.starts[None, :]
     return rows_between(keys, key_count, starts, starts + ranges.sizes, ranges.is_raw)
 
 
 def rows_between(
     keys: Int32Array, key_count: int, begins: Int64Array, ends: Int64Array, is_raw: BoolArray
-) -> PieceRows:
+) -> LiftedPieces:
     """The same where piece j has the events ``begins[p, j]`` to ``ends[p, j]`` of several runs p."""
     of_event = np.empty(len(keys), np.int32)
     row_key, row_piece = np.empty(len(keys), np.int32), np.empty(len(keys), np.int64)
     current = np.full(key_count, -1, np.int64)
     count = _assign(keys, begins, ends, is_raw, current, of_event, row_key, row_piece)
-    return PieceRows(of_event, row_key[:count].copy(), row_piece[:count].copy())
+    return LiftedPieces(of_event, row_key[:count].copy(), row_piece[:count].copy())
 
 
 @njit
@@ -181,7 +181,7 @@ def spread(starts: Int64Array, sizes: Int64Array) -> Int64Array:
     return np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(int(sizes.sum()))
 
 
-def between_keys(stretch: Stretch, first: Int64Array, last: Int64Array) -> Stretch:
+def between_keys(stretch: OrderedEvents, first: Int64Array, last: Int64Array) -> OrderedEvents:
     """The events of a stretch in order from one key to another, both included; sources are numbers."""
     times = stretch.chunk.times
     low, high = np.searchsorted(times, first[0]), np.searchsorted(times, last[0], side="right")

@@ -16,8 +16,8 @@ from headwater.base.arrays import BoolArray, Int64Array, frozen
 from headwater.base.jit import njit
 from headwater.engine.counting.piece_table import AT, BLOCK, COUNT, IS_RAW, O1, O2, S1, S2, SEQUENCE, T1, T2
 from headwater.engine.counting.pieces import spread
-from headwater.engine.counting.search import Found, key_order, plain
-from headwater.engine.intake.reorder import Stretch
+from headwater.engine.counting.search import KnownPieces, key_order, plain
+from headwater.engine.intake.reorder import OrderedEvents
 from headwater.engine.slices.order_slicer import next_position_cut
 
 #: Raw events that may hold a cut are cut into so many parts at once, if others have to be asked where the cut is.
@@ -25,14 +25,14 @@ LOCAL_PARTS = 16
 
 
 @dataclass(slots=True)
-class Cluster:
+class CutCluster:
     """Pieces (their places in the table) that may hold some cuts; so many of their events lie before each of these."""
 
     places: Int64Array
     targets: Int64Array
 
 
-def clusters(rows: Int64Array, found: Found, base: Int64Array, windows: Int64Array) -> list[Cluster]:
+def clusters(rows: Int64Array, found: KnownPieces, base: Int64Array, windows: Int64Array) -> list[CutCluster]:
     """Those of which all events are here."""
     sequence, counts = (plain(rows[name]) for name in (SEQUENCE, COUNT))
     is_here = frozen((rows[IS_RAW] == 1) | (rows[COUNT] == 1), np.bool_)
@@ -45,7 +45,7 @@ def clusters(rows: Int64Array, found: Found, base: Int64Array, windows: Int64Arr
         q = int(sequence[places[0]])
         targets = _targets(sequence, counts, number, cluster, *bounds, base[q], plain(windows), found.sure[q])
         if len(targets):
-            made.append(Cluster(places, targets))
+            made.append(CutCluster(places, targets))
     return made
 
 
@@ -108,7 +108,9 @@ def _targets(
     return targets
 
 
-def cut_cluster(rows: Int64Array, cluster: Cluster, events: Mapping[int, Stretch], ranks: Int64Array) -> Int64Array:
+def cut_cluster(
+    rows: Int64Array, cluster: CutCluster, events: Mapping[int, OrderedEvents], ranks: Int64Array
+) -> Int64Array:
     """The pieces of a cluster, cut so that no piece holds any of its cuts inside."""
     own = rows[:, cluster.places]
     times, sources, offsets, begins = _events_of(own, events)
@@ -126,7 +128,7 @@ def cut_cluster(rows: Int64Array, cluster: Cluster, events: Mapping[int, Stretch
 
 
 def _events_of(
-    rows: Int64Array, events: Mapping[int, Stretch]
+    rows: Int64Array, events: Mapping[int, OrderedEvents]
 ) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
     """The keys of the events of pieces, one piece after the other, and where each begins."""
     begins = np.cumsum(rows[COUNT]) - rows[COUNT]
@@ -160,7 +162,9 @@ def _cut_runs(run: Int64Array, targets: Int64Array, runs: int) -> tuple[Int64Arr
     return of_run[:n], start[:n], count[:n]
 
 
-def split_some(rows: Int64Array, places: Int64Array, found: Found, events: Mapping[int, Stretch]) -> Int64Array:
+def split_some(
+    rows: Int64Array, places: Int64Array, found: KnownPieces, events: Mapping[int, OrderedEvents]
+) -> Int64Array:
     """All pieces, of which raw ones that may hold a cut are now smaller runs."""
     is_kept = np.ones(rows.shape[1], np.bool_)
     is_kept[places] = False

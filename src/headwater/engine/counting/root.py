@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.counting.approx import Shares, split_evenly
+from headwater.engine.counting.approx import LeafShares, split_evenly
 from headwater.engine.counting.piece_rows import PieceRows
 from headwater.engine.counting.piece_table import (
     CHAIN,
@@ -31,7 +31,7 @@ from headwater.engine.counting.piece_table import (
     PieceTable,
 )
 from headwater.engine.counting.raw_cuts import clusters, cut_cluster, split_some
-from headwater.engine.counting.search import Found, key_order, search
+from headwater.engine.counting.search import KnownPieces, key_order, search
 from headwater.engine.intake.chunk import source_ranks
 from headwater.engine.slices.order_slicer import next_position_cut
 from headwater.engine.windows.assembler import Closed
@@ -65,7 +65,7 @@ class CountRootGroup(PieceRows):
         self._known_ranks = np.empty(0, np.int64)
         self._guesses: dict[int, int] = {}  # for each cut that is looked for, about when it is
         #: What is believed instead of proven (``approx``).
-        self.shares: Shares | None = None
+        self.shares: LeafShares | None = None
 
     # --- proof ---
 
@@ -118,7 +118,7 @@ class CountRootGroup(PieceRows):
         order = np.lexsort((*keys[::-1], rows[SEQUENCE])) if self.counts_by_key else key_order(*keys)
         self.table.rows = rows[:, order]
 
-    def _search(self) -> Found:
+    def _search(self) -> KnownPieces:
         rows, ranks = self.table.rows, self._ranks
         base, windows = self._counts
         first, last = (rows[T1], ranks[rows[S1]], rows[O1]), (rows[T2], ranks[rows[S2]], rows[O2])
@@ -139,7 +139,7 @@ class CountRootGroup(PieceRows):
         self.by_key.grow(len(self.keys))
         return self.by_key.base, self.by_key.counts
 
-    def _cut_here(self, places: Int64Array, found: Found) -> None:
+    def _cut_here(self, places: Int64Array, found: KnownPieces) -> None:
         """Cut raw events that may hold a cut: where it is, or into smaller runs if that depends on others."""
         rows, events = self.table.rows, self.table.events
         whole = clusters(rows, found, *self._counts)
@@ -151,7 +151,7 @@ class CountRootGroup(PieceRows):
         made = [cut_cluster(rows, cluster, events, self._ranks) for cluster in whole]
         self.table.rows = np.concatenate([rows[:, is_kept], *made], axis=1)
 
-    def _ask(self, found: Found) -> None:
+    def _ask(self, found: KnownPieces) -> None:
         """What is asked now, and nothing else: before all was here, a cut may have been looked for elsewhere."""
         places, before = np.flatnonzero(found.asked), self._looks
         low, high = found.low[places], found.high[places]
@@ -191,7 +191,7 @@ class CountRootGroup(PieceRows):
 
     # --- settled pieces become rows ---
 
-    def _settle(self, found: Found) -> None:
+    def _settle(self, found: KnownPieces) -> None:
         chosen = np.flatnonzero(found.settled)
         rows, position = self.table.rows[:, chosen], found.position[chosen]
         self._store(rows, position)
@@ -238,11 +238,11 @@ class CountRootGroup(PieceRows):
         first = cuts[0]
         counts = np.array([first.counts.get(name, 0) for name in self.chains])
         passed = np.sum([[cut.counts.get(name, 0) for name in self.chains] for cut in cuts], axis=0)
-        self.shares = Shares(self.position - int(self._is_told.sum()), unit, split_evenly(counts, unit), passed)
+        self.shares = LeafShares(self.position - int(self._is_told.sum()), unit, split_evenly(counts, unit), passed)
         # What was settled since the last cut is no longer where it was counted.
         self.shares.taken = passed + self._is_told
 
-    def _believe(self, shares: Shares) -> None:
+    def _believe(self, shares: LeafShares) -> None:
         """Give pieces to windows by how many their chain had before."""
         rows = self.table.joined()
         if rows.shape[1] == 0:
@@ -319,5 +319,5 @@ class CountRootGroup(PieceRows):
         self._asked_cuts = {(sequence, cut) for sequence, cut in state["asked"]}
         self.corrections, self.raw_count = state["numbers"]
         self._floor, self.cut_count, self._last_asked = state["approx"]
-        self.shares = None if state["shares"] is None else Shares(*state["shares"])
+        self.shares = None if state["shares"] is None else LeafShares(*state["shares"])
         self.proven = [ProvenCut(*cut) for cut in state["proven"]]

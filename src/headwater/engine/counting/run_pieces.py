@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
-from headwater.engine.counting.pieces import PieceRows, rows_between, spread
+from headwater.engine.counting.pieces import LiftedPieces, rows_between, spread
 from headwater.engine.intake.chunk import Chunk, concat_chunks, concat_values, source_ranks
-from headwater.engine.intake.reorder import Stretch, concat_stretches
+from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
 from headwater.engine.operators.operator import Op
 from headwater.engine.wire.parts import KeyRows
 from headwater.language.times import FOREVER, NEVER
@@ -106,7 +106,7 @@ def _inner_edges(runs: Sequence[Int64Array], bounds: Int64Array, j: int, piece_m
     return times
 
 
-def ends_of(runs: Sequence[Stretch], cuts: RunCuts) -> tuple[KeyRows, KeyRows]:
+def ends_of(runs: Sequence[OrderedEvents], cuts: RunCuts) -> tuple[KeyRows, KeyRows]:
     """The first and the last key of each stretch that does not travel raw."""
     whole = np.flatnonzero(~cuts.is_raw)
     begins, ends = cuts.begins[:, whole], cuts.ends[:, whole]
@@ -116,7 +116,7 @@ def ends_of(runs: Sequence[Stretch], cuts: RunCuts) -> tuple[KeyRows, KeyRows]:
     return _extreme(runs, firsts, is_there, 1), _extreme(runs, lasts, is_there, -1)
 
 
-def _extreme(runs: Sequence[Stretch], events: Int64Array, is_there: BoolArray, sign: int) -> KeyRows:
+def _extreme(runs: Sequence[OrderedEvents], events: Int64Array, is_there: BoolArray, sign: int) -> KeyRows:
     """Of the events of each column, one of each run, the first in the order, or with the sign -1 the last."""
     found = np.empty((3, events.shape[1]), np.int64)
     has_any = np.zeros(events.shape[1], np.bool_)
@@ -132,13 +132,13 @@ def _extreme(runs: Sequence[Stretch], events: Int64Array, is_there: BoolArray, s
     return found
 
 
-def raw_of(runs: Sequence[Stretch], cuts: RunCuts) -> Stretch:
+def raw_of(runs: Sequence[OrderedEvents], cuts: RunCuts) -> OrderedEvents:
     """The events that travel, in order."""
     sizes, begins = (cuts.ends - cuts.begins)[:, cuts.is_raw], (cuts.begins - _before(runs))[:, cuts.is_raw]
     return concat_stretches([run.take(spread(b, s)) for run, b, s in zip(runs, begins, sizes, strict=True)]).in_order()
 
 
-def values_of(runs: Sequence[Stretch], ops: Iterable[Op]) -> Chunk:
+def values_of(runs: Sequence[OrderedEvents], ops: Iterable[Op]) -> Chunk:
     """All values, one run after the other; where and when events were born only if some operator asks."""
     chunks = [run.chunk for run in runs]
     if any(op.kind in ORDERED for op in ops):
@@ -148,12 +148,12 @@ def values_of(runs: Sequence[Stretch], ops: Iterable[Op]) -> Chunk:
     return Chunk(np.empty(sum(map(len, runs)), np.int64), 0, 0, chunks[0].source_names, columns)
 
 
-def _before(runs: Sequence[Stretch]) -> Int64Array:
+def _before(runs: Sequence[OrderedEvents]) -> Int64Array:
     """How many events lie in the runs before each."""
     counts: Int64Array = np.cumsum([0, *map(len, runs)])[:-1, None]
     return counts
 
 
-def run_rows(keys: Int32Array, key_count: int, cuts: RunCuts) -> PieceRows:
+def run_rows(keys: Int32Array, key_count: int, cuts: RunCuts) -> LiftedPieces:
     """As `rows_of`: a row for each stretch and key that does not travel raw."""
     return rows_between(keys, key_count, cuts.begins, cuts.ends, cuts.is_raw)

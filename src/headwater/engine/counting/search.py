@@ -21,7 +21,7 @@ FAR = np.int64(2**62)
 
 
 @dataclass(slots=True)
-class Found:
+class KnownPieces:
     """What is known of some pieces.
 
     ``settled``: no cut lies in the piece, nor is one in front of it undecided; ``position``: the place in the order from which
@@ -50,7 +50,7 @@ def search(
     base: Int64Array,
     windows: Int64Array,
     frontier: int,
-) -> Found:
+) -> KnownPieces:
     """Look for cuts before the time ``frontier``: no event before it is missing.
 
     Pieces are sorted by sequence and first key. Sequence q has counted ``base[q]`` events before; ``windows`` has rows
@@ -65,7 +65,7 @@ def search(
     count = len(counts)
     none, zeros = np.zeros(count, np.bool_), np.zeros(count, np.int64)
     asked = none.copy(), zeros.copy(), zeros.copy(), zeros.copy()
-    found = Found(none, zeros, *asked, np.empty(count, np.int64), np.empty(count, np.int64), base.copy())
+    found = KnownPieces(none, zeros, *asked, np.empty(count, np.int64), np.empty(count, np.int64), base.copy())
     by_last = key_order(*last) if len(base) == 1 else np.lexsort((last[2], last[1], last[0], sequence))
     sequence, counts, base, windows = (plain(array) for array in (sequence, counts, base, windows))
     (t1, s1, o1), (t2, s2, o2) = (tuple(map(plain, keys)) for keys in (first, last))

@@ -134,7 +134,7 @@ def look_inside(times: Int64Array, source: int, offsets: Int64Array, low: Int64A
 
 
 @dataclass(frozen=True, slots=True)
-class Cuts:
+class SelectedCuts:
     """The events at multiples of the step, ascending: their keys, and the time of the event before each."""
 
     positions: Int64Array
@@ -143,11 +143,13 @@ class Cuts:
     offsets: Int64Array
     before: Int64Array
 
-    def take(self, rows: Int64Array) -> Cuts:
-        return Cuts(self.positions[rows], self.times[rows], self.sources[rows], self.offsets[rows], self.before[rows])
+    def take(self, rows: Int64Array) -> SelectedCuts:
+        return SelectedCuts(
+            self.positions[rows], self.times[rows], self.sources[rows], self.offsets[rows], self.before[rows]
+        )
 
 
-def find_cuts(before: int, latest: int, inside: Inside, step: int) -> Cuts:
+def find_cuts(before: int, latest: int, inside: Inside, step: int) -> SelectedCuts:
     """The cuts of one zone: ``inside`` holds its keys in any order, and before it lie so many events.
 
     >>> keys = np.array([5, 3, 4])
@@ -162,10 +164,10 @@ def find_cuts(before: int, latest: int, inside: Inside, step: int) -> Cuts:
     ranks = positions - before
     rows = order[ranks]
     previous = np.where(ranks > 0, inside.times[order[np.maximum(ranks - 1, 0)]], latest)
-    return Cuts(positions, inside.times[rows], inside.sources[rows], inside.offsets[rows], previous)
+    return SelectedCuts(positions, inside.times[rows], inside.sources[rows], inside.offsets[rows], previous)
 
 
-def stretches(times: Int64Array, source: int, offsets: Int64Array, cuts: Cuts) -> Int64Array:
+def stretches(times: Int64Array, source: int, offsets: Int64Array, cuts: SelectedCuts) -> Int64Array:
     """For each event of a source the number of cuts at or before it; ``times`` in any order."""
     out = np.empty(len(times), np.int64)
     cut_times, cut_sources, cut_offsets = (frozen(c, np.int64) for c in (cuts.times, cuts.sources, cuts.offsets))

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
 from headwater.engine.groups.queries import GroupQueries, Totals
-from headwater.engine.groups.work import Work
+from headwater.engine.groups.work import WorkCount
 from headwater.engine.intake.reorder import concat_stretches
 from headwater.engine.windows.counts import CountQuery
 from headwater.engine.windows.fixed import outside_of
@@ -126,7 +126,7 @@ class GroupAccounts(GroupQueries):
         self.fixed.restore(state["fixed"])
         for query, kept in zip(self._others(), state["others"], strict=True):
             query.restore(kept)
-        self.work = Work.restored(state["work"])
+        self.work = WorkCount.restored(state["work"])
 
     def _restore_markers(self, places: list[list[int]]) -> None:
         """Conditions are numbered anew: let the markers of waiting events follow. ``places``: each cut query's old numbers."""

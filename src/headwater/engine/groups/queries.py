@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.groups.work import Work
+from headwater.engine.groups.work import WorkCount
 from headwater.engine.intake.chunk import Chunk, blank
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.intake.reorder import ReorderBuffer
@@ -64,7 +64,7 @@ class GroupQueries:
         self.totals = Totals()
         self.position = 0
         self.by_key = CountState(np.empty((0, 3), np.int64), np.empty(0, np.int64))
-        self.work = Work()
+        self.work = WorkCount()
         self._baselines: dict[int, Totals] = {}
         self._spreads: dict[str, tuple[int, int]] = {}
         self._template: dict[Op, PartialColumn] = {}

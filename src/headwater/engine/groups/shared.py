@@ -18,7 +18,7 @@ from headwater.engine.groups.accounts import GroupAccounts
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import TimeScan
 from headwater.engine.intake.predicates import mask as predicate_mask
-from headwater.engine.intake.reorder import Stretch
+from headwater.engine.intake.reorder import OrderedEvents
 from headwater.engine.operators.numeric import CountColumn
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn, lift
@@ -26,7 +26,7 @@ from headwater.engine.operators.sums.exact_sum import SumColumn
 from headwater.engine.slices.dense import lift_slices
 from headwater.engine.slices.edges import Edges
 from headwater.engine.slices.order_slicer import KeyCuts, cut_in_order, position_cut_count, position_cuts
-from headwater.engine.slices.slicer import Rows, cut_by_arrival, cut_sorted
+from headwater.engine.slices.slicer import SlicedRows, cut_by_arrival, cut_sorted
 from headwater.engine.slices.store import RowBlock, block_of
 from headwater.engine.windows.assembler import Closed
 from headwater.engine.windows.counts import CountQuery
@@ -165,7 +165,7 @@ class QueryGroup(GroupAccounts):
         watermarks: Int64Array | int,
     ) -> list[Dropped]:
         markers = [predicate_mask(expr, arrays, len(chunk)) for expr in self.conditions]
-        stretch = Stretch(chunk, keys, markers)
+        stretch = OrderedEvents(chunk, keys, markers)
         are_on_time = isinstance(watermarks, int) and scan.low >= watermarks
         late = np.zeros(0, np.bool_) if are_on_time else chunk.times < watermarks
         if not late.any():
@@ -177,11 +177,11 @@ class QueryGroup(GroupAccounts):
         self._wait(stretch.take(rest))
         return self._add_stragglers(chunk.take(which), keys[which], _at(watermarks, which))
 
-    def _wait(self, stretch: Stretch) -> None:
+    def _wait(self, stretch: OrderedEvents) -> None:
         """Events on time wait until their order is final."""
         self.buffer.add(stretch)
 
-    def _lift(self, rows: Rows, chunk: Chunk, slice_count: int) -> None:
+    def _lift(self, rows: SlicedRows, chunk: Chunk, slice_count: int) -> None:
         if len(rows):
             self._add(rows, self._lifted(chunk, rows.of_event, len(rows)), slice_count)
 
@@ -195,7 +195,7 @@ class QueryGroup(GroupAccounts):
                 self._spreads[op.column] = column.low, column.high
         return partials
 
-    def _add(self, rows: Rows, partials: dict[Op, PartialColumn], slice_count: int) -> None:
+    def _add(self, rows: SlicedRows, partials: dict[Op, PartialColumn], slice_count: int) -> None:
         counts = partials[COUNT]
         assert isinstance(counts, CountColumn)
         weights = counts.counts
@@ -272,7 +272,7 @@ class QueryGroup(GroupAccounts):
             self.sessions or self.in_order or self.stragglers.new.any() or not self.fixed.nothing_closes(after, until)
         )
 
-    def _cut(self, stretch: Stretch) -> None:
+    def _cut(self, stretch: OrderedEvents) -> None:
         """Cut events whose order is final at everything: edges, positions, markers."""
         times, keys, key_count = stretch.chunk.times, stretch.keys, len(self.keys)
         starts, _ = self._edges.slices_between(int(times[0]), int(times[-1]), times)
@@ -288,7 +288,9 @@ class QueryGroup(GroupAccounts):
         self.position += len(times)
         self._lift(rows, stretch.chunk, self._entered_in_order(starts, cuts, joined, rows))
 
-    def _entered_in_order(self, starts: Int64Array, cuts: Int64Array, own_cuts: Int64Array | None, rows: Rows) -> int:
+    def _entered_in_order(
+        self, starts: Int64Array, cuts: Int64Array, own_cuts: Int64Array | None, rows: SlicedRows
+    ) -> int:
         """How many slices: one for each cut, and the one in which the first event lies unless it has been entered before."""
         count = len(cuts) + (0 if own_cuts is None else len(own_cuts))
         if rows.key_position is not None:
@@ -366,7 +368,7 @@ class QueryGroup(GroupAccounts):
 
     def add_block(self, block: RowBlock) -> None:
         """Rows that another half has cut."""
-        rows = Rows(np.empty(0, np.int32), block.key, block.first, block.last)
+        rows = SlicedRows(np.empty(0, np.int32), block.key, block.first, block.last)
         self._add(rows, {op: block.partials[op] for op in self.ops}, 0)
 
     def add_late(self, chunk: Chunk, keys: Int32Array, watermarks: Int64Array) -> None:

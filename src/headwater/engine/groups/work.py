@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import Int32Array, Int64Array
-from headwater.engine.slices.slicer import Rows
+from headwater.engine.slices.slicer import SlicedRows
 from headwater.language.times import NEVER
 
 
 @dataclass(slots=True)
-class Work:
+class WorkCount:
     """Calculations are executions of an operator on an event.
 
-    >>> work = Work()
+    >>> work = WorkCount()
     >>> work.enter(np.array([0, 10])), work.enter(np.array([10, 20]))
     (2, 1)
     """
@@ -37,7 +37,7 @@ class Work:
             self._entered = int(starts[-1])
         return new
 
-    def pauses(self, rows: Rows, gap: int, key_count: int) -> int:
+    def pauses(self, rows: SlicedRows, gap: int, key_count: int) -> int:
         """How many of the rows follow a pause of their key, or are its first."""
         assert rows.last is not None
         self._latest = np.concatenate((self._latest, np.full(key_count - len(self._latest), NEVER)))
@@ -64,5 +64,5 @@ class Work:
         return [self.slice_count, self.calculation_count, self._entered, self._latest]
 
     @classmethod
-    def restored(cls, state: list[Any]) -> Work:
+    def restored(cls, state: list[Any]) -> WorkCount:
         return cls(*state)

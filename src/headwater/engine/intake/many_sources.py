@@ -12,7 +12,7 @@ from headwater.language.times import NEVER
 
 
 @dataclass(slots=True)
-class Shares:
+class SourceShares:
     """For each source of a batch, by its place in a list: the events it has, its watermark behind them, its latest time.
 
     ``odd``: sources that need a closer look, because an event is late or offsets do not follow on.
@@ -54,7 +54,7 @@ def shares(
     disorder: int | None,
     next_offsets: Int64Array,
     watermarks: Int64Array,
-) -> Shares:
+) -> SourceShares:
     """
     >>> none = np.zeros(2, np.int64)
     >>> found = shares(np.array([5, 3, 4]), np.array([0, 1, 0]), np.array([0, 0, 1]), 2, none, none)
@@ -62,7 +62,7 @@ def shares(
     (array([2, 1]), array([3, 1]), array([False, False]))
     """
     size = len(next_offsets)
-    found = Shares(np.zeros(size, np.int64), watermarks.copy(), np.full(size, NEVER), np.zeros(size, np.bool_))
+    found = SourceShares(np.zeros(size, np.int64), watermarks.copy(), np.full(size, NEVER), np.zeros(size, np.bool_))
     _walk(
         frozen(times, np.int64),
         frozen(which, np.int64),

@@ -18,7 +18,7 @@ from headwater.engine.intake.typed_columns import TypedColumn, typed
 from headwater.errors import DataError
 from headwater.language.comparisons import FLIPPED, NEGATED, as_text
 from headwater.language.expressions import (
-    Chain,
+    BooleanChain,
     Column,
     Compare,
     Expr,
@@ -57,7 +57,7 @@ class _Batch:
         match expr:
             case Compare(op, left, right):
                 return self._compared(op if truth else NEGATED[op], left, right)
-            case Chain():
+            case BooleanChain():
                 parts = (self.where(operand, truth) for operand in expr.operands())
                 return reduce(np.logical_or if truth is expr.decisive else np.logical_and, parts)
             case Not(inner):

@@ -14,7 +14,7 @@ from headwater.language.times import FOREVER
 
 
 @dataclass(slots=True)
-class Stretch:
+class OrderedEvents:
     """Events of a group with their keys and, for each condition of its windows, which of them match."""
 
     chunk: Chunk
@@ -24,20 +24,20 @@ class Stretch:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def take(self, indices: Int64Array | slice) -> Stretch:
-        return Stretch(self.chunk.take(indices), self.keys[indices], [marker[indices] for marker in self.markers])
+    def take(self, indices: Int64Array | slice) -> OrderedEvents:
+        return OrderedEvents(self.chunk.take(indices), self.keys[indices], [marker[indices] for marker in self.markers])
 
-    def in_order(self) -> Stretch:
+    def in_order(self) -> OrderedEvents:
         order = self.chunk.in_order()
         return self if order is None else self.take(order)
 
 
-def concat_stretches(parts: list[Stretch]) -> Stretch:
+def concat_stretches(parts: list[OrderedEvents]) -> OrderedEvents:
     if len(parts) == 1:
         return parts[0]
     markers = [np.concatenate(columns) for columns in zip(*(part.markers for part in parts), strict=True)]
     chunk = concat_chunks([part.chunk for part in parts])
-    return Stretch(chunk, np.concatenate([part.keys for part in parts]), markers)
+    return OrderedEvents(chunk, np.concatenate([part.keys for part in parts]), markers)
 
 
 class ReorderBuffer:
@@ -47,16 +47,16 @@ class ReorderBuffer:
     """
 
     def __init__(self) -> None:
-        self.parts: list[Stretch] = []
+        self.parts: list[OrderedEvents] = []
 
     def __len__(self) -> int:
         return sum(len(part) for part in self.parts)
 
-    def add(self, stretch: Stretch) -> None:
+    def add(self, stretch: OrderedEvents) -> None:
         if len(stretch):
             self.parts.append(stretch.in_order())
 
-    def release(self, watermark: int) -> list[Stretch]:
+    def release(self, watermark: int) -> list[OrderedEvents]:
         """Take out the events with time < watermark (all of them at the end of the stream), in order."""
         ready = self.split_off(watermark)
         ready.sort(key=lambda part: int(part.chunk.times[0]))
@@ -65,7 +65,7 @@ class ReorderBuffer:
                 return [concat_stretches(sorted(ready, key=lambda part: part.chunk.birth())).in_order()]
         return ready
 
-    def split_off(self, watermark: int) -> list[Stretch]:
+    def split_off(self, watermark: int) -> list[OrderedEvents]:
         """The same, but each stretch by itself."""
         ready, waiting = [], []
         for part in self.parts:
@@ -91,4 +91,4 @@ class ReorderBuffer:
         return [[part.chunk, part.keys, part.markers] for part in self.parts]
 
     def restore(self, state: list[Any]) -> None:
-        self.parts = [Stretch(*part) for part in state]
+        self.parts = [OrderedEvents(*part) for part in state]

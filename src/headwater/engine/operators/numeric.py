@@ -21,7 +21,7 @@ from headwater.engine.operators.extremes import MinMaxColumn
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.products import ProductColumn, lift_product
 from headwater.engine.operators.ranges import sum_ranges, survey
-from headwater.engine.operators.sums.blocks import Target, count_rows, scratch_for
+from headwater.engine.operators.sums.blocks import Accumulators, count_rows, scratch_for
 from headwater.engine.operators.sums.exact_sum import NAN, NEGATIVE, POSITIVE, SumColumn, layout, rebased
 from headwater.engine.operators.sums.floats import NEEDS_NOTHING, NEEDS_SPECIALS, NO_HIGH, NO_LOW, add_float_events
 from headwater.engine.operators.sums.integers import add_integer_events
@@ -138,12 +138,12 @@ def _counted(rows: Int32Array, valid: BoolArray | None, row_count: int) -> Count
     return CountColumn(counts)
 
 
-def _target(kinds: set[str], row_count: int, square_width: int, nothing: NDArray[Any]) -> Target:
+def _target(kinds: set[str], row_count: int, square_width: int, nothing: NDArray[Any]) -> Accumulators:
     """Accumulators for what ``kinds`` ask for, and empty arrays for the rest; ``nothing`` are the ends of no values."""
     sums = row_count if "sum" in kinds else 0
     squares = row_count if "sumsq" in kinds else 0
     ends = row_count if kinds & {"min", "max"} else 0
-    return Target(
+    return Accumulators(
         counts=np.zeros(row_count, np.int64),
         limbs=np.zeros((sums, 2), np.uint64),
         squares=np.zeros((squares, square_width), np.uint64),
@@ -159,7 +159,7 @@ def _ends(
     return {kind: MinMaxColumn.of(keys, largest, is_float, present) for kind, keys, largest in sides if kind in kinds}
 
 
-def _float_keys(target: Target) -> tuple[Int64Array, Int64Array]:
+def _float_keys(target: Accumulators) -> tuple[Int64Array, Int64Array]:
     """The ends as integers in the order of the floats; NaN is larger than all, and -0.0 is 0.0."""
     keys = order_bits(target.ends + 0.0)
     mins, maxs = keys[0::2], keys[1::2]
@@ -228,7 +228,7 @@ def _wider(limbs: UInt64Array, old_unit: int, low: int, high: int, empty: bool) 
     return rebased(limbs, old_unit, unit, width), unit
 
 
-def _special_counts(target: Target) -> tuple[Int64Array | None, Int64Array | None]:
+def _special_counts(target: Accumulators) -> tuple[Int64Array | None, Int64Array | None]:
     """Special values among the events, and among their squares: there every infinity is positive."""
     if len(target.specials) == 0:
         return None, None

@@ -338,7 +338,7 @@ def _replaces(piece: Closed, size: int) -> pa.Array:
 
 
 @dataclass(slots=True)
-class Piece:
+class ResultColumns:
     """Columns of result rows, the key of each with the ranks of all keys, and whether the rows are in order already."""
 
     columns: Mapping[str, pa.Array]
@@ -348,7 +348,7 @@ class Piece:
     overflow_count: int
 
 
-def layout_table(pieces: Sequence[Piece], layout: Layout, names: pa.Array) -> pa.Table:
+def layout_table(pieces: Sequence[ResultColumns], layout: Layout, names: pa.Array) -> pa.Table:
     """All pieces as one table, sorted by (window end, window start, registration, key)."""
     tables = [pa.Table.from_arrays(_arranged(piece.columns, layout), schema=layout.schema) for piece in pieces]
     table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)

@@ -20,7 +20,7 @@ from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn
 from headwater.engine.operators.sums.exact_sum import SumColumn
 from headwater.engine.operators.sums.limbs import U, UInt64Array, add_signed
-from headwater.engine.slices.slicer import Rows, slice_bounds
+from headwater.engine.slices.slicer import SlicedRows, slice_bounds
 
 KINDS = frozenset({"count", "valid", "sum", "min", "max"})
 #: Events per stretch: their number and the sum of their values share one 64-bit accumulator.
@@ -112,7 +112,7 @@ def _sum_stretch(keys: Int64Array, low: int, values: Int64Array, sums: Int64Arra
 
 def lift_slices(
     ops: Sequence[Op], chunk: Chunk, keys: DirectKeys, slices: tuple[Int64Array, Int64Array]
-) -> tuple[Rows, dict[Op, PartialColumn]] | None:
+) -> tuple[SlicedRows, dict[Op, PartialColumn]] | None:
     """Rows and partials of events in order of time, or None if they are not of the simple kind."""
     columns = {op.column for op in ops if op.column is not None}
     if len(columns) != 1 or any(op.kind not in KINDS for op in ops):
@@ -133,7 +133,7 @@ def lift_slices(
     )  # fmt: skip
     if count < 0:
         return None
-    rows = Rows(NO_EVENTS, row_key[:count].copy(), starts[row_slice[:count]])
+    rows = SlicedRows(NO_EVENTS, row_key[:count].copy(), starts[row_slice[:count]])
     counted = CountColumn(counts[:count].copy())
     made: dict[str, PartialColumn] = {
         "count": counted,

@@ -8,7 +8,7 @@ import numpy as np
 
 from headwater.base.arrays import Int32Array, Int64Array, frozen
 from headwater.base.jit import njit
-from headwater.engine.slices.slicer import NO_INTEGERS, Rows
+from headwater.engine.slices.slicer import NO_INTEGERS, SlicedRows
 from headwater.language.times import FOREVER
 
 
@@ -169,7 +169,7 @@ def cut_in_order(
     key_cuts: KeyCuts | None,
     count_state: CountState | None,
     gap: int | None,
-) -> Rows:
+) -> SlicedRows:
     """Rows of a batch that is in its final order. Advances ``count_state`` by the batch.
 
     >>> rows = cut_in_order(np.array([1, 2, 9]), np.zeros(3, np.int32), 1, np.array([0, 2]), None, None, None)
@@ -198,7 +198,7 @@ def cut_in_order(
         rows,
         (key, first, last, event),
     )
-    made = Rows(rows, key[:count].copy(), first[:count].copy(), last[:count].copy(), event[:count].copy())
+    made = SlicedRows(rows, key[:count].copy(), first[:count].copy(), last[:count].copy(), event[:count].copy())
     if count_state is not None:
         made.key_position = key_position[:count].copy()
     return made

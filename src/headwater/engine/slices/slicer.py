@@ -27,7 +27,7 @@ NO_INTEGERS = np.empty(0, np.int64)
 
 
 @dataclass(slots=True)
-class Rows:
+class SlicedRows:
     """What a batch was cut into: ``of_event`` names each event's row (-1: none), the rest describes each row.
 
     Invariant: a row's events all lie in one slice and have one key. ``first`` is a time inside the slice that is not after
@@ -175,7 +175,7 @@ def _assign_in_key_order(
     return count
 
 
-def cut_sorted(times: Int64Array, keys: DirectKeys, slices: tuple[Int64Array, Int64Array]) -> Rows | None:
+def cut_sorted(times: Int64Array, keys: DirectKeys, slices: tuple[Int64Array, Int64Array]) -> SlicedRows | None:
     """Rows of events in order of time with integer keys; None if a key is new, or keys are too many for a table.
 
     >>> keys = DirectKeys(np.array([5, 6, 5]), 5, np.array([0, 1], np.int32), 2)
@@ -190,7 +190,7 @@ def cut_sorted(times: Int64Array, keys: DirectKeys, slices: tuple[Int64Array, In
     rows, row_slice, row_key = np.empty(len(times), np.int32), np.empty(limit, np.int64), np.empty(limit, np.int32)
     assign = _assign_direct if keys.count < KEYS_MANY else _assign_in_key_order
     count = assign(frozen(keys.values, np.int64), keys.low, keys.table, bounds, keys.count, rows, row_slice, row_key)
-    return None if count < 0 else Rows(rows, row_key[:count].copy(), starts[row_slice[:count]])
+    return None if count < 0 else SlicedRows(rows, row_key[:count].copy(), starts[row_slice[:count]])
 
 
 @njit
@@ -288,7 +288,7 @@ def cut_by_arrival(
     mask: BoolArray | None,
     gap: int | None,
     in_time_order: bool,
-) -> Rows:
+) -> SlicedRows:
     """Rows of a batch in any order. ``gap``: the smallest session gap of the queries, None without sessions.
 
     >>> slices = np.array([0, 10]), np.array([10, 20])
@@ -310,14 +310,14 @@ def cut_by_arrival(
         count = _assign_sessions(
             times, keys, starts, ends, key_count, table, masked, mask_array, gap, rows, first, last, row_key
         )
-        return Rows(rows, row_key[:count].copy(), first[:count].copy(), last[:count].copy())
+        return SlicedRows(rows, row_key[:count].copy(), first[:count].copy(), last[:count].copy())
     row_slice = np.empty(limit, np.int64)
     if in_time_order:
         bounds = slice_bounds(frozen(times, np.int64), starts)
         count = _assign_sorted(keys, bounds, key_count, table, masked, mask_array, rows, row_slice, row_key)
     else:
         count = _assign_any(times, keys, starts, ends, key_count, table, masked, mask_array, rows, row_slice, row_key)
-    return Rows(rows, row_key[:count].copy(), starts[row_slice[:count]])
+    return SlicedRows(rows, row_key[:count].copy(), starts[row_slice[:count]])
 
 
 def _cut_by_sorting(
@@ -327,7 +327,7 @@ def _cut_by_sorting(
     slices: tuple[Int64Array, Int64Array],
     mask: BoolArray | None,
     gap: int | None,
-) -> Rows:
+) -> SlicedRows:
     """The same for keys and slices too many for a table: sort by (key, time) and begin a row wherever either changes."""
     starts, _ = slices
     members = np.arange(len(times)) if mask is None else np.flatnonzero(mask)
@@ -343,6 +343,6 @@ def _cut_by_sorting(
     rows[order] = row_of
     heads = np.flatnonzero(begins)
     if gap is None:
-        return Rows(rows, key[heads], starts[slice_of[heads]])
+        return SlicedRows(rows, key[heads], starts[slice_of[heads]])
     tails = np.append(heads[1:], len(order)) - 1
-    return Rows(rows, key[heads], at[heads], at[tails])
+    return SlicedRows(rows, key[heads], at[heads], at[tails])

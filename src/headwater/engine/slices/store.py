@@ -16,7 +16,7 @@ from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn, partials_from_bytes, partials_to_bytes
-from headwater.engine.slices.slicer import Rows
+from headwater.engine.slices.slicer import SlicedRows
 
 #: Rows are merged with their neighbours once there are this many, and twice as many as after the last merge.
 COMPACT_FROM = 1 << 14
@@ -75,7 +75,7 @@ def concat_columns(parts: Sequence[Mapping[Op, PartialColumn]]) -> dict[Op, Part
     return joined
 
 
-def block_of(rows: Rows, partials: dict[Op, PartialColumn]) -> RowBlock:
+def block_of(rows: SlicedRows, partials: dict[Op, PartialColumn]) -> RowBlock:
     return RowBlock(rows.key, rows.first, rows.last, rows.position, rows.key_position, partials)
 
 

@@ -18,7 +18,7 @@ from headwater.engine.intake.arrivals import Arrivals, read_columns, times_of
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import TimeScan, read_values, scan_times
 from headwater.engine.intake.keys import NODE_KEY
-from headwater.engine.intake.many_sources import Shares, shares
+from headwater.engine.intake.many_sources import SourceShares, shares
 from headwater.engine.intake.watermarks import Source
 from headwater.engine.tree.marker_cuts import CutLeafGroup
 from headwater.engine.tree.raw import RawGroup
@@ -208,7 +208,7 @@ class LeafIntake(Core):
         self._deal_out(events, scan, chunk, NEVER, "")
 
     def _take_in_odd(
-        self, sources: Sequence[str], which: Int64Array, offsets: Int64Array, batch: pa.RecordBatch, found: Shares
+        self, sources: Sequence[str], which: Int64Array, offsets: Int64Array, batch: pa.RecordBatch, found: SourceShares
     ) -> dict[str, int]:
         missing = {}
         for place in np.flatnonzero((found.counts > 0) & found.odd).tolist():

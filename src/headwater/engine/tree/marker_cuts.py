@@ -14,7 +14,7 @@ from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.reorder import Stretch, concat_stretches
+from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import lift
 from headwater.engine.slices.order_slicer import KeyCuts, cut_in_order
@@ -35,19 +35,19 @@ class CutLeafGroup(QueryGroup):
         #: While events are read again that the root has the markers of.
         self.known_already = False
         self.held_count = 0
-        self._markers: list[Stretch] = []
+        self._markers: list[OrderedEvents] = []
         self._earliest: Int64Array = np.empty(0, np.int64)  # the first time of each key, as far as the root was told
 
-    def _wait(self, stretch: Stretch) -> None:
+    def _wait(self, stretch: OrderedEvents) -> None:
         super()._wait(stretch)
         self.held_count += len(stretch)
         if not self.known_already:
             decisive = self._decisive(stretch)
             if len(decisive):
                 chosen = stretch.take(decisive)
-                self._markers.append(Stretch(chosen.chunk.select(()), chosen.keys, chosen.markers))
+                self._markers.append(OrderedEvents(chosen.chunk.select(()), chosen.keys, chosen.markers))
 
-    def _decisive(self, stretch: Stretch) -> Int64Array:
+    def _decisive(self, stretch: OrderedEvents) -> Int64Array:
         """Markers, and for windows that open with the first event of a key that event."""
         marked = np.zeros(len(stretch), np.bool_)
         for condition in stretch.markers:
@@ -56,7 +56,7 @@ class CutLeafGroup(QueryGroup):
             marked[self._first_ones(stretch)] = True
         return np.flatnonzero(marked)
 
-    def _first_ones(self, stretch: Stretch) -> Int64Array:
+    def _first_ones(self, stretch: OrderedEvents) -> Int64Array:
         """The earliest event of each key, where it is earlier than any that the root was told of."""
         missing = len(self.keys) - len(self._earliest)
         self._earliest = np.concatenate((self._earliest, np.full(missing, FOREVER)))
@@ -135,7 +135,7 @@ class CutRootGroup(QueryGroup):
         if len(conditions) != len(self.conditions):
             return  # of a leaf that knows other queries; it will be told to begin again
         chunk = Chunk(part.times, part.offsets, source_ids, names)
-        self.buffer.add(Stretch(chunk, numbers[part.key], conditions))
+        self.buffer.add(OrderedEvents(chunk, numbers[part.key], conditions))
 
     def add_block(self, block: RowBlock) -> None:
         """Rows of leaves, whose keys need not have had a marker."""
@@ -160,10 +160,10 @@ class CutRootGroup(QueryGroup):
         columns, key = listed_keys(self.keys.columns(), joined[:, 0].astype(np.int32))
         return KeyedTimes(columns, key, joined[:, 1])
 
-    def _nothing(self) -> Stretch:
+    def _nothing(self) -> OrderedEvents:
         none = np.empty(0, np.int64)
         markers = [np.empty(0, np.bool_) for _ in self.conditions]
-        return Stretch(Chunk(none, none, np.empty(0, np.int32), []), np.empty(0, np.int32), markers)
+        return OrderedEvents(Chunk(none, none, np.empty(0, np.int32), []), np.empty(0, np.int32), markers)
 
     def finish(self, until: int) -> list[Closed]:
         """Everything below ``until`` has come: the windows that are over."""

@@ -17,7 +17,7 @@ from headwater.engine.intake.columns import read_values, scan_times
 from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.operators.operator import Op
 from headwater.engine.progress import Progress
-from headwater.engine.results.output import Piece, empty_table
+from headwater.engine.results.output import ResultColumns, empty_table
 from headwater.engine.slices.store import RowBlock
 from headwater.engine.tree.leaf_parts import values_of
 from headwater.engine.tree.marker_cuts import CutRootGroup
@@ -224,7 +224,7 @@ class RootHalf(Progress):
 
     def _emit(self) -> None:
         until = self._watermarks.group
-        pieces: list[Piece] = []
+        pieces: list[ResultColumns] = []
         for family in self._registry.families.values():
             # Count windows also wait for answers, which come without a rise of the watermark.
             is_due = family.watermark < until or isinstance(family.group, CountRootGroup)
@@ -246,7 +246,7 @@ class RootHalf(Progress):
 
     def finish_cut(self, until: int) -> None:
         """What lies below ``until`` has come, cut as announced."""
-        pieces: list[Piece] = []
+        pieces: list[ResultColumns] = []
         for family in self._registry.families.values():
             if isinstance(family.group, CutRootGroup):
                 family.prepare(self._registry.types)

@@ -9,8 +9,8 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
-from headwater.engine.intake.reorder import ReorderBuffer, Stretch
-from headwater.engine.slices.slicer import Rows
+from headwater.engine.intake.reorder import OrderedEvents, ReorderBuffer
+from headwater.engine.slices.slicer import SlicedRows
 from headwater.engine.windows.assembler import Closed, for_each_query
 from headwater.engine.windows.late import DROPPED, OUTSIDE
 from headwater.engine.windows.marker_walk import Cutter
@@ -36,22 +36,22 @@ class Walk:
         alike = type(self.window) is type(other.window) and self.window.max_duration == other.window.max_duration
         return alike and (self.conditions, self.cutter.begin) == (other.conditions, other.cutter.begin)
 
-    def on(self, stretch: Stretch, key_count: int) -> Int64Array:
+    def on(self, stretch: OrderedEvents, key_count: int) -> Int64Array:
         """Walk over released events; returns the cuts (key, time) that their rows need."""
         walked = self.cutter.walk(stretch.chunk.times, stretch.keys, key_count, self._markers(stretch))
         self.walked.append(walked.windows)
         return walked.cuts
 
-    def _markers(self, stretch: Stretch) -> list[BoolArray]:
+    def _markers(self, stretch: OrderedEvents) -> list[BoolArray]:
         return [stretch.markers[i] for i in self.conditions]
 
-    def outside(self, rows: Rows, weights: Int64Array) -> int:
+    def outside(self, rows: SlicedRows, weights: Int64Array) -> int:
         """How many events of the rows just walked over lie in none of the windows, ended or open."""
         if not isinstance(self.window, Between):
             return 0
         return int(weights[~_inside(self.cutter, self.walked[-1], rows.key, rows.first)].sum())
 
-    def waiting_outside(self, stretch: Stretch, key_count: int) -> int:
+    def waiting_outside(self, stretch: OrderedEvents, key_count: int) -> int:
         """How many of the events that still wait lie in no window, as things stand."""
         if not isinstance(self.window, Between):
             return 0

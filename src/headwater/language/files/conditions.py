@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from headwater.errors import Problem, QueryError
 from headwater.language.comparisons import COMPARISONS
-from headwater.language.expressions import And, Chain, Column, Compare, Expr, In, IsNull, Matches, Not, Or, Range
+from headwater.language.expressions import And, BooleanChain, Column, Compare, Expr, In, IsNull, Matches, Not, Or, Range
 
 _CHAINS: Final[dict[str, type[And] | type[Or]]] = {"and": And, "or": Or}
 _TESTS: Final = ("in", "between", "is_null", "matches")
@@ -45,7 +45,7 @@ def condition_to_data(expr: Expr) -> dict[str, Any]:
     {'and': [{'column': 'load', '>': 0}, {'not': {'column': 'house', 'in': ['a']}}]}
     """
     match expr:
-        case Chain():
+        case BooleanChain():
             word = next(word for word, kind in _CHAINS.items() if isinstance(expr, kind))
             return {word: [condition_to_data(operand) for operand in expr.operands()]}
         case Not(inner):

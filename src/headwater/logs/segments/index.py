@@ -15,7 +15,7 @@ from bisect import bisect_left, bisect_right
 import numpy as np
 
 from headwater.language.times import NEVER
-from headwater.logs.segments.layout import Record
+from headwater.logs.segments.layout import RecordHeader
 
 MAGIC = b"HWLI"
 VERSION = 1
@@ -30,8 +30,8 @@ class SegmentIndex:
     order: the first record at or above t is the first that can matter to a reader from t on.
 
     >>> index = SegmentIndex(base=10, end=80)
-    >>> index.add(Record(80, 0, 2, 10, 64, arrival=5, time_min=1, time_max=9))
-    >>> index.add(Record(200, 0, 1, 12, 64, arrival=7, time_min=3, time_max=3))
+    >>> index.add(RecordHeader(80, 0, 2, 10, 64, arrival=5, time_min=1, time_max=9))
+    >>> index.add(RecordHeader(200, 0, 1, 12, 64, arrival=7, time_min=3, time_max=3))
     >>> index.at_offset(11), index.at_offset(12), index.at_time(4), index.at_arrival(6), index.offset_end
     (0, 1, 0, 1, 13)
     """
@@ -48,7 +48,7 @@ class SegmentIndex:
     def __len__(self) -> int:
         return len(self.positions)
 
-    def add(self, record: Record) -> None:
+    def add(self, record: RecordHeader) -> None:
         """Take the next record; it begins where the previous one ended."""
         assert record.position == self.end and record.offset == self.offset_end
         self.positions.append(record.position)

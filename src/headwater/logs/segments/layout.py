@@ -53,7 +53,7 @@ class SegmentHeader(NamedTuple):
         return fields + _CHECKSUM.pack(zlib.crc32(fields)) + self.schema_bytes
 
 
-class Record(NamedTuple):
+class RecordHeader(NamedTuple):
     """The header of one record: which rows it holds, when they came, the span of their times, and where it stands."""
 
     position: int
@@ -120,10 +120,10 @@ def header_length(data: bytes) -> int:
     return HEADER_LENGTH + (int(_HEADER.unpack_from(data)[4]) if len(data) >= HEADER_LENGTH else 0)
 
 
-def record(data: bytes, base: int, position: int) -> Record | None:
+def record(data: bytes, base: int, position: int) -> RecordHeader | None:
     """The record whose header ``data`` is, at ``position`` of the segment of ``base``; None if it is no header.
 
-    >>> header = Record(80, 0, 2, 10, 64, arrival=0, time_min=1, time_max=5).to_bytes(base=10)
+    >>> header = RecordHeader(80, 0, 2, 10, 64, arrival=0, time_min=1, time_max=5).to_bytes(base=10)
     >>> record(header, 10, 80).offset_end
     12
     >>> record(header, 10, 88) is None  # The same bytes at another place.
@@ -135,7 +135,7 @@ def record(data: bytes, base: int, position: int) -> Record | None:
     fields = data[_RECORD.size : RECORD_LENGTH]
     if magic != RECORD_MAGIC or checksum != _placed_checksum(fields, base, position):
         return None
-    return Record(position, *_FIELDS.unpack(fields))
+    return RecordHeader(position, *_FIELDS.unpack(fields))
 
 
 def payload(batch: pa.RecordBatch) -> memoryview:

@@ -20,7 +20,7 @@ from headwater.logs.segments.index import SegmentIndex
 from headwater.logs.segments.layout import (
     HEADER_LENGTH,
     RECORD_LENGTH,
-    Record,
+    RecordHeader,
     SegmentHeader,
     batch_of,
     header_length,
@@ -113,7 +113,7 @@ class Segment:
         if is_sealed and size != self.index.end:
             raise DamageError(self.path, self.index.end, f"{size - self.index.end} bytes here are no whole record")
 
-    def _next(self, descriptor: int, is_sealed: bool) -> Record | None:
+    def _next(self, descriptor: int, is_sealed: bool) -> RecordHeader | None:
         """The header of the next record, None if it is not wholly there."""
         position = self.index.end
         while True:
@@ -213,7 +213,7 @@ class SegmentAppender:
         """Write one record and index it; ``batch`` has the segment's schema."""
         index = self.segment.index
         data = payload(batch)
-        found = Record(index.end, zlib.crc32(data), batch.num_rows, index.offset_end, len(data), arrival, *span)
+        found = RecordHeader(index.end, zlib.crc32(data), batch.num_rows, index.offset_end, len(data), arrival, *span)
         files.write_all(self._descriptor, found.to_bytes(self.segment.base))
         files.write_all(self._descriptor, data)
         index.add(found)

@@ -29,7 +29,7 @@ SOURCE = "\0source"
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class EventGroup:
     """Queries that read the same events: ``columns`` are those of events, ``ties`` those that break ties, if order matters."""
 
     name: str
@@ -99,7 +99,7 @@ class Frame:
 
 def frames(
     batch: pa.RecordBatch,
-    groups: Sequence[Group],
+    groups: Sequence[EventGroup],
     buckets: int,
     *,
     time: str,
@@ -146,7 +146,7 @@ def _of(times: Int64Array, usable: np.ndarray[Any, np.dtype[np.bool_]]) -> Heard
     return Heard(len(times), int(good.max()) if len(good) else None)
 
 
-def _shares(batch: pa.RecordBatch, group: Group, buckets: int, with_source: bool) -> Mapping[int, pa.RecordBatch]:
+def _shares(batch: pa.RecordBatch, group: EventGroup, buckets: int, with_source: bool) -> Mapping[int, pa.RecordBatch]:
     if not len(batch):
         return {}
     chosen = batch.select([*group.travelling, *([SOURCE] if with_source else [])])

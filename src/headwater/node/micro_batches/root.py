@@ -23,8 +23,8 @@ from headwater.errors import DataError, QueryError
 from headwater.language.files.queries import to_json
 from headwater.language.times import FOREVER, NEVER
 from headwater.node.micro_batches.core import BatchCore
-from headwater.node.micro_batches.frames import SOURCE, Frame, Group, Heard
-from headwater.node.micro_batches.settings import BatchSettings, Outcome
+from headwater.node.micro_batches.frames import SOURCE, EventGroup, Frame, Heard
+from headwater.node.micro_batches.settings import BatchSettings, StepOutput
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class BatchRoot:
 
     >>> import headwater as hw
     >>> query = hw.query("n", hw.tumbling(10), n=hw.count())
-    >>> root = BatchRoot(BatchSettings((Group("", (query,), ("time",)),), disorder=0))
+    >>> root = BatchRoot(BatchSettings((EventGroup("", (query,), ("time",)),), disorder=0))
     >>> events = pa.record_batch({"time": [3, 12, 4]})
     >>> outcome = root.take([Frame({"": Heard(3, 12)}, False, {"": events})])
     >>> outcome.rows[0].select(["window_start", "n"]).to_pylist()
@@ -59,7 +59,7 @@ class BatchRoot:
         self._counted: dict[str, dict[str, int]] = {}
         self._shown: dict[str, pa.Table] = {}
 
-    def _new_core(self, group: Group, begin: int) -> BatchCore:
+    def _new_core(self, group: EventGroup, begin: int) -> BatchCore:
         settings = self.settings
         return BatchCore.beginning_at(
             list(group.queries), begin, time=settings.time, unit=settings.unit, strict=settings.strict
@@ -67,7 +67,7 @@ class BatchRoot:
 
     # --- steps ---
 
-    def take(self, frames: Iterable[Frame], now_ms: int = 0) -> Outcome:
+    def take(self, frames: Iterable[Frame], now_ms: int = 0) -> StepOutput:
         """A batch: all frames of all partitions, in an order that a replay repeats."""
         frames = list(frames)
         heard: dict[str, Heard] = {}
@@ -83,7 +83,7 @@ class BatchRoot:
             self._finish()
         return self._after(now_ms)
 
-    def tick(self, now_ms: int) -> Outcome:
+    def tick(self, now_ms: int) -> StepOutput:
         """Time has passed without events."""
         return self._after(now_ms)
 
@@ -119,7 +119,7 @@ class BatchRoot:
         if names:
             self._heard_ms = now_ms
 
-    def _push(self, group: Group, batches: Sequence[pa.RecordBatch]) -> None:
+    def _push(self, group: EventGroup, batches: Sequence[pa.RecordBatch]) -> None:
         if not batches:
             return
         core = self._cores[group.name]
@@ -157,7 +157,7 @@ class BatchRoot:
         for core in self._cores.values():
             core.flush()
 
-    def _after(self, now_ms: int) -> Outcome:
+    def _after(self, now_ms: int) -> StepOutput:
         """What silence decides, and what has come out."""
         settings = self.settings
         if settings.idle_ms is not None and not self._is_finished:
@@ -180,8 +180,8 @@ class BatchRoot:
 
     # --- what comes out ---
 
-    def _outcome(self) -> Outcome:
-        outcome = Outcome()
+    def _outcome(self) -> StepOutput:
+        outcome = StepOutput()
         keys = {query.name: query.keys for group in self.settings.groups for query in group.queries}
         for number, (name, core) in enumerate(self._cores.items()):
             rows = core.take_rows()
@@ -242,7 +242,7 @@ class BatchRoot:
         root._counted = {name: counts for name, counts in root._counted.items() if name in asked}
         return root
 
-    def _taken_over(self, group: Group, kept: dict[str, BatchCore]) -> BatchCore:
+    def _taken_over(self, group: EventGroup, kept: dict[str, BatchCore]) -> BatchCore:
         """The engine of a group: queries that are new begin above every time seen so far, those that are gone end."""
         begin = max(self._latest + 1 if self._latest > NEVER else NEVER, self._group)
         core = kept.get(group.name)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.node.micro_batches.frames import Group
+from headwater.node.micro_batches.frames import EventGroup
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSettings:
     """What is asked of a stream. Times of the host's clock are in milliseconds; None: never."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[EventGroup, ...]
     time: str = "time"
     unit: str = "us"
     disorder: int | None = None
@@ -29,7 +29,7 @@ class BatchSettings:
 
 
 @dataclass(slots=True)
-class Outcome:
+class StepOutput:
     """What came out of a step: tables of rows, of events set aside, and what was counted since the last step."""
 
     rows: list[pa.Table] = field(default_factory=list)

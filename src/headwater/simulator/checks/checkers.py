@@ -28,7 +28,7 @@ DAMAGED = frozenset({"damaged frame", "damaged message", "damaged delta", "unrea
 Place = tuple[str, Any, str, int, int]  # query, key, node, start, end
 
 
-class Shown(NamedTuple):
+class StandingRow(NamedTuple):
     """A row that was emitted and still holds."""
 
     row: ResultRow
@@ -55,7 +55,7 @@ class Checker:
         self._unaccepted_max = unaccepted_max
         #: Up to where each chain was accepted.
         self._stands: dict[str, int] = {}
-        self.shown: dict[Place, Shown] = {}
+        self.shown: dict[Place, StandingRow] = {}
         self.row_count = 0
         self._queries, self._counts, self._dice, self._share = queries, counts, dice, share
         self._revisions: dict[Place, int] = {}
@@ -157,7 +157,7 @@ class Checker:
             raise ViolationError(f"step {step}: {_text(row)} comes again with a revision that was there before")
         self._revisions[place] = row.revision
         if not _is_gone(row):
-            self.shown[place] = Shown(row, step)
+            self.shown[place] = StandingRow(row, step)
 
     def compare_now(self, names: Mapping[str, None], rows: list[ResultRow]) -> None:
         """Each of these rows is one that the reference holds right now."""

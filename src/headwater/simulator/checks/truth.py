@@ -20,10 +20,10 @@ from headwater.reference.history import (
     Joined,
     Removed,
     Returned,
-    Settings,
     Step,
+    StreamSettings,
 )
-from headwater.reference.rows import Stream
+from headwater.reference.rows import ReferenceStream
 from headwater.simulator.workloads.streams import SourceLog
 from headwater.simulator.workloads.workload import Workload
 
@@ -36,7 +36,7 @@ class Truth:
     """The reference, fed with what was accepted and decided."""
 
     def __init__(self, workload: Workload, added: Mapping[str, Query]) -> None:
-        self.stream = Stream(Settings(workload.queries, disorder=workload.disorder))
+        self.stream = ReferenceStream(StreamSettings(workload.queries, disorder=workload.disorder))
         self.steps: list[Step] = []
         self.logs = {log.source: log for log in workload.all_logs}
         #: Of each source: how many events were accepted, and whether the group waits for it.

@@ -10,14 +10,14 @@ from headwater.base.arrays import Int64Array
 from headwater.engine.counting import root as count_root
 from headwater.engine.counting.piece_table import IS_RAW, PieceTable
 from headwater.engine.counting.root import CountRootGroup
-from headwater.engine.counting.search import FAR, Found
+from headwater.engine.counting.search import FAR, KnownPieces
 from headwater.engine.slices.store import RowBlock
 from headwater.simulator.plants.planting import Plant, instead
 
 
-def _unproven(right: Any, *arguments: Any) -> Found:
+def _unproven(right: Any, *arguments: Any) -> KnownPieces:
     """All pieces before the frontier are settled in the order of their first keys, whatever may lie inside of them."""
-    found: Found = right(*arguments)
+    found: KnownPieces = right(*arguments)
     sequence, last, counts, base, frontier = arguments[0], arguments[2], arguments[3], arguments[4], arguments[6]
     found.asked[:] = False
     found.settled[:] = (last[0] < frontier) | (frontier >= FAR)
@@ -43,10 +43,10 @@ def _by_arrival(_right: Any, names: list[str]) -> Int64Array:
     return np.arange(len(names))
 
 
-def _not_strict(right: Any, *arguments: Any) -> Found:
+def _not_strict(right: Any, *arguments: Any) -> KnownPieces:
     """Events at the frontier itself are taken for complete."""
     *others, frontier = arguments
-    found: Found = right(*others, frontier if frontier >= FAR else frontier + 1)
+    found: KnownPieces = right(*others, frontier if frontier >= FAR else frontier + 1)
     return found
 
 

@@ -58,11 +58,11 @@ class SourceLog:
 
 
 @dataclass
-class Reader:
+class LogCursor:
     """How far one leaf has read one log.
 
     >>> log = SourceLog("a", "", pa.record_batch({"time": [1, 2, 3]}), np.array([5, 5, 9]), (Told(2, 3, 6),), 0, 10)
-    >>> reader = Reader(log, position=0)
+    >>> reader = LogCursor(log, position=0)
     >>> [reader.next_event(now, None) is None for now in (4, 7, 7)], reader.position
     ([True, False, True], 2)
     >>> reader.next_event(9, None).offset, reader.next_event(10, None)

@@ -40,7 +40,7 @@ class Strike:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FaultPlan:
     """All that will go wrong: the strikes in order, the quality of links, the clocks that run wrong."""
 
     strikes: tuple[Strike, ...]
@@ -50,7 +50,7 @@ class Plan:
     faults: frozenset[str]
 
 
-def draw_plan(dice: Random, topology: Topology, faults: frozenset[str], until_ns: int) -> Plan:
+def draw_plan(dice: Random, topology: Topology, faults: frozenset[str], until_ns: int) -> FaultPlan:
     """A plan with the faults that were asked for; about a dozen strikes, however large the tree is."""
     quality = _quality(dice, faults)
     bad = {}
@@ -69,7 +69,7 @@ def draw_plan(dice: Random, topology: Topology, faults: frozenset[str], until_ns
         target = _target(dice, topology, fault)
         length_ns = int(dice.expovariate(1 / (250 * MS))) + MS
         strikes.append(Strike(dice.randrange(until_ns), fault, target, length_ns, dice.randrange(1 << 30)))
-    return Plan(tuple(sorted(strikes, key=lambda s: (s.at_ns, s.number))), quality, bad, clocks, faults)
+    return FaultPlan(tuple(sorted(strikes, key=lambda s: (s.at_ns, s.number))), quality, bad, clocks, faults)
 
 
 def _quality(dice: Random, faults: frozenset[str]) -> Quality:
@@ -102,7 +102,9 @@ def _target(dice: Random, topology: Topology, fault: str) -> str:
 class Faults:
     """Lets a plan happen to a world. ``replace`` makes the machine that takes a leaf's sources over."""
 
-    def __init__(self, world: World, topology: Topology, plan: Plan, replace: Callable[[Machine], Machine]) -> None:
+    def __init__(
+        self, world: World, topology: Topology, plan: FaultPlan, replace: Callable[[Machine], Machine]
+    ) -> None:
         self._world, self._topology, self._plan, self._replace = world, topology, plan, replace
         self._is_over = False
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from headwater.protocols.actions import Action
 from headwater.protocols.events import Event
-from headwater.simulator.workloads.streams import Reader, SourceLog
+from headwater.simulator.workloads.streams import LogCursor, SourceLog
 
 MILLION = 1_000_000
 
@@ -77,7 +77,7 @@ class Machine:
     stumble: tuple[int, bool] | None = None
 
     timers: dict[str, int] = field(default_factory=dict)
-    readers: dict[str, Reader] = field(default_factory=dict)
+    readers: dict[str, LogCursor] = field(default_factory=dict)
     is_reading_paused: bool = False
     #: The next moment at which it will look into its logs, if one is set.
     look_ns: int | None = None

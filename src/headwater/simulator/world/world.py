@@ -29,7 +29,7 @@ from headwater.protocols.actions import (
 )
 from headwater.protocols.events import Event, MessageReceived, SourceOpened, Started, TimerFired
 from headwater.simulator.checks.counts import Counts
-from headwater.simulator.workloads.streams import Reader
+from headwater.simulator.workloads.streams import LogCursor
 from headwater.simulator.world.machine import Machine
 from headwater.simulator.world.network import MS, Network
 
@@ -41,7 +41,7 @@ class NodeError(Exception):
     """A node raised an error: none ever should, whatever happens to it."""
 
 
-class Observer(Protocol):
+class WorldObserver(Protocol):
     """Who watches: checkers, transcripts. ``done``: how many of the actions were done before the machine fell over."""
 
     def after(self, time_ns: int, machine: Machine, event: Event | None, actions: list[Action], done: int) -> None: ...
@@ -52,7 +52,7 @@ class Observer(Protocol):
 class World:
     """Machines by name, the network between them, and the time."""
 
-    def __init__(self, seed: int, observers: list[Observer] | None = None) -> None:
+    def __init__(self, seed: int, observers: list[WorldObserver] | None = None) -> None:
         self.dice = Random(seed)
         self.time_ns = 0
         self.counts = Counts()
@@ -276,11 +276,11 @@ class World:
         log = self._reader(machine, source).log
         self.hand(machine, SourceOpened(source, log.home, log.events.schema))
 
-    def _reader(self, machine: Machine, source: str) -> Reader:
+    def _reader(self, machine: Machine, source: str) -> LogCursor:
         reader = machine.readers.get(source)
         if reader is None:
             log = next(log for log in machine.logs if log.source == source)
-            reader = machine.readers[source] = Reader(log)
+            reader = machine.readers[source] = LogCursor(log)
         return reader
 
     def _look_soon(self, machine: Machine) -> None:

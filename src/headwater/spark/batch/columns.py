@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from headwater.errors import DataError
 from headwater.language.schemas import type_kind
-from headwater.spark.formats import FORMATS, Piece, check_kinds, schema_of
+from headwater.spark.formats import FORMATS, FileRange, check_kinds, schema_of
 
 #: As many files are asked for their columns; what is wrong with others is said when they are read.
 LOOKS_MAX = 1000
@@ -44,7 +44,7 @@ class Columns:
             check_kinds(place, schema, self.schema, needed)
 
 
-def columns_of(kind: str, pieces: Sequence[Piece], types: Types | None = None) -> Columns:
+def columns_of(kind: str, pieces: Sequence[FileRange], types: Types | None = None) -> Columns:
     """The columns of the first file that has any; where files say of which types these are, wide enough for all of them."""
     has_types = FORMATS[kind].has_types
     files: list[tuple[str, pa.Schema]] = []

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from headwater.errors import DataError
 from headwater.language.user_code import checked_path
 from headwater.logs import Log
-from headwater.spark.formats import FORMATS, Piece, row_count
+from headwater.spark.formats import FORMATS, FileRange, row_count
 from headwater.spark.formats.parquet import row_groups
 
 #: What is larger is divided, where that can be done: as much as one task should read at least.
@@ -32,7 +32,7 @@ OPEN_BYTES = 4 << 20
 SourceOf: TypeAlias = "str | Callable[[str], str]"
 
 
-def find_pieces(source: Any, kind: str | None, sources: SourceOf = "file") -> tuple[str, list[Piece]]:
+def find_pieces(source: Any, kind: str | None, sources: SourceOf = "file") -> tuple[str, list[FileRange]]:
     """The kind of the files, and all sources as pieces, sorted by name."""
     kind, pieces = _find(source, kind)
     if sources == "file":
@@ -52,21 +52,21 @@ def _folder(name: str) -> str:
     return name.rpartition("/")[0] or "."
 
 
-def _together(pieces: Sequence[Piece], source_of: Callable[[str], str]) -> list[Piece]:
+def _together(pieces: Sequence[FileRange], source_of: Callable[[str], str]) -> list[FileRange]:
     """One piece for each source, its files in the order of their names."""
-    files: dict[str, list[Piece]] = {}
+    files: dict[str, list[FileRange]] = {}
     for piece in pieces:
         name: Any = source_of(piece.source)
         if not isinstance(name, str) or "\0" in name:
             raise DataError(f"sources makes {name!r} of {piece.source!r}: a source is named by text")
         files.setdefault(name, []).append(piece)
     return [
-        Piece(name, name, tuple(place for file in some for place in file.places), sum(file.size for file in some))
+        FileRange(name, name, tuple(place for file in some for place in file.places), sum(file.size for file in some))
         for name, some in sorted(files.items(), key=lambda named: named[0].encode())
     ]
 
 
-def _find(source: Any, kind: str | None) -> tuple[str, list[Piece]]:
+def _find(source: Any, kind: str | None) -> tuple[str, list[FileRange]]:
     if kind is not None and kind not in FORMATS:
         raise DataError(f"format is {kind!r}: give one of {', '.join(map(repr, FORMATS))}")
     if hasattr(source, "batches"):
@@ -92,7 +92,7 @@ def _walk(root: Path) -> Iterable[Path]:
         yield from (Path(folder, name) for name in names if not name.startswith(("_", ".")))
 
 
-def _of_list(paths: Sequence[Path], kind: str | None) -> tuple[str, list[Piece]]:
+def _of_list(paths: Sequence[Path], kind: str | None) -> tuple[str, list[FileRange]]:
     missing = [path for path in paths if not path.is_file()]
     if missing:
         raise DataError(f"{missing[0]}: there is no such file; a list names files, a folder is given by itself")
@@ -103,14 +103,14 @@ def _of_list(paths: Sequence[Path], kind: str | None) -> tuple[str, list[Piece]]
     return _of_files(base, sorted(path.absolute() for path in paths), kind, "the list")
 
 
-def _of_files(base: Path, paths: Sequence[Path], kind: str | None, where: str) -> tuple[str, list[Piece]]:
+def _of_files(base: Path, paths: Sequence[Path], kind: str | None, where: str) -> tuple[str, list[FileRange]]:
     if kind is None:
         kind, paths = _guessed(paths, where)
     if not paths:
         raise DataError(f"{where}: there are no files")
     # Compared as bytes, as the order of events asks.
     names = sorted(((path.relative_to(base).as_posix(), path) for path in paths), key=lambda named: named[0].encode())
-    return kind, [Piece(name, name, (str(path.absolute()),), path.stat().st_size) for name, path in names]
+    return kind, [FileRange(name, name, (str(path.absolute()),), path.stat().st_size) for name, path in names]
 
 
 def _guessed(paths: Sequence[Path], where: str) -> tuple[str, list[Path]]:
@@ -124,27 +124,27 @@ def _guessed(paths: Sequence[Path], where: str) -> tuple[str, list[Path]]:
     return kinds[0], found[kinds[0]]
 
 
-def _of_log(root: Path) -> list[Piece]:
+def _of_log(root: Path) -> list[FileRange]:
     log = Log.open(root)
     pieces = []
     for partition in range(log.partition_count):
         name = f"{partition:05d}"
         size = sum(file.stat().st_size for file in (root / name).glob("*"))
-        pieces.append(Piece(name, name, (f"{root.absolute()}#{partition}",), size))
+        pieces.append(FileRange(name, name, (f"{root.absolute()}#{partition}",), size))
     return pieces
 
 
-def _of_generator(number: int, generator: Any) -> Piece:
+def _of_generator(number: int, generator: Any) -> FileRange:
     """A generator travels as the path of its class and the values of its fields."""
     path = checked_path("source", type(generator))
     if not isinstance(path, str) or not dataclasses.is_dataclass(generator):
         raise DataError(f"source {number} is a {type(generator).__name__}: give an object of a dataclass in a module")
     fields = {field.name: getattr(generator, field.name) for field in dataclasses.fields(generator)}
     name = f"{number:05d}"
-    return Piece(name, name, (json.dumps([path, fields]),), TASK_BYTES)
+    return FileRange(name, name, (json.dumps([path, fields]),), TASK_BYTES)
 
 
-def split(pieces: Sequence[Piece], kind: str) -> list[Piece]:
+def split(pieces: Sequence[FileRange], kind: str) -> list[FileRange]:
     """Sources of several files as stretches of whole files, and large Parquet files as stretches of row groups.
 
     Behind a zero byte their numbers sort between the source's own name and any other, and offsets begin anew: the order of
@@ -156,19 +156,19 @@ def split(pieces: Sequence[Piece], kind: str) -> list[Piece]:
     return [part for piece in pieces for part in _parts(piece, kind)]
 
 
-def _parts(piece: Piece, kind: str) -> list[Piece]:
+def _parts(piece: FileRange, kind: str) -> list[FileRange]:
     if len(piece.places) == 1 and (kind != "parquet" or piece.size <= 2 * TASK_BYTES):
         return [piece]
-    parts: list[Piece] = []
+    parts: list[FileRange] = []
     base = 0
     for stretch, rows in _stretches(piece, kind):
         name = f"{piece.source}\0{len(parts):010d}"
-        parts.append(Piece(name, piece.home, stretch.places, stretch.size, stretch.groups, base))
+        parts.append(FileRange(name, piece.home, stretch.places, stretch.size, stretch.groups, base))
         base += rows
     return parts if len(parts) > 1 else [piece]
 
 
-def _stretches(piece: Piece, kind: str) -> Iterator[tuple[Piece, int]]:
+def _stretches(piece: FileRange, kind: str) -> Iterator[tuple[FileRange, int]]:
     """Stretches of a source of about what a task should read, and the rows of each."""
     places: list[str] = []
     size = rows = 0
@@ -176,7 +176,7 @@ def _stretches(piece: Piece, kind: str) -> Iterator[tuple[Piece, int]]:
         file_size = Path(place).stat().st_size
         is_large = kind == "parquet" and file_size > 2 * TASK_BYTES
         if places and (is_large or size + file_size > TASK_BYTES):
-            yield Piece(piece.source, piece.home, tuple(places), size), rows
+            yield FileRange(piece.source, piece.home, tuple(places), size), rows
             places, size, rows = [], 0, 0
         if is_large:
             yield from _stretches_of_groups(piece, place, file_size)
@@ -185,10 +185,10 @@ def _stretches(piece: Piece, kind: str) -> Iterator[tuple[Piece, int]]:
             size += file_size
             rows += row_count(kind, place)
     if places:
-        yield Piece(piece.source, piece.home, tuple(places), size), rows
+        yield FileRange(piece.source, piece.home, tuple(places), size), rows
 
 
-def _stretches_of_groups(piece: Piece, place: str, file_size: int) -> Iterator[tuple[Piece, int]]:
+def _stretches_of_groups(piece: FileRange, place: str, file_size: int) -> Iterator[tuple[FileRange, int]]:
     groups = row_groups(place)
     share = file_size / max(sum(nbytes for nbytes, _ in groups), 1)
     first, size, rows = 0, 0.0, 0
@@ -196,11 +196,11 @@ def _stretches_of_groups(piece: Piece, place: str, file_size: int) -> Iterator[t
         size += nbytes * share
         rows += count
         if size >= TASK_BYTES or group == len(groups) - 1:
-            yield Piece(piece.source, piece.home, (place,), int(size), (first, group + 1)), rows
+            yield FileRange(piece.source, piece.home, (place,), int(size), (first, group + 1)), rows
             first, size, rows = group + 1, 0.0, 0
 
 
-def share_out(pieces: Sequence[Piece], parallelism: int) -> list[list[Piece]]:
+def share_out(pieces: Sequence[FileRange], parallelism: int) -> list[list[FileRange]]:
     """Pieces for each task, about equally much: the largest first, each to the task that has least.
 
     There are as many tasks as cores, or a multiple: every task costs Spark a tenth of a second and the roots a chain.
@@ -208,7 +208,7 @@ def share_out(pieces: Sequence[Piece], parallelism: int) -> list[list[Piece]]:
     total = sum(piece.size + OPEN_BYTES for piece in pieces)
     rounds = -(-total // (PIECES_MAX * TASK_BYTES * max(parallelism, 1)))
     count = max(1, min(len(pieces), parallelism * rounds))
-    tasks: list[list[Piece]] = [[] for _ in range(count)]
+    tasks: list[list[FileRange]] = [[] for _ in range(count)]
     least = [(0, number) for number in range(count)]
     for piece in sorted(pieces, key=lambda piece: -piece.size):
         size, number = heapq.heappop(least)

@@ -28,7 +28,7 @@ from headwater.protocols.events import (
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Hello, Positions, encode
 from headwater.spark.batch.initial_root import assignment
-from headwater.spark.formats.piece import Passed
+from headwater.spark.formats.file_range import Passed
 
 ROOT = "root"
 #: What travels from leaves to roots: frames in the order of their positions, the first of each chain a `Hello`. ``bucket`` says
@@ -51,7 +51,7 @@ SETTINGS = NodeSettings(pending_bytes_max=1 << 23, is_recorded=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class SourceFeed:
     """The events of one source, in the order of their offsets."""
 
     source: str
@@ -80,7 +80,7 @@ class LeafTask:
         self._hello = encode(Hello(chain, chain, version=assign.version, sources=tuple(sources)))
         self._check(self._leaf.hear(assign))
 
-    def run(self, feeds: Iterable[Feed], flush: bool) -> Iterator[pa.RecordBatch]:
+    def run(self, feeds: Iterable[SourceFeed], flush: bool) -> Iterator[pa.RecordBatch]:
         """The frames of all that the sources hold; ``flush``: nothing will ever follow."""
         yield frame_rows(self._relay, self._chain, 0, [self._hello] * self._buckets)
         for feed in feeds:

@@ -11,7 +11,7 @@ from headwater.language.aggregations import Aggregation
 from headwater.language.query import Query
 from headwater.language.windows import CountWindow, Custom
 from headwater.spark.batch.initial_root import fresh_bytes
-from headwater.spark.batch.leaf import FRAMES, Feed, LeafTask
+from headwater.spark.batch.leaf import FRAMES, LeafTask, SourceFeed
 from headwater.spark.batch.plan import fresh_root
 from headwater.spark.batch.root import Output, cores_of, results, root_count
 from headwater.spark.native.choice import Asked
@@ -74,7 +74,7 @@ def frames(
     assert context is not None
     number = context.partitionId()
     name = f"{number:010d}"
-    feed = Feed(name, "", (batch.rename_columns(list(columns)) for batch in gathered(batches)))
+    feed = SourceFeed(name, "", (batch.rename_columns(list(columns)) for batch in gathered(batches)))
     yield from LeafTask(root, number, [(name, "")], roots).run([feed], flush=True)
 
 

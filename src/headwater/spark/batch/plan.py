@@ -24,20 +24,20 @@ from headwater.node import RootNode
 from headwater.spark.batch.columns import Types, columns_of
 from headwater.spark.batch.files import SourceOf, find_pieces, share_out, split
 from headwater.spark.batch.initial_root import fresh_bytes
-from headwater.spark.batch.leaf import SETTINGS, Feed
+from headwater.spark.batch.leaf import SETTINGS, SourceFeed
 from headwater.spark.batch.pruning import Pruning, pruning_of
-from headwater.spark.formats import FORMATS, Passed, Piece, Wanted, batches
+from headwater.spark.formats import FORMATS, FileRange, Passed, Wanted, batches
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReadPlan:
     """``tasks``: the pieces of each; ``schema``: of all columns; ``root``: it, fresh, None where events are asked for.
 
     ``where``: which events are asked for; ``pruning``: which events nobody wants; ``strict``: malformed text is an error.
     """
 
     kind: str
-    tasks: list[list[Piece]]
+    tasks: list[list[FileRange]]
     columns: list[str]
     schema: pa.Schema
     root: bytes | None = None
@@ -49,11 +49,11 @@ class Plan:
     rows: pa.Schema | None = None
     is_uniform: bool = False
 
-    def feeds(self, task: int) -> Iterator[Feed]:
+    def feeds(self, task: int) -> Iterator[SourceFeed]:
         """The sources of a task, with their events."""
         wanted = Wanted(self.columns, self.schema, self.strict, self.pruning)
         for piece in self.tasks[task]:
-            yield Feed(piece.source, piece.home, batches(self.kind, piece, wanted))
+            yield SourceFeed(piece.source, piece.home, batches(self.kind, piece, wanted))
 
     def event_count(self) -> int | None:
         """How many events the files hold, where they tell it cheaply."""
@@ -76,10 +76,10 @@ class Plan:
                     batch = batch.filter(pa.array(mask(where, columns, len(batch))))
                 yield batch.select(self.columns)
 
-    def only(self, where: Expr) -> Plan:
+    def only(self, where: Expr) -> ReadPlan:
         """The same plan for those of its events for which also this condition is true."""
         both = where if self.where is None else self.where & where
-        return Plan(
+        return ReadPlan(
             self.kind, self.tasks, self.columns, self.schema, strict=self.strict, where=both, pruning=Pruning((both,))
         )
 
@@ -98,7 +98,7 @@ class Plan:
         return base64.b64encode(zlib.compress(json.dumps(tree).encode())).decode()
 
     @classmethod
-    def from_text(cls, text: str) -> Plan:
+    def from_text(cls, text: str) -> ReadPlan:
         tree: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(text)))
         tasks = [[_piece(fields) for fields in task] for task in tree["tasks"]]
         schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(tree["schema"])))
@@ -108,10 +108,10 @@ class Plan:
         return cls(tree["kind"], tasks, tree["columns"], schema, root, tree["flush"], tree["strict"], where, pruning)
 
 
-def _piece(fields: dict[str, Any]) -> Piece:
+def _piece(fields: dict[str, Any]) -> FileRange:
     groups = fields.pop("groups")
     places = tuple(fields.pop("places"))
-    return Piece(**fields, places=places, groups=None if groups is None else (groups[0], groups[1]))
+    return FileRange(**fields, places=places, groups=None if groups is None else (groups[0], groups[1]))
 
 
 def plan_queries(
@@ -124,7 +124,7 @@ def plan_queries(
     sources: SourceOf = "file",
     types: Types | None = None,
     **settings: Any,
-) -> Plan:
+) -> ReadPlan:
     """How to answer queries; whatever is wrong with files or queries is said here."""
     listed = [queries] if isinstance(queries, Query) else list(queries)
     kind, pieces = find_pieces(source, kind, sources)
@@ -135,7 +135,7 @@ def plan_queries(
     if not is_late_possible and flush:
         pieces = split(pieces, kind)
     pruning = pruning_of(listed, settings.get("time", "time"), settings.get("unit", "us"), is_late_possible)
-    return Plan(
+    return ReadPlan(
         kind,
         share_out(pieces, parallelism),
         list(root.columns),
@@ -164,7 +164,7 @@ def plan_events(
     where: Expr | None = None,
     strict: bool = False,
     types: Types | None = None,
-) -> Plan:
+) -> ReadPlan:
     """How to read the events themselves, or those of them for which ``where`` is true."""
     kind, pieces = find_pieces(source, kind)
     found = columns_of(kind, pieces, types)
@@ -174,7 +174,7 @@ def plan_events(
         raise DataError(f"columns hold {unknown[0]!r}: there is no such column; there is {', '.join(schema.names)}")
     wanted = list(schema.names if columns is None else columns)
     found.check(wanted)
-    plan = Plan(kind, share_out(split(pieces, kind), parallelism), wanted, schema, strict=strict)
+    plan = ReadPlan(kind, share_out(split(pieces, kind), parallelism), wanted, schema, strict=strict)
     if where is None:
         return plan
     condition = boolean(where)

@@ -17,7 +17,7 @@ from headwater.engine.intake.columns import read_times
 from headwater.engine.intake.predicates import mask
 from headwater.engine.placement import placement
 from headwater.language.comparisons import FLIPPED, NEGATED
-from headwater.language.expressions import Chain, Column, Compare, Expr, In, IsNull, Matches, Not, Range, boolean
+from headwater.language.expressions import BooleanChain, Column, Compare, Expr, In, IsNull, Matches, Not, Range, boolean
 from headwater.language.files.conditions import condition_from_data, condition_to_data
 from headwater.language.query import Query
 from headwater.language.times import in_ticks
@@ -35,7 +35,7 @@ class Bounds:
     null_count: int | None
 
 
-class Stretch(Protocol):
+class ReadUnit(Protocol):
     """Events that are read together or not at all."""
 
     @property
@@ -44,12 +44,12 @@ class Stretch(Protocol):
         """What is known of a column, None if nothing is."""
 
 
-def may_hold(expr: Expr, stretch: Stretch, truth: bool = True) -> bool:
+def may_hold(expr: Expr, stretch: ReadUnit, truth: bool = True) -> bool:
     """Whether the condition may have this truth value for some event."""
     match expr:
         case Compare(op, left, right):
             return _may_compare(op if truth else NEGATED[op], left, right, stretch)
-        case Chain():
+        case BooleanChain():
             parts = (may_hold(operand, stretch, truth) for operand in expr.operands())
             return any(parts) if truth is expr.decisive else all(parts)
         case Not(inner):
@@ -67,12 +67,12 @@ def may_hold(expr: Expr, stretch: Stretch, truth: bool = True) -> bool:
     return may_hold(boolean(expr), stretch, truth)
 
 
-def _null_count(column: Column, stretch: Stretch) -> int | None:
+def _null_count(column: Column, stretch: ReadUnit) -> int | None:
     bounds = stretch.bounds(column.name)
     return None if bounds is None else bounds.null_count
 
 
-def _may_compare(op: str, left: Any, right: Any, stretch: Stretch) -> bool:
+def _may_compare(op: str, left: Any, right: Any, stretch: ReadUnit) -> bool:
     if not isinstance(left, Column):
         op, left, right = FLIPPED[op], right, left
     if not isinstance(left, Column):
@@ -118,17 +118,17 @@ class Pruning:
     time: str | None = None
     unit: str = "us"
 
-    def wants(self, stretch: Stretch) -> bool:
+    def wants(self, stretch: ReadUnit) -> bool:
         """Whether some event of the stretch may be wanted."""
         return any(may_hold(condition, stretch) for condition in self.conditions) or self._in_band(stretch)
 
-    def _in_band(self, stretch: Stretch) -> bool:
+    def _in_band(self, stretch: ReadUnit) -> bool:
         if not self.bands:
             return False
         span = self.span(stretch)
         return span is None or any(span[0] < end and span[1] >= start for start, end in self.bands)
 
-    def span(self, stretch: Stretch) -> tuple[int, int] | None:
+    def span(self, stretch: ReadUnit) -> tuple[int, int] | None:
         """The smallest and the largest time, if every event has a good one."""
         assert self.time is not None
         bounds = stretch.bounds(self.time)

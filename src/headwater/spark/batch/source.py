@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from headwater.errors import DataError
 from headwater.language.user_code import load_path
 from headwater.spark.batch.leaf import FRAMES, LeafTask
-from headwater.spark.batch.plan import Plan, plan_events
+from headwater.spark.batch.plan import ReadPlan, plan_events
 from headwater.spark.batch.root import PARALLELISM
 from headwater.spark.types import fitted, spark_types
 
@@ -35,10 +35,10 @@ class HeadwaterSource(DataSource):
         return "headwater"
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> ReadPlan:
         options = self.options
         if "plan" in options:
-            return Plan.from_text(options["plan"])
+            return ReadPlan.from_text(options["plan"])
         if "path" not in options and "generator" not in options:
             raise DataError("no path is given; say which folder or file to read: .load(path)")
         source = _generator(options) if "generator" in options else options["path"]
@@ -62,7 +62,7 @@ def _generator(options: Mapping[str, str]) -> Any:
         raise DataError(f"generator is {options['generator']!r}: {error}") from error
 
 
-def _output(plan: Plan) -> pa.Schema:
+def _output(plan: ReadPlan) -> pa.Schema:
     if plan.root is not None:
         return FRAMES
     return pa.schema([plan.schema.field(name) for name in plan.columns])
@@ -71,16 +71,16 @@ def _output(plan: Plan) -> pa.Schema:
 class HeadwaterReader(DataSourceReader):
     """Reads one task of a plan at a time."""
 
-    def __init__(self, plan: Plan, roots: int) -> None:
+    def __init__(self, plan: ReadPlan, roots: int) -> None:
         # As text: Spark sends the reader to every task.
         self._text = plan.to_text()
         self._roots = roots
 
     def partitions(self) -> list[InputPartition]:
-        return [InputPartition(task) for task in range(len(Plan.from_text(self._text).tasks))]
+        return [InputPartition(task) for task in range(len(ReadPlan.from_text(self._text).tasks))]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        plan = Plan.from_text(self._text)
+        plan = ReadPlan.from_text(self._text)
         if plan.root is None:
             return _events(plan, partition.value)
         task = partition.value
@@ -88,7 +88,7 @@ class HeadwaterReader(DataSourceReader):
         return LeafTask(plan.root, task, sources, self._roots).run(plan.feeds(task), plan.flush)
 
 
-def _events(plan: Plan, task: int) -> Iterator[pa.RecordBatch]:
+def _events(plan: ReadPlan, task: int) -> Iterator[pa.RecordBatch]:
     schema, _ = spark_types(_output(plan))
     for batch in plan.events(task):
         yield fitted(batch, schema)

@@ -16,9 +16,9 @@ import pyarrow as pa
 from headwater.base.arrays import Int64Array
 from headwater.engine.counting.selection import (
     NOTHING,
-    Cuts,
     Inside,
     Sampled,
+    SelectedCuts,
     find_cuts,
     find_zones,
     look_inside,
@@ -26,9 +26,9 @@ from headwater.engine.counting.selection import (
     stretches,
 )
 from headwater.engine.intake.columns import read_times
-from headwater.spark.batch.leaf import FRAMES, Feed, LeafTask
-from headwater.spark.batch.plan import Plan
-from headwater.spark.counts.notes import NOTES, Counting, addressee, beginning, note, on_notes, ranks_of, timed_runs
+from headwater.spark.batch.leaf import FRAMES, LeafTask, SourceFeed
+from headwater.spark.batch.plan import ReadPlan
+from headwater.spark.counts.notes import NOTES, SharedCuts, addressee, beginning, note, on_notes, ranks_of, timed_runs
 from headwater.spark.formats import Passed
 from headwater.spark.native.positions import POSITION, TIME
 
@@ -43,7 +43,7 @@ def every_far(step: int) -> int:
     return min(max(step >> 10, 1 << 8), 1 << 13)
 
 
-def selected(spark: SparkSession, counting: Counting) -> DataFrame:
+def selected(spark: SparkSession, counting: SharedCuts) -> DataFrame:
     """Frames of leaves over positions."""
     from headwater.spark.types import spark_types
 
@@ -56,22 +56,22 @@ def selected(spark: SparkSession, counting: Counting) -> DataFrame:
     return cut.mapInArrow(on_notes(leaves, counting), frames)
 
 
-def sample(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
+def sample(counting: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
     """The samples of each run of a task's events."""
     for task, _ in given:
         runs = [sampled(run.times, counting.every) for run in timed_runs(counting, task)]
         yield note(0, [[run.count, run.times] for run in runs])
 
 
-def zone(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
+def zone(counting: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
     """Zones, for every task."""
     runs = [Sampled(count, counting.every, times) for _, listed in given for count, times in listed]
     zones = find_zones(runs, counting.step)
-    for task in range(len(Plan.from_text(counting.plan).tasks)):
+    for task in range(len(ReadPlan.from_text(counting.plan).tasks)):
         yield note(task, [zones.low, zones.high])
 
 
-def keys(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
+def keys(counting: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
     """What a task has before zones and inside: for whoever has a zone."""
     for task, (low, high) in given:
         before, latest = np.zeros(len(low), np.int64), np.full(len(low), NOTHING)
@@ -89,7 +89,7 @@ def keys(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[pa.Re
             yield note(number, {"before": before, "latest": latest})
 
 
-def cut_zones(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
+def cut_zones(counting: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
     """The cuts of some zones, for every task."""
     notes = list(given)
     if not notes:
@@ -110,11 +110,11 @@ def cut_zones(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[
         cuts = find_cuts(int(count[place]), int(reach[place]), inside, counting.step)
         found.append([cuts.positions, cuts.times, cuts.sources, cuts.offsets, cuts.before])
     together = _side_by_side(found)
-    for task in range(len(Plan.from_text(counting.plan).tasks)):
+    for task in range(len(ReadPlan.from_text(counting.plan).tasks)):
         yield note(task, together)
 
 
-def leaves(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
+def leaves(counting: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
     """The frames of a leaf that reads events at their positions, when all cuts are known."""
     notes = list(given)
     if not notes:
@@ -122,12 +122,13 @@ def leaves(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[pa.
     task = addressee(notes)
     columns = _side_by_side([tree for _, tree in notes])
     order = np.argsort(columns[0])
-    cuts = Cuts(*(column[order] for column in columns))
-    plan = Plan.from_text(counting.plan)
+    cuts = SelectedCuts(*(column[order] for column in columns))
+    plan = ReadPlan.from_text(counting.plan)
     assert plan.root is not None
     ranks = ranks_of(plan)
     feeds = (
-        Feed(feed.source, feed.home, _placed(counting, feed, ranks[feed.source], cuts)) for feed in plan.feeds(task)
+        SourceFeed(feed.source, feed.home, _placed(counting, feed, ranks[feed.source], cuts))
+        for feed in plan.feeds(task)
     )
     sources = [(piece.source, piece.home) for piece in plan.tasks[task]]
     yield from LeafTask(plan.root, task, sources, counting.roots).run(feeds, flush=True)
@@ -138,7 +139,9 @@ def _side_by_side(tables: Sequence[Sequence[Int64Array]]) -> list[Int64Array]:
     return [np.concatenate(column) for column in zip([np.empty(0, np.int64)] * 5, *tables)]
 
 
-def _placed(counting: Counting, feed: Feed, source: int, cuts: Cuts) -> Iterator[pa.RecordBatch | Passed]:
+def _placed(
+    counting: SharedCuts, feed: SourceFeed, source: int, cuts: SelectedCuts
+) -> Iterator[pa.RecordBatch | Passed]:
     """The batches of a source with the position of the stretch that each event lies in."""
     offset = 0
     for batch in feed.batches:

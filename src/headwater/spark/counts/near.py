@@ -27,12 +27,12 @@ from headwater.engine.counting.key_zones import (
 )
 from headwater.engine.wire.snapshot_bytes import from_bytes, table_from_bytes, table_to_bytes, to_bytes
 from headwater.errors import HeadwaterError
-from headwater.spark.batch.leaf import FRAMES, Feed, LeafTask
-from headwater.spark.batch.plan import Plan
+from headwater.spark.batch.leaf import FRAMES, LeafTask, SourceFeed
+from headwater.spark.batch.plan import ReadPlan
 from headwater.spark.counts.notes import (
     NOTES,
-    Counting,
-    Run,
+    SharedCuts,
+    SortedEvents,
     addressee,
     beginning,
     on_notes,
@@ -40,8 +40,8 @@ from headwater.spark.counts.notes import (
     runs_of,
     timed_runs,
 )
+from headwater.spark.formats.file_range import BATCH_EVENTS
 from headwater.spark.formats.parquet import row_groups
-from headwater.spark.formats.piece import BATCH_EVENTS
 from headwater.spark.native.positions import POSITION, TIME
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ SHARE = 8
 NONE = np.empty(0, np.int64)
 
 
-def every_near(plan: Plan, step: int) -> int | None:
+def every_near(plan: ReadPlan, step: int) -> int | None:
     """One key of how many is a sample, if zones hold few events then; None if nobody can promise it."""
     places = {place for task in plan.tasks for piece in task for place in piece.places}
     # Others do not say how many runs they are.
@@ -73,7 +73,7 @@ def every_near(plan: Plan, step: int) -> int | None:
     return every if is_little and total // step <= CUTS_MAX else None
 
 
-def carried(spark: SparkSession, counting: Counting) -> DataFrame:
+def carried(spark: SparkSession, counting: SharedCuts) -> DataFrame:
     """Frames of leaves over positions, and among them what lies in zones: `settled` makes frames of that."""
     from headwater.spark.types import spark_types
 
@@ -82,7 +82,7 @@ def carried(spark: SparkSession, counting: Counting) -> DataFrame:
     return sent.mapInArrow(on_notes(carrying_leaves, counting), spark_types(FRAMES)[1])
 
 
-def settling(counting: Counting) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def settling(counting: SharedCuts) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """`settled` as Spark calls it."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -96,27 +96,29 @@ def settling(counting: Counting) -> Callable[[Iterable[pa.RecordBatch]], Iterato
 # --- the stages ---
 
 
-def sample_keys(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
+def sample_keys(counting: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
     """The samples of each run of a task's events, for every task."""
-    count = len(Plan.from_text(counting.plan).tasks)
+    count = len(ReadPlan.from_text(counting.plan).tasks)
     for task, _ in given:
         runs = [sampled_keys(run.times, run.source, run.offsets, counting.every) for run in timed_runs(counting, task)]
         data = to_bytes([[run.source, run.count, run.times, run.offsets] for run in runs])
         yield pa.record_batch([range(count), [data] * count], schema=NOTES)
 
 
-def carrying_leaves(counting: Counting, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
+def carrying_leaves(counting: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
     """The frames of a leaf that reads what lies between zones, and behind them what lies inside."""
     notes = list(given)
     if not notes:
         return
     task, every = addressee(notes), counting.every
     runs = [SampledKeys(source, n, every, times, offsets) for _, sent in notes for source, n, times, offsets in sent]
-    plan = Plan.from_text(counting.plan)
+    plan = ReadPlan.from_text(counting.plan)
     assert plan.root is not None
-    ranks, reading = ranks_of(plan), Reading(counting, find_key_zones(runs, counting.step))
+    ranks, reading = ranks_of(plan), ZoneSorter(counting, find_key_zones(runs, counting.step))
     feeds = (
-        Feed(feed.source, feed.home, reading.between(runs_of(counting, feed, ranks[feed.source], counting.values)))
+        SourceFeed(
+            feed.source, feed.home, reading.between(runs_of(counting, feed, ranks[feed.source], counting.values))
+        )
         for feed in plan.feeds(task)
     )
     sources = [(piece.source, piece.home) for piece in plan.tasks[task]]
@@ -124,10 +126,10 @@ def carrying_leaves(counting: Counting, given: Iterable[tuple[int, Any]]) -> Ite
     yield pa.record_batch([[0], [0], [ZONES], [task], [reading.note()]], schema=FRAMES)
 
 
-class Reading:
+class ZoneSorter:
     """Sorts out what a leaf reads: most events lie between zones, and those inside are kept."""
 
-    def __init__(self, counting: Counting, zones: KeyZones) -> None:
+    def __init__(self, counting: SharedCuts, zones: KeyZones) -> None:
         self._step = counting.step
         self._zones = zones
         self._counts = np.zeros(len(zones.edges.times) + 1, np.int64)
@@ -135,7 +137,7 @@ class Reading:
         self._keys = [(NONE, NONE, NONE)]
         self._inside: list[pa.Table] = []
 
-    def between(self, runs: Iterable[Run]) -> Iterator[pa.RecordBatch]:
+    def between(self, runs: Iterable[SortedEvents]) -> Iterator[pa.RecordBatch]:
         """The events between zones, each with the position of the last cut before it."""
         for run in runs:
             rows = edge_rows(run.times, run.source, run.offsets, self._zones.edges)
@@ -150,7 +152,7 @@ class Reading:
                 positions = np.repeat(self._zones.cuts[filled] * self._step, counts[0::2][filled])
                 yield between.append_column(POSITION, pa.array(positions))
 
-    def _keep(self, run: Run, events: pa.RecordBatch, edges: Int64Array) -> None:
+    def _keep(self, run: SortedEvents, events: pa.RecordBatch, edges: Int64Array) -> None:
         counts = np.diff(edges)[0::2]
         zones = np.repeat(np.arange(len(counts)), counts)
         rows = np.concatenate([np.arange(*pair) for pair in edges.reshape(-1, 2).tolist() if pair[0] < pair[1]])
@@ -169,7 +171,7 @@ def _slices(events: pa.RecordBatch, begins: Int64Array, ends: Int64Array) -> lis
     return [events.slice(begin, end - begin) for begin, end in zip(begins.tolist(), ends.tolist())]
 
 
-def settled(counting: Counting, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def settled(counting: SharedCuts, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """All frames, and in place of what lies in zones those of one more leaf, which reads it at its positions."""
     notes = []
     for batch in batches:
@@ -179,9 +181,9 @@ def settled(counting: Counting, batches: Iterable[pa.RecordBatch]) -> Iterator[p
             batch = batch.filter(pa.array(~is_note))
         yield batch
     if notes:
-        plan = Plan.from_text(counting.plan)
+        plan = ReadPlan.from_text(counting.plan)
         assert plan.root is not None
-        feed = Feed(ZONES, "", ranked(notes))
+        feed = SourceFeed(ZONES, "", ranked(notes))
         yield from LeafTask(plan.root, len(plan.tasks), [(ZONES, "")], counting.roots).run([feed], flush=True)
 
 

@@ -14,8 +14,8 @@ from headwater.engine.intake.columns import read_times, without
 from headwater.engine.intake.predicates import mask
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import HeadwaterError
-from headwater.spark.batch.leaf import Feed
-from headwater.spark.batch.plan import Plan
+from headwater.spark.batch.leaf import SourceFeed
+from headwater.spark.batch.plan import ReadPlan
 from headwater.spark.formats import Passed
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ NOTES = pa.schema([("task", pa.int32()), ("data", pa.binary())])
 
 
 @dataclass(frozen=True, slots=True)
-class Counting:
+class SharedCuts:
     """Count windows that share their cuts: every ``step`` events for which ``where`` is true.
 
     One time of ``every`` is a sample. ``values``: the columns of events that the windows are made of.
@@ -42,10 +42,10 @@ class Counting:
     owners: int
 
 
-Stage = Callable[[Counting, Iterable[tuple[int, Any]]], Iterator[pa.RecordBatch]]
+Stage = Callable[[SharedCuts, Iterable[tuple[int, Any]]], Iterator[pa.RecordBatch]]
 
 
-def on_notes(stage: Stage, counting: Counting) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def on_notes(stage: Stage, counting: SharedCuts) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A stage as Spark calls it."""
     module, name = stage.__module__, stage.__name__
 
@@ -59,9 +59,9 @@ def on_notes(stage: Stage, counting: Counting) -> Callable[[Iterable[pa.RecordBa
     return run
 
 
-def beginning(spark: SparkSession, counting: Counting) -> tuple[DataFrame, int]:
+def beginning(spark: SparkSession, counting: SharedCuts) -> tuple[DataFrame, int]:
     """A note for each task of the plan, which says nothing yet, and how many there are."""
-    count = len(Plan.from_text(counting.plan).tasks)
+    count = len(ReadPlan.from_text(counting.plan).tasks)
     numbers = spark.range(0, count, 1, count)
     return numbers.selectExpr("CAST(id AS INT) AS task", "CAST(NULL AS BINARY) AS data"), count
 
@@ -85,7 +85,7 @@ def addressee(notes: Sequence[tuple[int, Any]]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SortedEvents:
     """Events of one source that count, sorted; ``batch`` holds the columns that were asked for."""
 
     source: int
@@ -94,9 +94,9 @@ class Run:
     batch: pa.RecordBatch
 
 
-def runs_of(counting: Counting, feed: Feed, source: int, values: Sequence[str] = ()) -> Iterator[Run]:
+def runs_of(counting: SharedCuts, feed: SourceFeed, source: int, values: Sequence[str] = ()) -> Iterator[SortedEvents]:
     """The events of a source batch by batch, with the columns ``values``."""
-    where = Plan.from_text(counting.plan).where
+    where = ReadPlan.from_text(counting.plan).where
     offset = 0
     for batch in feed.batches:
         if isinstance(batch, Passed):
@@ -115,19 +115,19 @@ def runs_of(counting: Counting, feed: Feed, source: int, values: Sequence[str] =
         chosen = batch.select(list(values))
         if rows is not None:
             times, offsets, chosen = times[rows], offsets[rows], chosen.take(pa.array(rows))
-        yield Run(source, times, offsets, chosen)
+        yield SortedEvents(source, times, offsets, chosen)
 
 
-def timed_runs(counting: Counting, task: int) -> Iterator[Run]:
+def timed_runs(counting: SharedCuts, task: int) -> Iterator[SortedEvents]:
     """The events of a task without any values: only what counts, and when, is read."""
-    plan = Plan.from_text(counting.plan)
+    plan = ReadPlan.from_text(counting.plan)
     names = [counting.time, *sorted((plan.where.columns() if plan.where is not None else set()) - {counting.time})]
     ranks = ranks_of(plan)
     for feed in replace(plan, columns=names).feeds(task):
         yield from runs_of(counting, feed, ranks[feed.source])
 
 
-def ranks_of(plan: Plan) -> dict[str, int]:
+def ranks_of(plan: ReadPlan) -> dict[str, int]:
     """The numbers of sources in the order of their names as bytes."""
     names = sorted((piece.source for task in plan.tasks for piece in task), key=str.encode)
     return {name: number for number, name in enumerate(names)}

@@ -15,11 +15,11 @@ from headwater.language.windows import CountWindow
 from headwater.spark.batch.initial_root import fresh_bytes
 from headwater.spark.batch.leaf import FAN_IN, FRAMES
 from headwater.spark.batch.partitions import depends_on_order
-from headwater.spark.batch.plan import Plan, fresh_root
+from headwater.spark.batch.plan import ReadPlan, fresh_root
 from headwater.spark.batch.root import results, root_count
 from headwater.spark.counts.far import every_far, selected
 from headwater.spark.counts.near import carried, every_near, settling
-from headwater.spark.counts.notes import Counting
+from headwater.spark.counts.notes import SharedCuts
 from headwater.spark.native.positions import POSITION, full_windows, over_positions, schema_with_positions
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ SMALL_BYTES = 1 << 25
 STEP_MIN = 16
 
 
-def can_be_selected(query: Query, plan: Plan) -> bool:
+def can_be_selected(query: Query, plan: ReadPlan) -> bool:
     """Whether cuts of a query's windows can be found without bringing its events together."""
     window = query.window
     if not isinstance(window, CountWindow) or window.per != "all" or query.scope != "global":
@@ -77,8 +77,8 @@ def _shortest(query: Query) -> int:
 
 
 def counting_of(
-    plan: Plan, queries: Sequence[Query], time: str, unit: str, cores: int, every: int
-) -> tuple[Counting, bytes]:
+    plan: ReadPlan, queries: Sequence[Query], time: str, unit: str, cores: int, every: int
+) -> tuple[SharedCuts, bytes]:
     """What tasks have to know to cut events for some queries, and the fresh root of these."""
     over = [replace(over_positions(query), where=query.where) for query in queries]
     root = fresh_root(over, schema_with_positions(plan.schema), time=POSITION)
@@ -87,11 +87,11 @@ def counting_of(
     columns = list(dict.fromkeys([time, *values]))
     own = replace(plan, columns=columns, root=snapshot, where=queries[0].where, pruning=None)
     roots = root_count(queries, cores)
-    return Counting(own.to_text(), time, unit, step_of(queries), every, values, roots, cores), snapshot
+    return SharedCuts(own.to_text(), time, unit, step_of(queries), every, values, roots, cores), snapshot
 
 
 def count_rows(
-    spark: SparkSession, plan: Plan, queries: Sequence[Query], time: str, unit: str, cores: int, wanted: StructType
+    spark: SparkSession, plan: ReadPlan, queries: Sequence[Query], time: str, unit: str, cores: int, wanted: StructType
 ) -> DataFrame:
     """The result rows of count windows that share their cuts, with the columns ``wanted``."""
     step = step_of(queries)
@@ -104,7 +104,7 @@ def count_rows(
     return full_windows(rows, queries, wanted)
 
 
-def _rows_near(spark: SparkSession, counting: Counting, root: bytes, leaves: int) -> DataFrame:
+def _rows_near(spark: SparkSession, counting: SharedCuts, root: bytes, leaves: int) -> DataFrame:
     """One root finds the positions of what was carried to it; if there are several, or relays, somebody does it before."""
     from headwater.spark.types import spark_types
 

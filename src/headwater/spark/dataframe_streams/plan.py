@@ -15,7 +15,7 @@ from headwater.language.arguments import check_disorder
 from headwater.language.files.queries import from_json, to_json
 from headwater.language.query import Query
 from headwater.language.times import Nanos, duration
-from headwater.node.micro_batches.frames import Group, group_name
+from headwater.node.micro_batches.frames import EventGroup, group_name
 from headwater.node.micro_batches.settings import BatchSettings
 from headwater.spark.batch.partitions import depends_on_order
 from headwater.spark.batch.root import ACCOUNTS, plain_rows
@@ -76,7 +76,7 @@ class StreamPlan:
     def from_text(cls, text: str) -> StreamPlan:
         tree: dict[str, Any] = json.loads(text)
         groups = tuple(
-            Group(name, tuple(from_json(queries)), tuple(columns), None if ties is None else tuple(ties))
+            EventGroup(name, tuple(from_json(queries)), tuple(columns), None if ties is None else tuple(ties))
             for name, queries, columns, ties in tree["groups"]
         )
         rows = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(tree["rows"])))
@@ -113,7 +113,7 @@ def stream_settings(
     )
 
 
-def _groups(queries: Sequence[Query], ties: Sequence[str], time: str) -> tuple[Group, ...]:
+def _groups(queries: Sequence[Query], ties: Sequence[str], time: str) -> tuple[EventGroup, ...]:
     found: dict[str, list[Query]] = {}
     for query in queries:
         found.setdefault(group_name(query), []).append(query)
@@ -121,7 +121,7 @@ def _groups(queries: Sequence[Query], ties: Sequence[str], time: str) -> tuple[G
     for name, own in found.items():
         columns = dict.fromkeys([time, *(column for query in own for column in sorted(query.columns()))])
         in_order = any(map(depends_on_order, own))
-        made.append(Group(name, tuple(own), tuple(columns), tuple(ties) if in_order else None))
+        made.append(EventGroup(name, tuple(own), tuple(columns), tuple(ties) if in_order else None))
     return tuple(made)
 
 

@@ -16,7 +16,7 @@ from headwater.engine.results.side_output import SCHEMA as ASIDE
 from headwater.engine.wire.snapshot_bytes import table_from_bytes, table_to_bytes
 from headwater.node.micro_batches.frames import Frame
 from headwater.node.micro_batches.root import BatchRoot
-from headwater.node.micro_batches.settings import Outcome
+from headwater.node.micro_batches.settings import StepOutput
 from headwater.spark.batch.root import ACCOUNTS, ROWS_MAX
 from headwater.spark.dataframe_streams.plan import KIND, StreamPlan
 
@@ -86,14 +86,14 @@ class BucketProcessor(StatefulProcessor):
         return int(timer_values.getCurrentProcessingTimeInMs()) if self.plan.uses_clock else 0
 
 
-def packed_rows(plan: StreamPlan, outcome: Outcome) -> Iterator[Row]:
+def packed_rows(plan: StreamPlan, outcome: StepOutput) -> Iterator[Row]:
     """What is asked for of an outcome."""
     for table in tables(plan, outcome):
         for start in range(0, len(table), ROWS_MAX):
             yield Row(data=table_to_bytes(table.slice(start, ROWS_MAX)))
 
 
-def tables(plan: StreamPlan, outcome: Outcome) -> Iterator[pa.Table]:
+def tables(plan: StreamPlan, outcome: StepOutput) -> Iterator[pa.Table]:
     """In the columns that come out."""
     accounts = [pa.Table.from_pylist(outcome.accounts, schema=ACCOUNTS)] if outcome.accounts else []
     kinds = {"results": outcome.rows, "aside": outcome.aside, "accounts": accounts}

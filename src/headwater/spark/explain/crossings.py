@@ -20,8 +20,8 @@ from headwater.spark.batch.leaf import FAN_IN
 from headwater.spark.batch.partitions import partition_count
 from headwater.spark.batch.plan import fresh_root
 from headwater.spark.batch.root import root_count
-from headwater.spark.explain.looking import Grouping, Look, arrow_bytes, event_time, groupings, is_text, row_bytes
-from headwater.spark.explain.sampling import Lines, Sent, lines, more_frames, sample
+from headwater.spark.explain.looking import FrameLook, Grouping, arrow_bytes, event_time, groupings, is_text, row_bytes
+from headwater.spark.explain.sampling import Sent, SizeLines, lines, more_frames, sample
 from headwater.spark.native.aggregates import Operators
 from headwater.spark.native.choice import Asked
 from headwater.spark.native.types import quoted
@@ -46,7 +46,7 @@ class Crossing:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SessionSize:
     """What Spark has: cores, and how many partitions a shuffle has at most."""
 
     cores: int
@@ -56,7 +56,9 @@ class Session:
 # --- Spark's own operators ---
 
 
-def native_crossings(grouping: Grouping, look: Look, schema: pa.Schema, session: Session) -> Iterator[Crossing]:
+def native_crossings(
+    grouping: Grouping, look: FrameLook, schema: pa.Schema, session: SessionSize
+) -> Iterator[Crossing]:
     """Slices of all partitions meet; where they are not windows themselves, slices or windows move once more."""
     grid, groups = grouping.grid, look.groups[grouping.group]
     queries = [member.query for member in grid.members]
@@ -92,7 +94,7 @@ def _partitions(size: float) -> int:
     return -(-int(size) // SPARK_PARTITION_BYTES)
 
 
-def _window_rows(grouping: Grouping, look: Look, parts: int) -> float:
+def _window_rows(grouping: Grouping, look: FrameLook, parts: int) -> float:
     """Windows without keys, each once for every part of the slices in which some of its own are."""
     total = 0.0
     for member in grouping.grid.members:
@@ -105,7 +107,7 @@ def _window_rows(grouping: Grouping, look: Look, parts: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class NodeLoad:
     """Nodes, what they see of what sizes grow with, and the rows of results if they are known. Relays: how many for each root."""
 
     leaves: int
@@ -117,7 +119,7 @@ class Counted:
 
 
 def python_crossings(
-    df: DataFrame, queries: Sequence[Query], look: Look, asked: Asked, sort: Sequence[str], session: Session
+    df: DataFrame, queries: Sequence[Query], look: FrameLook, asked: Asked, sort: Sequence[str], session: SessionSize
 ) -> Iterator[Crossing]:
     """``sort``: the columns by which all events are sorted first, if they are."""
     root = fresh_root(queries, asked.schema, time=asked.time, unit=asked.unit, strict=asked.strict)
@@ -139,7 +141,7 @@ def python_crossings(
     at_leaves, at_relays = _counts(found if by_groups else [], look, relays, bool(sort))
     windows = sum(look.windows(one, member.window) for one in found for member in one.grid.members)
     roots = root_count(queries, session.cores)
-    counted = Counted(leaves, relays, roots, at_leaves, at_relays, windows if are_fixed else None)
+    counted = NodeLoad(leaves, relays, roots, at_leaves, at_relays, windows if are_fixed else None)
     yield from _through_nodes(lines(fresh_bytes(root), roots, events, by_groups), counted)
 
 
@@ -149,7 +151,7 @@ def _sends_slices_only(query: Query) -> bool:
     return place.way == "slices" and place.travels == "partials"
 
 
-def _counts(found: Sequence[Grouping], look: Look, relays: int, is_sorted: bool) -> tuple[int, int]:
+def _counts(found: Sequence[Grouping], look: FrameLook, relays: int, is_sorted: bool) -> tuple[int, int]:
     """The groups that leaves see and that relays do; without any, events."""
     if not found:
         return look.events, look.events
@@ -160,7 +162,7 @@ def _counts(found: Sequence[Grouping], look: Look, relays: int, is_sorted: bool)
     return in_partitions, min(in_partitions, max(1, relays) * in_all)
 
 
-def _through_nodes(sizes: dict[str, Lines], counted: Counted) -> Iterator[Crossing]:
+def _through_nodes(sizes: dict[str, SizeLines], counted: NodeLoad) -> Iterator[Crossing]:
     leaf = _framed(sizes["leaf"], counted.leaves, counted.at_leaves, counted.roots)
     yield from _sent("leaves", leaf, "relays" if counted.relays else "roots")
     if counted.relays:
@@ -180,7 +182,7 @@ def _sent(nodes: str, sent: Sent, to: str) -> Iterator[Crossing]:
     yield Crossing("into Python", f"frames, to {to}", sent.rows, sent.shuffled)
 
 
-def _framed(line: Lines, nodes: int, count: int, roots: int) -> Sent:
+def _framed(line: SizeLines, nodes: int, count: int, roots: int) -> Sent:
     """What nodes send: large deltas are several frames, each with a share for every root."""
     sent = line.at(nodes, count)
     more = nodes * roots * more_frames(sent.shuffled / max(1, nodes))

@@ -16,8 +16,8 @@ from headwater.spark.aggregate import checked, tie_breakers
 from headwater.spark.batch.partitions import depends_on_order
 from headwater.spark.batch.root import cores_of
 from headwater.spark.dataframe_streams.plan import StreamOptions
-from headwater.spark.explain.crossings import WHERES, Crossing, Session, Where, native_crossings, python_crossings
-from headwater.spark.explain.looking import Grouping, Look, event_time, groupings, is_text, look
+from headwater.spark.explain.crossings import WHERES, Crossing, SessionSize, Where, native_crossings, python_crossings
+from headwater.spark.explain.looking import FrameLook, Grouping, event_time, groupings, is_text, look
 from headwater.spark.native import positions
 from headwater.spark.native.choice import EXACT, Asked, choice, has_positions
 
@@ -183,7 +183,7 @@ class _Figures:
         self._parts = parts
         self._seen = self._look() if measure else None
 
-    def _look(self) -> Look | None:
+    def _look(self) -> FrameLook | None:
         parts, asked = self._parts, self._asked
         if all(part.plan.endswith("positions") for part in parts):
             return None
@@ -202,9 +202,9 @@ class _Figures:
             crossings = None if note or self._seen is None else tuple(self._crossings(part, self._seen))
             yield Travel(part.plan, names, crossings, note)
 
-    def _crossings(self, part: _Part, seen: Look) -> Iterator[Crossing]:
+    def _crossings(self, part: _Part, seen: FrameLook) -> Iterator[Crossing]:
         spark = self._df.sparkSession
-        session = Session(cores_of(spark), int(str(spark.conf.get("spark.sql.shuffle.partitions"))))
+        session = SessionSize(cores_of(spark), int(str(spark.conf.get("spark.sql.shuffle.partitions"))))
         if part.grouping is not None:
             return native_crossings(part.grouping, seen, self._asked.schema, session)
         return python_crossings(self._df, part.queries, seen, self._asked, part.sort, session)

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from headwater.base.packing import Bytes
 from headwater.spark.batch.initial_root import root_of
-from headwater.spark.batch.leaf import SETTINGS, Feed, LeafTask
+from headwater.spark.batch.leaf import SETTINGS, LeafTask, SourceFeed
 from headwater.spark.batch.root import merged, plain_rows, rows
-from headwater.spark.explain.looking import Grouping, Stretch, when
+from headwater.spark.explain.looking import Grouping, PartitionSpan, when
 from headwater.spark.native.types import quoted
 from headwater.spark.types import spark_types
 
@@ -32,7 +32,7 @@ TIME: Final = "__sample_time"
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class EventSample:
     """Events, a shorter stretch of them first, and how many groups each of the two has."""
 
     short: pa.Table
@@ -41,8 +41,8 @@ class Sample:
 
 
 def sample(
-    df: DataFrame, schema: pa.Schema, time: tuple[str, str] | None, asked: Sequence[Grouping], stretch: Stretch
-) -> Sample:
+    df: DataFrame, schema: pa.Schema, time: tuple[str, str] | None, asked: Sequence[Grouping], stretch: PartitionSpan
+) -> EventSample:
     """Events of some time in the middle of ``stretch``, with the columns of ``schema``."""
     extra = [f"{when(time)} AS {TIME}", *(f"{one.group} AS __group{i}" for i, one in enumerate(asked))]
     wanted = df.selectExpr(*map(quoted, schema.names), *extra, "spark_partition_id() AS __partition")
@@ -59,14 +59,14 @@ def sample(
     return _halved(wanted.limit(SAMPLE_EVENTS).toArrow(), schema, None, len(asked))
 
 
-def _halved(table: pa.Table, schema: pa.Schema, until: int | None, group_count: int) -> Sample:
+def _halved(table: pa.Table, schema: pa.Schema, until: int | None, group_count: int) -> EventSample:
     """``until``: where the shorter stretch ends; None if it is the first rows."""
     part = table.slice(0, len(table) // 4) if until is None else table.filter(pc.less(table.column(TIME), until))
     counts = [
         sum(pc.count_distinct(one.column(f"__group{i}")).as_py() for i in range(group_count)) for one in (part, table)
     ]
     short, long = (one.select(schema.names).cast(schema) for one in (part, table))
-    return Sample(short, long, (counts[0], counts[1]))
+    return EventSample(short, long, (counts[0], counts[1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,9 @@ class Nodes:
 def run_nodes(root: bytes, roots: int, events: pa.Table) -> Nodes:
     """The real nodes, over these events."""
     name = "0" * 10
-    from_leaf = list(LeafTask(root, 0, [(name, "")], roots).run([Feed(name, "", events.to_batches())], flush=True))
+    from_leaf = list(
+        LeafTask(root, 0, [(name, "")], roots).run([SourceFeed(name, "", events.to_batches())], flush=True)
+    )
     schema = spark_types(plain_rows(root_of(root).result_schema))[0]
     from_relays: list[pa.RecordBatch] = []
     from_roots: list[pa.RecordBatch] = []
@@ -121,7 +123,7 @@ def _message_bytes(batches: Iterable[pa.RecordBatch]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SizeLine:
     """``anyway`` for each node, and ``each`` for whatever is counted: events or groups."""
 
     anyway: float
@@ -131,7 +133,7 @@ class Line:
         return max(0.0, nodes * self.anyway + self.each * count)
 
     @classmethod
-    def through(cls, empty: float, counts: tuple[int, int], sizes: tuple[float, float]) -> Line:
+    def through(cls, empty: float, counts: tuple[int, int], sizes: tuple[float, float]) -> SizeLine:
         """Through two samples; through the longer and nothing at all, if the shorter is not shorter.
 
         >>> Line.through(5, (10, 20), (27, 47))
@@ -147,19 +149,19 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class SizeLines:
     """How what one kind of node sends grows."""
 
-    rows: Line
-    arrow: Line
-    shuffled: Line
+    rows: SizeLine
+    arrow: SizeLine
+    shuffled: SizeLine
 
     def at(self, nodes: float, count: float) -> Sent:
         arrow, shuffled = self.arrow.at(nodes, count), self.shuffled.at(nodes, count)
         return Sent(round(self.rows.at(nodes, count)), round(arrow), round(shuffled))
 
 
-def lines(root: bytes, roots: int, found: Sample, by_groups: bool) -> dict[str, Lines]:
+def lines(root: bytes, roots: int, found: EventSample, by_groups: bool) -> dict[str, SizeLines]:
     """For each kind of node; ``by_groups``: sizes grow with groups, not with events."""
     counts = found.groups if by_groups else (len(found.short), len(found.long))
     ran = [run_nodes(root, roots, table) for table in (found.long.slice(0, 0), found.short, found.long)]
@@ -167,15 +169,15 @@ def lines(root: bytes, roots: int, found: Sample, by_groups: bool) -> dict[str, 
     for name in ("hello", "leaf", "relay", "root"):
         sent: list[Sent] = [getattr(nodes, name) for nodes in ran]
         sizes = zip(*((one.rows, one.arrow, one.shuffled) for one in sent))
-        made[name] = Lines(*(_line(of_three, counts) for of_three in sizes))
+        made[name] = SizeLines(*(_line(of_three, counts) for of_three in sizes))
     # Bytes of results grow with their rows.
     rows = [nodes.root.rows for nodes in ran]
     by_rows = _line([nodes.root.arrow for nodes in ran], (rows[1], rows[2]))
     return made | {"root": replace(made["root"], arrow=by_rows)}
 
 
-def _line(sizes: Sequence[int], counts: tuple[int, int]) -> Line:
-    return Line.through(sizes[0], counts, (sizes[1], sizes[2]))
+def _line(sizes: Sequence[int], counts: tuple[int, int]) -> SizeLine:
+    return SizeLine.through(sizes[0], counts, (sizes[1], sizes[2]))
 
 
 def more_frames(node_bytes: float) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headwater.language.query import Query
-from headwater.node.micro_batches.frames import Group
+from headwater.node.micro_batches.frames import EventGroup
 from headwater.node.micro_batches.settings import BatchSettings
 from headwater.spark.aggregate import arrow_schema
 from headwater.spark.batch.partitions import depends_on_order
@@ -42,12 +42,12 @@ def explain_stream(
     return SparkExplanation(planned, tuple(map(_travel, settings.groups)))
 
 
-def _planned(query: Query, group: Group, settings: BatchSettings, asked: Asked) -> Planned:
+def _planned(query: Query, group: EventGroup, settings: BatchSettings, asked: Asked) -> Planned:
     plan = f"stream, keys on {settings.buckets} roots" if group.keys else "stream, one root"
     warning = ORDER if depends_on_order(query) else ""
     return Planned(query.name, plan, WHY, guarantee_of(query, asked), warning)
 
 
-def _travel(group: Group) -> Travel:
+def _travel(group: EventGroup) -> Travel:
     names = tuple(query.name for query in group.queries)
     return Travel("stream", names, None, f"of each event: {', '.join(group.travelling)}")

@@ -13,15 +13,15 @@ import pyarrow as pa
 from headwater.errors import DataError, HeadwaterError
 from headwater.language.schemas import type_kind
 from headwater.spark.formats import csv_lines, ipc, json_lines, parquet, streams
-from headwater.spark.formats.piece import Batches, Format, Passed, Piece, Wanted, sentence
+from headwater.spark.formats.file_range import Batches, FileRange, Format, Passed, Wanted, sentence
 from headwater.spark.formats.text import text_format
 
 __all__ = [
     "FORMATS",
     "Batches",
+    "FileRange",
     "Format",
     "Passed",
-    "Piece",
     "Wanted",
     "batches",
     "check_kinds",
@@ -71,7 +71,7 @@ def named(kind: str, place: str) -> Iterator[None]:
         raise DataError(f"{place}: this is no {kind} file that can be read: {sentence(error)}") from error
 
 
-def batches(kind: str, piece: Piece, wanted: Wanted) -> Batches:
+def batches(kind: str, piece: FileRange, wanted: Wanted) -> Batches:
     """The events of a piece."""
     for place in piece.places:
         yield from checked(kind, place, wanted, FORMATS[kind].read(place, wanted, piece.groups))

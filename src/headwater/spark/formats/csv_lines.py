@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import DataError
-from headwater.spark.formats.piece import Wanted
-from headwater.spark.formats.text import Column, converted, in_text
+from headwater.spark.formats.file_range import Wanted
+from headwater.spark.formats.text import ParsedColumn, converted, in_text
 
 #: Values in quotes as everybody writes them; others are left to Arrow.
 _QUOTED = re.compile(rb'(?:"(?:[^"]|"")*"|[^",]*)(?:,(?:"(?:[^"]|"")*"|[^",]*))*\r?')
@@ -75,7 +75,7 @@ class CsvLines:
             return False
         return bool(twice.num_rows == 2)
 
-    def columns(self, lines: Sequence[bytes], names: Sequence[str], schema: pa.Schema) -> list[Column]:
+    def columns(self, lines: Sequence[bytes], names: Sequence[str], schema: pa.Schema) -> list[ParsedColumn]:
         texts = _one_batch(self._table(b"\n".join(lines), names, dict.fromkeys(names, pa.string())))
         assert texts.num_rows == len(lines), "each line without a problem is one row"
         return [_read(texts.column(name), in_text(schema.field(name).type)) for name in names]
@@ -90,7 +90,7 @@ class CsvLines:
         return arrow.read_csv(pa.BufferReader(block), read_options=options, convert_options=convert)
 
 
-def _read(texts: pa.Array, type_: pa.DataType) -> Column:
+def _read(texts: pa.Array, type_: pa.DataType) -> ParsedColumn:
     return converted(texts if pa.types.is_string(type_) else pc.utf8_trim_whitespace(texts), type_)
 
 

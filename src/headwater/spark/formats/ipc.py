@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.errors import DataError
-from headwater.spark.formats.piece import BATCH_EVENTS, Batches, Format, Wanted, present, sentence
+from headwater.spark.formats.file_range import BATCH_EVENTS, Batches, Format, Wanted, present, sentence
 
 
 def _opened(place: str, columns: Sequence[str] | None = None) -> Any:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.spark.formats.piece import Wanted
-from headwater.spark.formats.text import Column, converted, in_text
+from headwater.spark.formats.file_range import Wanted
+from headwater.spark.formats.text import ParsedColumn, converted, in_text
 
 #: Arrow's reader brings the process down where a line, or what follows an object on its line, is null.
 _FATAL = re.compile(rb"(?:\A|[\n}\]])\s*null")
@@ -56,7 +56,7 @@ class JsonLines:
             return f"this is no JSON: {error}"
         return None if isinstance(found, dict) else "this is no JSON object"
 
-    def columns(self, lines: Sequence[bytes], names: Sequence[str], schema: pa.Schema) -> list[Column]:
+    def columns(self, lines: Sequence[bytes], names: Sequence[str], schema: pa.Schema) -> list[ParsedColumn]:
         rows = list(map(_loaded, lines))
         return [_column([row.get(name) for row in rows], in_text(schema.field(name).type)) for name in names]
 
@@ -83,7 +83,7 @@ def _number(text: str) -> float | str:
     return text if math.isinf(value) else value
 
 
-def _column(values: list[Any], type_: pa.DataType) -> Column:
+def _column(values: list[Any], type_: pa.DataType) -> ParsedColumn:
     unread: dict[int, str] = {}
     fits = _FITS.get(type_)
     found = []
@@ -93,7 +93,7 @@ def _column(values: list[Any], type_: pa.DataType) -> Column:
             unread[row] = value if isinstance(value, str) and _is_text(value) else json.dumps(value)
         # Arrow makes no floats of integers that no float equals.
         found.append(float(read) if type_ == pa.float64() and read is not None else read)
-    return Column(pa.array(found, type_), unread)
+    return ParsedColumn(pa.array(found, type_), unread)
 
 
 def _is_text(value: str) -> bool:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from headwater.errors import DataError
 from headwater.spark.batch.pruning import Bounds
-from headwater.spark.formats.piece import BATCH_EVENTS, Batches, Format, Passed, Wanted, present, sentence
+from headwater.spark.formats.file_range import BATCH_EVENTS, Batches, Format, Passed, Wanted, present, sentence
 
 
 def _schema(place: str) -> pa.Schema:

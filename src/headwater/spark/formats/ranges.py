@@ -14,9 +14,9 @@ from headwater.spark.formats.csv_lines import CsvLines
 from headwater.spark.formats.ipc import record_batches
 from headwater.spark.formats.json_lines import JsonLines
 from headwater.spark.formats.parquet import row_groups
-from headwater.spark.formats.text import Lines, Mark, count_rows, read_rows
+from headwater.spark.formats.text import TextLines, TextMark, count_rows, read_rows
 
-_LINES: dict[str, type[Lines]] = {"csv": CsvLines, "json": JsonLines}
+_LINES: dict[str, type[TextLines]] = {"csv": CsvLines, "json": JsonLines}
 #: The rows of each part of a file that can be read alone.
 _PARTS: dict[str, Callable[[str], list[int]]] = {
     "parquet": lambda place: [rows for _, rows in row_groups(place)],
@@ -24,21 +24,21 @@ _PARTS: dict[str, Callable[[str], list[int]]] = {
 }
 
 
-class Counted(NamedTuple):
+class EventCount(NamedTuple):
     """How many events a file holds, and for text, marks on the way."""
 
     rows: int
-    marks: Sequence[Mark] = ()
+    marks: Sequence[TextMark] = ()
 
 
-def counted(kind: str, place: str) -> Counted:
+def counted(kind: str, place: str) -> EventCount:
     """Counts the events of a file; text has to be read for that, but not parsed."""
     with named(kind, place):
-        return Counted(*count_rows(_LINES[kind], place)) if kind in _LINES else Counted(sum(_PARTS[kind](place)))
+        return EventCount(*count_rows(_LINES[kind], place)) if kind in _LINES else EventCount(sum(_PARTS[kind](place)))
     raise AssertionError("an error leaves the block above")
 
 
-def rows_of(kind: str, place: str, wanted: Wanted, skip: int, count: int, mark: Mark | None = None) -> Batches:
+def rows_of(kind: str, place: str, wanted: Wanted, skip: int, count: int, mark: TextMark | None = None) -> Batches:
     """``count`` events behind the first ``skip``; ``mark``: one of those of the file at or before them.
 
     An error if the file does not hold so many.
@@ -62,7 +62,7 @@ def rows_of(kind: str, place: str, wanted: Wanted, skip: int, count: int, mark: 
     yield from _exactly(place, skip, count, _between(checked(kind, place, wanted, found), skip - begin, count))
 
 
-def _text(kind: str, place: str, wanted: Wanted, skip: int, count: int, mark: Mark | None) -> Batches:
+def _text(kind: str, place: str, wanted: Wanted, skip: int, count: int, mark: TextMark | None) -> Batches:
     return read_rows(_LINES[kind], place, wanted, skip, count, mark)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from headwater.language.user_code import load_path
 from headwater.logs import Log
-from headwater.spark.formats.piece import BATCH_EVENTS, Batches, Format, Wanted, present
+from headwater.spark.formats.file_range import BATCH_EVENTS, Batches, Format, Wanted, present
 
 
 def _log_parts(place: str) -> tuple[Log, int]:

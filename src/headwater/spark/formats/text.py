@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from headwater.engine.intake.unread import REASON, UNREAD, UNREAD_LINE
 from headwater.errors import DataError
-from headwater.spark.formats.piece import Batches, Format, Wanted, sentence
+from headwater.spark.formats.file_range import Batches, Format, Wanted, sentence
 
 #: Text is parsed in blocks of about so many bytes.
 BLOCK_BYTES = 1 << 24
@@ -28,7 +28,7 @@ LOOK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """A line that is not empty, and where it begins: the number of the line, from 1, and of the byte, from 0."""
 
     text: bytes
@@ -40,7 +40,7 @@ class Line:
         return f"line {self.number}, byte {self.byte}"
 
 
-class Placed(Protocol):
+class PlacedText(Protocol):
     """Text that should be one event, and where it stands."""
 
     @property
@@ -49,7 +49,7 @@ class Placed(Protocol):
     def where(self) -> str: ...
 
 
-class Mark(NamedTuple):
+class TextMark(NamedTuple):
     """A place from which text can be read on: so many rows are before it, and the line of this number begins at this byte."""
 
     row: int
@@ -58,14 +58,14 @@ class Mark(NamedTuple):
 
 
 @dataclass(slots=True)
-class Column:
+class ParsedColumn:
     """Values as far as they can be read, and by row the text of those that cannot."""
 
     values: pa.Array
     unread: dict[int, str]
 
 
-class Lines(Protocol):
+class TextLines(Protocol):
     """The lines of one file, in one format. ``begin``: where they begin, behind a header if there is one."""
 
     begin: int
@@ -84,14 +84,14 @@ class Lines(Protocol):
     def problem(self, line: bytes) -> str | None:
         """Why a line is no event at all."""
 
-    def columns(self, lines: Sequence[bytes], names: Sequence[str], schema: pa.Schema) -> list[Column]:
+    def columns(self, lines: Sequence[bytes], names: Sequence[str], schema: pa.Schema) -> list[ParsedColumn]:
         """The slow way, for lines without a problem."""
 
     def is_empty(self, line: bytes) -> bool:
         """Whether a line counts for nothing."""
 
 
-def text_format(lines: type[Lines], *suffixes: str) -> Format:
+def text_format(lines: type[TextLines], *suffixes: str) -> Format:
     """The format of such lines, packed with gzip or not."""
 
     def schema(place: str) -> pa.Schema | None:
@@ -108,19 +108,19 @@ def text_format(lines: type[Lines], *suffixes: str) -> Format:
     return Format((*suffixes, *(f"{suffix}.gz" for suffix in suffixes)), schema, read)
 
 
-def count_rows(lines: type[Lines], place: str) -> tuple[int, list[Mark]]:
+def count_rows(lines: type[TextLines], place: str) -> tuple[int, list[TextMark]]:
     """How many events a file holds, and marks on the way: nothing is parsed. There are no marks in what is packed."""
     rows = 0
     marks = []
     for reader, block, byte, number in _bodies(lines, place):
         if rows and not _is_packed(place):
-            marks.append(Mark(rows, byte, number))
+            marks.append(TextMark(rows, byte, number))
         rows += len(_starts(reader, block))
     return rows, marks
 
 
 def read_rows(
-    lines: type[Lines], place: str, wanted: Wanted, skip: int, count: int, mark: Mark | None = None
+    lines: type[TextLines], place: str, wanted: Wanted, skip: int, count: int, mark: TextMark | None = None
 ) -> Batches:
     """``count`` events of a file behind the first ``skip``, from a mark on if one is known; other lines are not parsed."""
     row, end = (0 if mark is None else mark.row), skip + count
@@ -137,7 +137,9 @@ def read_rows(
             return
 
 
-def _bodies(lines: type[Lines], place: str, mark: Mark | None = None) -> Iterator[tuple[Lines, bytes, int, int]]:
+def _bodies(
+    lines: type[TextLines], place: str, mark: TextMark | None = None
+) -> Iterator[tuple[TextLines, bytes, int, int]]:
     """Lines behind the header, block by block: their reader, the block, the byte and the number of the line it begins with."""
     reader = None
     number = 1
@@ -189,7 +191,7 @@ def _blocks(place: str, size: int, begin: int = 0) -> Iterator[tuple[bytes, int]
 
 
 def _events(
-    reader: Lines, place: str, block: bytes, byte: int, number: int, names: list[str], wanted: Wanted
+    reader: TextLines, place: str, block: bytes, byte: int, number: int, names: list[str], wanted: Wanted
 ) -> Iterator[pa.RecordBatch]:
     try:
         batch = reader.parse(block, names, wanted.schema)
@@ -209,7 +211,7 @@ def _events(
         yield with_care(reader, place, lines, names, wanted)
 
 
-def _starts(reader: Lines, block: bytes) -> NDArray[np.int64]:
+def _starts(reader: TextLines, block: bytes) -> NDArray[np.int64]:
     """Where the lines begin that are not empty."""
     codes = np.frombuffer(block, np.uint8)
     starts = np.concatenate([np.zeros(1, np.int64), np.flatnonzero(codes == ord("\n")) + 1])
@@ -227,15 +229,17 @@ def _line_at(block: bytes, start: int) -> bytes:
     return block[start:] if end < 0 else block[start:end]
 
 
-def _lines(reader: Lines, block: bytes, byte: int, number: int) -> Iterator[Line]:
+def _lines(reader: TextLines, block: bytes, byte: int, number: int) -> Iterator[TextLine]:
     for text in block.split(b"\n"):
         if not reader.is_empty(text):
-            yield Line(text, number, byte)
+            yield TextLine(text, number, byte)
         byte += len(text) + 1
         number += 1
 
 
-def with_care(reader: Lines, place: str, lines: Sequence[Placed], names: list[str], wanted: Wanted) -> pa.RecordBatch:
+def with_care(
+    reader: TextLines, place: str, lines: Sequence[PlacedText], names: list[str], wanted: Wanted
+) -> pa.RecordBatch:
     """One row for each line, whatever it holds."""
     problems = [reader.problem(line.text) for line in lines]
     rows = [row for row, problem in enumerate(problems) if problem is None]
@@ -257,7 +261,7 @@ def with_care(reader: Lines, place: str, lines: Sequence[Placed], names: list[st
     return pa.RecordBatch.from_pydict(arrays)
 
 
-def _unread_line(line: Placed, problem: str | None) -> dict[str, str] | None:
+def _unread_line(line: PlacedText, problem: str | None) -> dict[str, str] | None:
     if problem is None:
         return None
     return {"reason": f"{line.where}: {problem}", "text": shown(line.text)}
@@ -265,10 +269,10 @@ def _unread_line(line: Placed, problem: str | None) -> dict[str, str] | None:
 
 def _refuse_first(
     place: str,
-    lines: Sequence[Placed],
+    lines: Sequence[PlacedText],
     problems: Sequence[str | None],
     rows: Sequence[int],
-    columns: dict[str, Column],
+    columns: dict[str, ParsedColumn],
     schema: pa.Schema,
 ) -> None:
     """An error for the first line with which anything is wrong."""
@@ -297,11 +301,11 @@ def shown(line: bytes, length_max: int = 1000) -> str:
     return line[:length_max].decode("utf-8", "replace").rstrip("\r")
 
 
-def converted(texts: pa.Array, type_: pa.DataType) -> Column:
+def converted(texts: pa.Array, type_: pa.DataType) -> ParsedColumn:
     """Texts as values of a type. Where some are none, halves are tried, and halves of these: few bad values cost little."""
     unread: dict[int, str] = {}
     found = pa.concat_arrays(_halves(texts, type_, 0, unread)) if len(texts) else pa.nulls(0, type_)
-    return Column(found, unread)
+    return ParsedColumn(found, unread)
 
 
 def _halves(texts: pa.Array, type_: pa.DataType, begin: int, unread: dict[int, str]) -> list[Any]:

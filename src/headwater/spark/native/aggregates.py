@@ -18,7 +18,7 @@ LOW = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SliceColumn:
     """One column of the table of slices: ``lift`` makes it of events, ``combine`` of the same column of several slices."""
 
     name: str
@@ -35,12 +35,12 @@ class Operators:
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._numbers: dict[str, int] = {}
-        self.kept: dict[str, Kept] = {}
+        self.kept: dict[str, SliceColumn] = {}
         self.steps: list[dict[str, str]] = [{} for _ in range(7)]
         self._keep("n", "count(1)", "sum({})")
 
     def _keep(self, name: str, lift: str, combine: str) -> str:
-        self.kept.setdefault(name, Kept(name, lift, combine.format(name)))
+        self.kept.setdefault(name, SliceColumn(name, lift, combine.format(name)))
         return name
 
     def _step(self, place: int, name: str, sql: str) -> str:
@@ -117,8 +117,8 @@ class Operators:
         else:
             up, down = f"high{number}", f"low{number}"
             carried = f"sum({up} + shiftright({down}, 32))"
-            self.kept.setdefault(up, Kept(up, f"sum(shiftright({quoted(column)}, 32))", carried))
-            self.kept.setdefault(down, Kept(down, f"sum({quoted(column)} & {LOW}L)", f"sum({down} & {LOW}L)"))
+            self.kept.setdefault(up, SliceColumn(up, f"sum(shiftright({quoted(column)}, 32))", carried))
+            self.kept.setdefault(down, SliceColumn(down, f"sum({quoted(column)} & {LOW}L)", f"sum({down} & {LOW}L)"))
             high, low = f"{up} + shiftright({down}, 32)", f"{down} & {LOW}L"
         return self._step(0, f"h{number}", high), self._step(0, f"l{number}", low)
 

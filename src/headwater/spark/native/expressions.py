@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from headwater.language.comparisons import COMPARISONS, FLIPPED, bound_below, float_below, is_nan
-from headwater.language.expressions import Chain, Column, Compare, Expr, In, IsNull, Matches, Not, Range, boolean
+from headwater.language.expressions import BooleanChain, Column, Compare, Expr, In, IsNull, Matches, Not, Range, boolean
 from headwater.spark.native.types import is_plain, quoted
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -37,7 +37,7 @@ def sql_of(expr: Expr, schema: pa.Schema) -> str:
     match expr:
         case Compare(op, left, right):
             return _compared(op, left, right, schema)
-        case Chain():
+        case BooleanChain():
             word = " OR " if expr.decisive else " AND "
             return f"({word.join(sql_of(operand, schema) for operand in expr.operands())})"
         case Not(inner):

@@ -24,7 +24,7 @@ class Numbered:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class SliceWindow:
     """One window in which a slice can lie: the ``lag``-th behind the newest. A band has the slide 0."""
 
     query: int
@@ -61,18 +61,18 @@ class Grid:
             if isinstance(member.window, Sliding)
         )
 
-    def windows(self) -> list[Placed]:
+    def windows(self) -> list[SliceWindow]:
         """All windows a slice may be part of; unless the grid is regular, some slices are not part of some."""
         return [placed for member in self.members for placed in _placed(member)]
 
 
-def _placed(member: Numbered) -> Iterable[Placed]:
+def _placed(member: Numbered) -> Iterable[SliceWindow]:
     window = member.window
     if isinstance(window, Band):
-        return [Placed(member.number, window.size, 0, window.start, 0)]
+        return [SliceWindow(member.number, window.size, 0, window.start, 0)]
     offset = window.offset % window.slide
     count = -(-window.size // window.slide)
-    return [Placed(member.number, window.size, window.slide, offset, i * window.slide) for i in range(count)]
+    return [SliceWindow(member.number, window.size, window.slide, offset, i * window.slide) for i in range(count)]
 
 
 def grids(members: Sequence[Numbered]) -> list[Grid]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
+class EventFrame:
     """A DataFrame of events, the schema of its columns, and how it says when an event was and whether it has a time."""
 
     frame: DataFrame
@@ -34,7 +34,7 @@ class Events:
     has_time: str
 
     @classmethod
-    def of(cls, frame: DataFrame, schema: pa.Schema, time: str, unit: str) -> Events:
+    def of(cls, frame: DataFrame, schema: pa.Schema, time: str, unit: str) -> EventFrame:
         said = ticks(schema.field(time), unit)
         assert said is not None, "only queries whose times Spark can read get here"
         return cls(frame, schema, *said)
@@ -45,7 +45,7 @@ class Events:
         return kept if query.where is None else kept.where(sql_of(query.where, self.schema))
 
 
-def fixed_windows(events: Events, members: Sequence[Numbered], wanted: StructType) -> list[DataFrame]:
+def fixed_windows(events: EventFrame, members: Sequence[Numbered], wanted: StructType) -> list[DataFrame]:
     """The result rows of tumbling, sliding and band queries, as few DataFrames of the ``wanted`` columns."""
     found = []
     for family in families(members, events.schema):
@@ -64,7 +64,7 @@ def families(members: Sequence[Numbered], schema: pa.Schema) -> list[list[Number
     return list(found.values())
 
 
-def _rows(kept: DataFrame, events: Events, grid: Grid, wanted: StructType) -> DataFrame:
+def _rows(kept: DataFrame, events: EventFrame, grid: Grid, wanted: StructType) -> DataFrame:
     operators = Operators(events.schema)
     values = {
         member.number: {alias: operators.value(a) for alias, a in member.query.aggregates} for member in grid.members
@@ -78,7 +78,7 @@ def _rows(kept: DataFrame, events: Events, grid: Grid, wanted: StructType) -> Da
     return _result(windows, grid, values, wanted)
 
 
-def _slices(kept: DataFrame, events: Events, grid: Grid, operators: Operators, keys: Sequence[str]) -> DataFrame:
+def _slices(kept: DataFrame, events: EventFrame, grid: Grid, operators: Operators, keys: Sequence[str]) -> DataFrame:
     f = functions_of(kept)
     time = events.time if grid.offset == 0 else f"({events.time} - {grid.offset}L)"
     groups = [f"{floor_div(time, grid.slice)} AS slice", *(f"{quoted(key)} AS k{i}" for i, key in enumerate(keys))]

@@ -17,7 +17,7 @@ import pyarrow as pa
 from headwater.language.aggregations import Aggregation
 from headwater.language.query import Query
 from headwater.language.windows import CountWindow, Sliding
-from headwater.spark.native.plan import Events
+from headwater.spark.native.plan import EventFrame
 from headwater.spark.native.types import functions_of, quoted, window_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ BUCKET_BITS: Final = 16
 class Ordered:
     """Events and the columns that decide between those of one time."""
 
-    events: Events
+    events: EventFrame
     ties: Sequence[str]
 
 

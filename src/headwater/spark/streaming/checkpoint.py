@@ -46,7 +46,7 @@ class Saved:
     records: tuple[bytes, ...]
 
 
-class Checkpoint:
+class StreamCheckpoint:
     """The folder of one stream."""
 
     def __init__(self, path: str | Path) -> None:

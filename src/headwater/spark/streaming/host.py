@@ -30,7 +30,7 @@ from headwater.protocols.events import (
 from headwater.protocols.messages import Assign, Hello, encode
 from headwater.spark.batch.leaf import CONTROL
 from headwater.spark.batch.root import in_order
-from headwater.spark.streaming.checkpoint import Checkpoint, CheckpointError
+from headwater.spark.streaming.checkpoint import CheckpointError, StreamCheckpoint
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.narrowing import narrowed
 from headwater.spark.streaming.offsets import Offset
@@ -42,7 +42,7 @@ SNAPSHOT_BYTES_MIN = 1 << 20
 
 
 @dataclass
-class Outcome:
+class BatchOutput:
     """What a batch gave: tables of rows and of events set aside, and what happened."""
 
     rows: list[pa.Table] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Outcome:
 class RootHost:
     """Runs a root of one stream, batch by batch. ``commands``: where users' commands are, if not in its own checkpoint."""
 
-    def __init__(self, checkpoint: Checkpoint, commands: Checkpoint | None = None) -> None:
+    def __init__(self, checkpoint: StreamCheckpoint, commands: StreamCheckpoint | None = None) -> None:
         self._checkpoint = checkpoint
         self._commands = checkpoint if commands is None else commands
         self._root: RootNode | None = None
@@ -68,9 +68,9 @@ class RootHost:
         """The root as it is before the first batch."""
         self._root = root
         self.save_state(offset.batch)
-        self.write_directive(self.directive(offset, Outcome()))
+        self.write_directive(self.directive(offset, BatchOutput()))
 
-    def run(self, batch: int, frames: Iterable[pa.RecordBatch]) -> tuple[Offset, Outcome]:
+    def run(self, batch: int, frames: Iterable[pa.RecordBatch]) -> tuple[Offset, BatchOutput]:
         """What a batch brings in. Nothing is written here."""
         self._records = []
         root = self._loaded(batch - 1)
@@ -78,7 +78,7 @@ class RootHost:
         # Chain after chain: run again, tasks may end in another order, and nothing may depend on that.
         messages = sorted(((chain, bytes(frame)) for _, _, chain, frame in in_order(frames)), key=lambda each: each[0])
         offset = _control(messages, batch)
-        outcome = Outcome()
+        outcome = BatchOutput()
         before = self._directive(batch - 1)
         if offset.flush:
             self._do(root, FlushAsked(), offset, outcome)
@@ -89,7 +89,7 @@ class RootHost:
         self._decide(root, before, offset, outcome)
         return offset, outcome
 
-    def _decide(self, root: RootNode, before: Directive, offset: Offset, outcome: Outcome) -> None:
+    def _decide(self, root: RootNode, before: Directive, offset: Offset, outcome: BatchOutput) -> None:
         """Everything else, once the events of the batch are in: it may void what leaves would have sent."""
         if root.settings.idle_ns is not None:
             self._do(root, TimerFired("idle"), offset, outcome)
@@ -106,7 +106,7 @@ class RootHost:
             self._command(root, number, offset, outcome)
         self._do(root, TimerFired("cut"), offset, outcome)
 
-    def _command(self, root: RootNode, number: int, offset: Offset, outcome: Outcome) -> None:
+    def _command(self, root: RootNode, number: int, offset: Offset, outcome: BatchOutput) -> None:
         command = self._commands.command(number)
         try:
             if command["what"] == "add":
@@ -118,7 +118,7 @@ class RootHost:
         except HeadwaterError as error:
             self._commands.refuse(number, str(error))
 
-    def _do(self, root: RootNode, event: Event, offset: Offset, outcome: Outcome) -> None:
+    def _do(self, root: RootNode, event: Event, offset: Offset, outcome: BatchOutput) -> None:
         actions: Sequence[Action] = root.handle(event, offset.now_ns)
         for action in actions:
             match action:
@@ -135,7 +135,7 @@ class RootHost:
 
     # --- what it leaves ---
 
-    def directive(self, offset: Offset, outcome: Outcome, status: dict[str, Any] | None = None) -> Directive:
+    def directive(self, offset: Offset, outcome: BatchOutput, status: dict[str, Any] | None = None) -> Directive:
         """What the leaves are told for the next batch."""
         root = self._root
         assert root is not None
@@ -182,7 +182,7 @@ class RootHost:
         self._checkpoint.write_directive(directive.batch, directive.to_data())
         self._batch = directive.batch
 
-    def status(self, offset: Offset, outcome: Outcome) -> dict[str, Any]:
+    def status(self, offset: Offset, outcome: BatchOutput) -> dict[str, Any]:
         """How the stream is doing, for people: nothing is decided by it."""
         root = self._root
         assert root is not None

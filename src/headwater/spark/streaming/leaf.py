@@ -15,7 +15,7 @@ from headwater.node.splitting import Sharing, unbundled
 from headwater.protocols.actions import Action, PauseReading, Refused, ResumeReading, SendMessage
 from headwater.protocols.events import BatchArrived, EventsPassed, Leaving, TimerFired
 from headwater.protocols.ledger import Position
-from headwater.protocols.messages import Assign, Cuts, Flush, Plan, Positions, decode
+from headwater.protocols.messages import Assign, CountPlan, Cuts, Flush, Positions, decode
 from headwater.spark.batch.leaf import CONTROL, FAN_IN, ROOT, frame_rows
 from headwater.spark.formats import Passed, Wanted
 from headwater.spark.streaming.inputs.input import Watermark, input_class
@@ -81,7 +81,7 @@ class _Task:
         yield from self._after(self._leaf.hear(replace(self._assign, queries=work.queries)))
         if work.plan is not None:
             plan = decode(work.plan)
-            assert isinstance(plan, Plan)
+            assert isinstance(plan, CountPlan)
             yield from self._after(self._leaf.hear(plan))
         wanted = Wanted(work.columns, pa.ipc.read_schema(pa.py_buffer(work.schema)), work.strict)
         for event in self._events(wanted):

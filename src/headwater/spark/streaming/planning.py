@@ -15,7 +15,7 @@ from headwater.spark.streaming.offsets import Offset
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PlannerView:
     """What the planner sees: how far sources go, how many commands there are, whether one of them ends the stream, the time."""
 
     extents: Mapping[str, Extent]
@@ -24,7 +24,7 @@ class Found:
     now_ns: int
 
 
-def next_offset(start: Offset, directive: Directive, found: Found, chains: int, events_max: int | None) -> Offset:
+def next_offset(start: Offset, directive: Directive, found: PlannerView, chains: int, events_max: int | None) -> Offset:
     """The end of the next batch, or ``start`` if there is no reason for one.
 
     ``chains``: how many leaves share the sources at most; ``events_max``: how many events a batch has at most.
@@ -50,7 +50,7 @@ def next_offset(start: Offset, directive: Directive, found: Found, chains: int, 
     return _following(start, directive, found, {"ends": ends, "joining": joined, "done": done})
 
 
-def _following(start: Offset, directive: Directive, found: Found, news: Mapping[str, object]) -> Offset:
+def _following(start: Offset, directive: Directive, found: PlannerView, news: Mapping[str, object]) -> Offset:
     # The clock may have been set back; the root's time never goes.
     now_ns = max(found.now_ns, start.now_ns)
     fixed = {"batch": start.batch + 1, "now_ns": now_ns, "directive": directive.hash, "joining": {}}

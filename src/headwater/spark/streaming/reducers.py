@@ -17,9 +17,9 @@ import pyarrow as pa
 from headwater.errors import HeadwaterError
 from headwater.node import RootNode
 from headwater.spark.batch.root import ROWS_MAX
-from headwater.spark.streaming.checkpoint import Checkpoint
+from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.directives import Directive
-from headwater.spark.streaming.host import Outcome, RootHost
+from headwater.spark.streaming.host import BatchOutput, RootHost
 from headwater.spark.streaming.offsets import Offset
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 TABLES = pa.schema([("kind", pa.string()), ("table", pa.binary())])
 
 
-def root_place(checkpoint: Checkpoint, number: int) -> Checkpoint:
-    return Checkpoint(checkpoint.path / "roots" / f"{number:03d}")
+def root_place(checkpoint: StreamCheckpoint, number: int) -> StreamCheckpoint:
+    return StreamCheckpoint(checkpoint.path / "roots" / f"{number:03d}")
 
 
-def begin_roots(checkpoint: Checkpoint, root: RootNode, roots: int) -> None:
+def begin_roots(checkpoint: StreamCheckpoint, root: RootNode, roots: int) -> None:
     """All roots as they are before the first batch, and what they say."""
     for number in range(roots):
         place = root_place(checkpoint, number)
@@ -43,7 +43,7 @@ def begin_roots(checkpoint: Checkpoint, root: RootNode, roots: int) -> None:
     checkpoint.write_directive(-1, said(checkpoint, -1, roots).to_data())
 
 
-def reduced(frames: DataFrame, checkpoint: Checkpoint, batch: int, roots: int) -> Outcome:
+def reduced(frames: DataFrame, checkpoint: StreamCheckpoint, batch: int, roots: int) -> BatchOutput:
     """What all roots make of a batch; their states are written by their tasks."""
     from headwater.spark.types import spark_types
 
@@ -55,7 +55,7 @@ def reduced(frames: DataFrame, checkpoint: Checkpoint, batch: int, roots: int) -
         yield from root_tables(path, batch, batches)
 
     found = frames.repartitionById(roots, "bucket").mapInArrow(reduce, spark_types(TABLES)[1]).toArrow()
-    outcome = Outcome()
+    outcome = BatchOutput()
     for kind, data in zip(found["kind"].to_pylist(), found["table"]):
         tables = outcome.rows if kind == "rows" else outcome.aside
         tables.append(pa.ipc.open_stream(data.as_buffer()).read_all())
@@ -79,7 +79,7 @@ def root_tables(path: str, batch: int, frames: Iterable[pa.RecordBatch]) -> Iter
 
 def _host(path: str, number: int) -> RootHost:
     """One of an earlier batch, if this worker has run the root before: it knows by itself whether it is up to date."""
-    about = Checkpoint(path).about()
+    about = StreamCheckpoint(path).about()
     assert about is not None
     # By what the stream is: another may have begun in the same folder.
     return _kept_host(path, number, about["id"])
@@ -87,7 +87,7 @@ def _host(path: str, number: int) -> RootHost:
 
 @lru_cache(maxsize=2)
 def _kept_host(path: str, number: int, stream: str) -> RootHost:
-    checkpoint = Checkpoint(path)
+    checkpoint = StreamCheckpoint(path)
     return RootHost(root_place(checkpoint, number), checkpoint)
 
 
@@ -102,7 +102,7 @@ def _packed(kind: str, table: pa.Table) -> pa.RecordBatch:
     return pa.record_batch([pa.array([kind]), pa.array([target.getvalue().to_pybytes()], pa.binary())], schema=TABLES)
 
 
-def said(checkpoint: Checkpoint, batch: int, roots: int) -> Directive:
+def said(checkpoint: StreamCheckpoint, batch: int, roots: int) -> Directive:
     """What all roots say after a batch, as one."""
     each = []
     for number in range(roots):

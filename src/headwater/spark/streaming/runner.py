@@ -18,12 +18,12 @@ from headwater.engine.results.side_output import SCHEMA as ASIDE
 from headwater.errors import HeadwaterError
 from headwater.spark.batch.leaf import FAN_IN
 from headwater.spark.batch.root import plain_rows, relayed
-from headwater.spark.streaming.checkpoint import Checkpoint
+from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.directives import Directive
-from headwater.spark.streaming.host import Outcome, RootHost
+from headwater.spark.streaming.host import BatchOutput, RootHost
 from headwater.spark.streaming.reducers import reduced, said
 from headwater.spark.streaming.sinks import Sink
-from headwater.spark.streaming.watch.observing import Observer
+from headwater.spark.streaming.watch.observing import StreamObserver
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,10 +34,10 @@ class BatchRunner:
 
     def __init__(
         self,
-        checkpoint: Checkpoint,
+        checkpoint: StreamCheckpoint,
         sink: Sink,
         aside: Sink | None = None,
-        observer: Observer | None = None,
+        observer: StreamObserver | None = None,
     ) -> None:
         self.sink = sink
         self.aside = aside
@@ -97,7 +97,7 @@ class BatchRunner:
         if self.observer is not None:
             self.observer.batch_done(directive.status)
 
-    def _computed(self, frames: DataFrame, batch: int) -> tuple[Outcome, Callable[[], Directive]]:
+    def _computed(self, frames: DataFrame, batch: int) -> tuple[BatchOutput, Callable[[], Directive]]:
         """What came out of a batch, and what writes its state and says what the leaves are told."""
         if self._chains > FAN_IN:
             frames = relayed(frames, self._roots, self._chains)

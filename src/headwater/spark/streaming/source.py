@@ -20,13 +20,13 @@ from pyspark.sql.types import StructType
 from headwater.language.times import FOREVER
 from headwater.protocols.messages import Assign, Cuts, SourceState, decode, encode
 from headwater.spark.batch.leaf import FRAMES
-from headwater.spark.streaming.checkpoint import Checkpoint, CheckpointError, sharing_of
+from headwater.spark.streaming.checkpoint import CheckpointError, StreamCheckpoint, sharing_of
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.inputs.input import Extent, Input, input_class
 from headwater.spark.streaming.leaf import LeafWork, Run, control_row
 from headwater.spark.streaming.narrowing import returning
 from headwater.spark.streaming.offsets import Offset
-from headwater.spark.streaming.planning import Found, next_offset
+from headwater.spark.streaming.planning import PlannerView, next_offset
 from headwater.spark.types import spark_types
 
 NAME = "headwater_stream"
@@ -48,7 +48,7 @@ class StreamSource(DataSource):
 
 
 @dataclass
-class Work(InputPartition):
+class LeafTurn(InputPartition):
     """One task: the leaf of one chain, if it has one. The first task also says which batch it is."""
 
     leaf: LeafWork | None
@@ -73,8 +73,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- in the planner ---
 
     @cached_property
-    def _checkpoint(self) -> Checkpoint:
-        return Checkpoint(self._path)
+    def _checkpoint(self) -> StreamCheckpoint:
+        return StreamCheckpoint(self._path)
 
     @cached_property
     def _about(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         commands = self._checkpoint.command_count()
         flush = any(self._checkpoint.command(k)["what"] == "flush" for k in range(last.commands, commands))
         extents = self._input.extents() if self._target is None else self._target
-        found = Found(extents, commands, flush, self.clock())
+        found = PlannerView(extents, commands, flush, self.clock())
         events_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         return next_offset(last, directive, found, self._about["chains"], events_max).to_data()
 
@@ -125,7 +125,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         offset = Offset.from_data(end)
         directive = self._directive(offset.batch - 1, offset.directive)
         roots = self._about["roots"]
-        works = [Work(leaf, None, roots) for leaf in self._leaves(offset, directive)] or [Work(None, None, roots)]
+        works = [LeafTurn(leaf, None, roots) for leaf in self._leaves(offset, directive)] or [
+            LeafTurn(None, None, roots)
+        ]
         works[0].offset = end
         return list(works)
 
@@ -182,7 +184,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- in a worker ---
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Work)
+        assert isinstance(partition, LeafTurn)
         if partition.offset is not None:
             yield control_row(partition.offset, partition.roots)
         if partition.leaf is not None:

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.spark.formats import FORMATS, Passed, Piece, Wanted, batches, parquet, text
+from headwater.spark.formats import FORMATS, FileRange, Passed, Wanted, batches, parquet, text
 from headwater.spark.formats.ranges import counted, rows_of
 from headwater.spark.streaming.inputs import folder as folder_input
 from headwater.spark.streaming.inputs import seen_files
@@ -142,7 +142,7 @@ def test_lines_are_counted_as_they_are_read(data, kind, is_packed):
         patch.setattr(text, "BLOCK_BYTES", data.draw(st.sampled_from([16, 40, 1 << 20])))
         place = str(Path(folder, f"a.{kind}{'.gz' if is_packed else ''}"))
         write_text(Path(place), (header + between.join(lines) + last).encode())
-        whole = rows(batches(kind, Piece("a", "a", (place,), 0), WANTED))
+        whole = rows(batches(kind, FileRange("a", "a", (place,), 0), WANTED))
         count, marks = counted(kind, place)
         assert count == len(whole)
         assert is_packed <= (not marks)
@@ -473,5 +473,5 @@ def test_a_format_that_is_given_is_that_of_all_files(folder):
 def test_two_objects_in_one_line_are_not_made_up_for_by_an_empty_line(folder):
     """Counted together they look right; one line is one event, and this one is none."""
     (folder / "a.jsonl").write_text('{"time": 1} {"time": 2}\n\n')
-    (row,) = rows(batches("json", Piece("a", "a", (str(folder / "a.jsonl"),), 0), WANTED))
+    (row,) = rows(batches("json", FileRange("a", "a", (str(folder / "a.jsonl"),), 0), WANTED))
     assert row["\0\0"]["reason"].startswith("line 1, byte 0: this is no JSON")

@@ -8,7 +8,7 @@ import numpy as np
 
 from headwater.base.arrays import Int64Array
 from headwater.base.jit import njit
-from headwater.engine.groups.replay.kept import LONG_AGO, Formed, Kept
+from headwater.engine.groups.replay.kept import LONG_AGO, Formed, KeptEvents
 from headwater.engine.slices.edges import fixed_spec, next_end, spec_table
 from headwater.engine.windows.registered import Registered
 from headwater.language.query import CONTEXT_SCOPES
@@ -58,7 +58,7 @@ class FixedFormer:
         """Whether no window ends in (after, until]."""
         return until != FOREVER and next_end(spec_table([self._spec()]), after) > until
 
-    def form(self, kept: Kept, after: int, until: int) -> Formed:
+    def form(self, kept: KeptEvents, after: int, until: int) -> Formed:
         size, slide, _, _, stop = self._spec()
         lateness = int(self._entry.query.lateness)
         first, last = self._start_from(max(after, LONG_AGO) - lateness - size + 1), min(until - size, stop - 1)
@@ -90,7 +90,7 @@ class FixedFormer:
         _, slide, offset, begin, _ = self._spec()
         return offset + -((offset - max(time, begin)) // slide) * slide
 
-    def _filled(self, kept: Kept, first: int, after: int, until: int) -> Int64Array:
+    def _filled(self, kept: KeptEvents, first: int, after: int, until: int) -> Int64Array:
         """All windows of each key from its first one on; at the end of the stream up to the last one with an event of any key."""
         size, slide, offset, _, stop = self._spec()
         self._remember_first(kept)
@@ -108,7 +108,7 @@ class FixedFormer:
             found.append(np.stack((np.full(len(starts), key), starts, starts + size, lo, hi), axis=1))
         return np.concatenate(found)
 
-    def _remember_first(self, kept: Kept) -> None:
+    def _remember_first(self, kept: KeptEvents) -> None:
         """The first window of each key that has a member: not an event whose own source had passed the window."""
         size, slide, offset, begin, stop = self._spec()
         times = kept.chunk.times
@@ -123,7 +123,7 @@ class FixedFormer:
             start = int(starts[member[low:high]].min())
             self._first[key] = min(start, self._first.get(key, start))
 
-    def forget(self, kept: Kept, needed: Int64Array) -> None:
+    def forget(self, kept: KeptEvents, needed: Int64Array) -> None:
         """Events before ``needed`` go; nothing else depends on them."""
 
     def state(self) -> Any:
@@ -149,7 +149,7 @@ class CountFormer:
         lacking = self._done * self._window.step + self._window.size - self._passed
         return held < min(self._window.size, int(lacking.min(initial=self._window.size)))
 
-    def form(self, kept: Kept, after: int, until: int) -> Formed:
+    def form(self, kept: KeptEvents, after: int, until: int) -> Formed:
         self._grow(kept.key_count)
         size, step, times, starts = self._window.size, self._window.step, kept.chunk.times, kept.starts
         held, passed = np.diff(starts), self._passed
@@ -174,7 +174,7 @@ class CountFormer:
         more = np.zeros(key_count - len(self._passed), np.int64)
         self._passed, self._done = np.concatenate((self._passed, more)), np.concatenate((self._done, more))
 
-    def form_all(self, kept: Kept) -> Formed:
+    def form_all(self, kept: KeptEvents) -> Formed:
         """Every window that holds a kept event, those that are out too."""
         self._grow(kept.key_count)
         done, self._done = self._done, np.zeros_like(self._done)
@@ -182,7 +182,7 @@ class CountFormer:
         self._done = done
         return formed
 
-    def forget(self, kept: Kept, needed: Int64Array) -> None:
+    def forget(self, kept: KeptEvents, needed: Int64Array) -> None:
         """Count on past the events that go."""
         gone = kept.chunk.times < needed[kept.keys]
         self._passed = self._passed + np.bincount(kept.keys[gone], minlength=kept.key_count)

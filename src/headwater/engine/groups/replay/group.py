@@ -17,7 +17,7 @@ import pyarrow as pa
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.groups.replay.fingerprints import fingerprints
 from headwater.engine.groups.replay.grid_windows import CountFormer, FixedFormer
-from headwater.engine.groups.replay.kept import Formed, Former, Kept
+from headwater.engine.groups.replay.kept import Formed, Former, KeptEvents
 from headwater.engine.groups.replay.members import OWN_KEY, Pairs, contents, members, numbered, time_spans
 from headwater.engine.groups.replay.replay_windows import former_of
 from headwater.engine.groups.replay.scopes import unite
@@ -26,7 +26,7 @@ from headwater.engine.intake.chunk import Chunk, Values
 from headwater.engine.intake.columns import TimeScan
 from headwater.engine.intake.keys import NODE_KEY, KeyTable
 from headwater.engine.intake.predicates import mask as predicate_mask
-from headwater.engine.intake.reorder import Stretch, concat_stretches
+from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import lift
 from headwater.engine.results.aggregates import operators_of
@@ -56,7 +56,7 @@ class ReplayGroup:
         self._entry: Registered | None = None
         self._former: Former | None = None
         self._history = WindowHistory()
-        self._stretches: list[Stretch] = []
+        self._stretches: list[OrderedEvents] = []
         self._marks: list[Int64Array | None] = []  # of each stretch, None where nobody is late
         # The watermark at which windows were formed last: steps that close nothing are left out.
         self._formed_at: int | None = None
@@ -146,7 +146,7 @@ class ReplayGroup:
             own = self.keys.encode([arrays[name] for name in self.key_names], len(chunk))
             chunk.columns[OWN_KEY] = Values(own.astype(np.int64), None, pa.int64())
         markers = [predicate_mask(expr, arrays, len(chunk)) for expr in self._entry.query.window.conditions()]
-        self._stretches.append(Stretch(chunk, keys, markers))
+        self._stretches.append(OrderedEvents(chunk, keys, markers))
         self._marks.append(marks if marks is not None and (marks > chunk.times).any() else None)
         self._reaches_back |= bool((chunk.times < self.watermark).any())
 
@@ -186,7 +186,7 @@ class ReplayGroup:
             return False
         return former.closes_nothing(after, until, self.row_count())
 
-    def _form(self, kept: Kept, former: Former, after: int, until: int) -> tuple[Formed, Int64Array]:
+    def _form(self, kept: KeptEvents, former: Former, after: int, until: int) -> tuple[Formed, Int64Array]:
         """The windows and rows (window, lo, hi): the events that lie in them."""
         assert self._entry is not None
         formed = former.form(kept, NEVER if self._matches_nodes else after, until)
@@ -211,7 +211,7 @@ class ReplayGroup:
         columns = self._window_keys.columns()[1:]
         return self.keys.encode(columns, len(self._window_keys)).astype(np.int64)
 
-    def _sorted(self) -> Kept:
+    def _sorted(self) -> KeptEvents:
         """All kept events, by key and in order within a key. What is kept stays in its order: there it needs no sorting."""
         stretch, marks = concat_stretches(self._stretches), self._all_marks()
         order = stretch.chunk.in_order()
@@ -224,7 +224,7 @@ class ReplayGroup:
             by_key = np.argsort(stretch.keys.astype(np.uint16) if key_count < 1 << 16 else stretch.keys, kind="stable")
             stretch, marks = stretch.take(by_key), None if marks is None else marks[by_key]
         starts = np.searchsorted(stretch.keys, np.arange(key_count + 1)).astype(np.int64)
-        return Kept(stretch.chunk, stretch.keys, starts, stretch.markers, marks)
+        return KeptEvents(stretch.chunk, stretch.keys, starts, stretch.markers, marks)
 
     def _all_marks(self) -> Int64Array | None:
         """The marks of all stretches; NEVER stands for those of which nobody asks."""
@@ -236,7 +236,7 @@ class ReplayGroup:
         )
         return np.concatenate(list(filled))
 
-    def _emit(self, kept: Kept, formed: Formed, ranges: Int64Array) -> list[Closed]:
+    def _emit(self, kept: KeptEvents, formed: Formed, ranges: Int64Array) -> list[Closed]:
         """The closed windows that are new or changed; only their events go through the operators."""
         entry, former = self._entry, self._former
         assert entry is not None
@@ -286,7 +286,7 @@ class ReplayGroup:
         )
         return self._matches_nodes or not is_once
 
-    def _split(self, kept: Kept, formed: Formed, pairs: Pairs) -> tuple[Formed, Int64Array, Pairs]:
+    def _split(self, kept: KeptEvents, formed: Formed, pairs: Pairs) -> tuple[Formed, Int64Array, Pairs]:
         """One window for each of its keys, the window each is made of, and the pairs with these windows."""
         key_count = len(self.keys)
         own = kept.chunk.columns[OWN_KEY].data[pairs.event]
@@ -307,7 +307,7 @@ class ReplayGroup:
         shared = isinstance(self._entry.query.window, Sliding | Band) or _counts_all(self._entry.query)
         self.slice_count += len(np.unique(windows[:, 1])) if shared else len(windows)
 
-    def _forget(self, kept: Kept, formed: Formed) -> None:
+    def _forget(self, kept: KeptEvents, formed: Formed) -> None:
         """Let go of the events that no window can ask for again."""
         assert self._former is not None
         (stretch,), (marks,) = self._stretches, self._marks
@@ -321,7 +321,7 @@ class ReplayGroup:
 
     # --- accounts and snapshots ---
 
-    def _count_outside(self, kept: Kept, chosen: BoolArray) -> Int64Array:
+    def _count_outside(self, kept: KeptEvents, chosen: BoolArray) -> Int64Array:
         """Of the chosen events outside of all windows: how many were taken for members, and how many for late members."""
         assert self._entry is not None
         if not _leaves_out(self._entry):
@@ -331,7 +331,7 @@ class ReplayGroup:
         outside = self._outside(kept) & chosen
         return np.array([(outside & (what == MEMBER)).sum(), (outside & (what == LATE)).sum()], np.int64)
 
-    def _outside(self, kept: Kept) -> BoolArray:
+    def _outside(self, kept: KeptEvents) -> BoolArray:
         """Which events lie in no window, open or closed, as things stand."""
         assert self._entry is not None and self._former is not None
         window, former = self._entry.query.window, self._former
@@ -396,7 +396,7 @@ class ReplayGroup:
         if self._former is not None:
             self._former.restore(state["former"])
         self._history.restore(state["history"])
-        self._stretches = [Stretch(*parts) for parts in state["stretches"]]
+        self._stretches = [OrderedEvents(*parts) for parts in state["stretches"]]
         self._marks, self._counts = state["marks"], state["counts"]
         self._formed_at, self._reaches_back = state["formed_at"], state["reaches_back"]
         self._settled_outside = state["settled_outside"]

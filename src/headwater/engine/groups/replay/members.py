@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.groups.replay.kept import LONG_AGO, Formed, Kept
+from headwater.engine.groups.replay.kept import LONG_AGO, Formed, KeptEvents
 from headwater.engine.intake.chunk import Chunk, source_ranks
 from headwater.language.query import CONTEXT_SCOPES, Query
 from headwater.language.times import FOREVER, NEVER
@@ -47,7 +47,7 @@ class Pairs:
         return Pairs(window[chosen], event[chosen])
 
 
-def members(query: Query, kept: Kept, formed: Formed, ranges: Int64Array) -> Pairs:
+def members(query: Query, kept: KeptEvents, formed: Formed, ranges: Int64Array) -> Pairs:
     """The members of windows. ``ranges``: rows (window, lo, hi) of the events that lie in them."""
     lengths = ranges[:, 2] - ranges[:, 1]
     window = np.repeat(ranges[:, 0], lengths)

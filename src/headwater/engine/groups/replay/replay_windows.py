@@ -11,7 +11,7 @@ import numpy as np
 
 from headwater.base.arrays import Int64Array
 from headwater.engine.groups.replay.grid_windows import CountFormer, FixedFormer
-from headwater.engine.groups.replay.kept import LONG_AGO, Formed, Former, Kept
+from headwater.engine.groups.replay.kept import LONG_AGO, Formed, Former, KeptEvents
 from headwater.engine.windows.marker_walk import UNLIMITED, Cutter
 from headwater.engine.windows.registered import Registered
 from headwater.errors import DataError
@@ -34,7 +34,7 @@ class _Stateless:
     def __init__(self, entry: Registered) -> None:
         self._entry = entry
 
-    def forget(self, kept: Kept, needed: Int64Array) -> None:
+    def forget(self, kept: KeptEvents, needed: Int64Array) -> None:
         """Events before ``needed`` go; nothing else depends on them."""
 
     def state(self) -> Any:
@@ -47,7 +47,7 @@ class _Stateless:
 class CutFormer(_Stateless):
     """Sessions, markers and pairs of markers: a fresh cutter walks over all kept events."""
 
-    def form(self, kept: Kept, after: int, until: int) -> Formed:
+    def form(self, kept: KeptEvents, after: int, until: int) -> Formed:
         entry, window = self._entry, self._entry.query.window
         assert isinstance(window, Session | Punctuated | Between)
         rows = self._walk(kept, window)
@@ -71,7 +71,7 @@ class CutFormer(_Stateless):
         # What was final before is gone with its events; only pairs of markers may share events with a window that is not.
         return formed.take(~closed | (rows[:, 3] > max(after, LONG_AGO) - back))
 
-    def _walk(self, kept: Kept, window: Session | Punctuated | Between) -> Int64Array:
+    def _walk(self, kept: KeptEvents, window: Session | Punctuated | Between) -> Int64Array:
         """Rows (key, start, end, range end) of all windows, the open ones with the end they would have."""
         cutter = Cutter(window, self._entry.begin)
         cutter.grow(kept.key_count)
@@ -95,7 +95,7 @@ class CustomFormer:
     states: dict[int, Any] = field(default_factory=dict)
     opened: dict[int, int] = field(default_factory=dict)
 
-    def form(self, kept: Kept, after: int, until: int) -> Formed:
+    def form(self, kept: KeptEvents, after: int, until: int) -> Formed:
         window, lateness = self.entry.query.window, self.entry.query.lateness
         assert isinstance(window, Custom)
         limit = until if until == FOREVER else until - lateness
@@ -117,7 +117,7 @@ class CustomFormer:
         # What was final before is gone with its events: a cut that only later events tell is never mistaken for an old one.
         return Formed(windows, np.where(ends < FOREVER, ends - 1, ends), closed, final, needed)
 
-    def _starts(self, kept: Kept, key: int, low: int, high: int) -> list[int]:
+    def _starts(self, kept: KeptEvents, key: int, low: int, high: int) -> list[int]:
         """Where the windows of a key begin: at the open one or the first event, then at each cut."""
         first = self.opened.get(key, int(kept.chunk.times[low]))
         cuts = self._cuts(kept, key, low, high)[0] if low < high else []
@@ -125,11 +125,11 @@ class CustomFormer:
             return cuts
         return [first, *(cut for cut in cuts if cut > first)]
 
-    def _live(self, kept: Kept, key: int, until: int) -> tuple[int, int]:
+    def _live(self, kept: KeptEvents, key: int, until: int) -> tuple[int, int]:
         """The kept events of a key below ``until`` that the query sees."""
         return kept.range_of(key, self.entry.begin, until)
 
-    def _cuts(self, kept: Kept, key: int, low: int, high: int) -> tuple[list[int], Any]:
+    def _cuts(self, kept: KeptEvents, key: int, low: int, high: int) -> tuple[list[int], Any]:
         """What the function says of the events low to high of one key, from its state before them."""
         window = self.entry.query.window
         assert isinstance(window, Custom)
@@ -144,7 +144,7 @@ class CustomFormer:
             )
         return times, state
 
-    def forget(self, kept: Kept, needed: Int64Array) -> None:
+    def forget(self, kept: KeptEvents, needed: Int64Array) -> None:
         """Events before ``needed``, the start of a window, go: take the function's state past them."""
         for key, bound in enumerate(needed.tolist()):
             low, high = self._live(kept, key, bound)

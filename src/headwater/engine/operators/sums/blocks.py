@@ -30,7 +30,7 @@ MAGNITUDE = np.int64(2**63 - 1)
 INFINITY_BITS = np.int64(0x7FF << 52)
 
 
-class Target(NamedTuple):
+class Accumulators(NamedTuple):
     """The accumulators of one call, one row each; those nobody asked for are empty.
 
     ``ends`` holds the smallest value of row i at ``2 * i`` and the largest behind it, in the type of the column.

@@ -24,8 +24,8 @@ from headwater.engine.operators.sums.blocks import (
     EVENTS_PER_ROW,
     INFINITY_BITS,
     MAGNITUDE,
+    Accumulators,
     Scratch,
-    Target,
     add_counts,
     add_end,
     add_end_blindly,
@@ -61,7 +61,7 @@ def add_float_events(
     unit: int,
     squares_unit: int,
     scratch: Scratch,
-    target: Target,
+    target: Accumulators,
 ) -> tuple[int, int, Integer, Integer]:
     """Add the events from ``start`` on to their rows, until all are in or the target has no room.
 
@@ -115,7 +115,7 @@ def _set_apart(
     rows: Int32Array,
     kept_bits: Int64Array,
     kept_rows: Int32Array,
-    target: Target,
+    target: Accumulators,
 ) -> np.int64:
     """Account for infinities and NaN, and copy all other events; returns how many those are."""
     kept = np.int64(0)
@@ -145,7 +145,7 @@ def _add_block(
     high: Integer,
     unit: int,
     sums: Int64Array,
-    target: Target,
+    target: Accumulators,
 ) -> None:
     """Add finite values, all multiples of ``2**low`` and below ``2**high``, to their rows."""
     first, last = row_span(rows)
@@ -264,7 +264,7 @@ def _one_row(
 
 @njit
 def _flush(
-    first: np.int64, span: np.int64, low: Integer, high: Integer, unit: int, sums: Int64Array, target: Target
+    first: np.int64, span: np.int64, low: Integer, high: Integer, unit: int, sums: Int64Array, target: Accumulators
 ) -> None:
     """Add a block's sums to the rows, without the bits of the constants that each event brought along."""
     large_bits = np.float64(_constant(high - PART_BITS)).view(np.int64)

@@ -16,8 +16,8 @@ from headwater.engine.operators.sums.blocks import (
     CELLS,
     EVENTS_PER_RECORD,
     EVENTS_PER_ROW,
+    Accumulators,
     Scratch,
-    Target,
     add_counts,
     add_end,
     add_end_blindly,
@@ -35,7 +35,7 @@ SMALL = np.int64(1) << (63 - BLOCK_BITS)
 
 @njit
 def add_integer_events(
-    values: Int64Array, rows: Int32Array, valid: BoolArray, scratch: Scratch, target: Target
+    values: Int64Array, rows: Int32Array, valid: BoolArray, scratch: Scratch, target: Accumulators
 ) -> None:
     """Add all events to their rows."""
     for begin in range(0, len(rows), BLOCK):
@@ -51,7 +51,7 @@ def add_integer_events(
 
 
 @njit
-def _add_block(values: Int64Array, rows: Int32Array, sums: Int64Array, target: Target) -> None:
+def _add_block(values: Int64Array, rows: Int32Array, sums: Int64Array, target: Accumulators) -> None:
     first, last = row_span(rows)
     span = last - first + 1
     few_rows = span == 1 or span * EVENTS_PER_ROW <= len(rows)

@@ -30,7 +30,7 @@ from headwater.errors import DataError
 from headwater.spark.batch.columns import Types
 from headwater.spark.formats import FORMATS, Batches, Wanted, check_kinds, schema_of
 from headwater.spark.formats.ranges import counted, rows_of
-from headwater.spark.formats.text import Mark
+from headwater.spark.formats.text import TextMark
 from headwater.spark.streaming.inputs.folder_columns import kept_schema
 from headwater.spark.streaming.inputs.folder_listing import KINDS, checked_sources, kind_of, new_names, source_namer
 from headwater.spark.streaming.inputs.input import Extent
@@ -196,7 +196,7 @@ class FolderInput:
     @staticmethod
     def read(stretch: Mapping[str, Any], wanted: Wanted) -> Batches:
         kind, place = stretch["kind"], stretch["place"]
-        mark = None if stretch["mark"] is None else Mark(*stretch["mark"])
+        mark = None if stretch["mark"] is None else TextMark(*stretch["mark"])
         if not _is_untouched(place, stretch):
             # Put back, or copied from elsewhere: good if it holds as many rows, but text may be divided elsewhere.
             rows, mark = counted(kind, place).rows, None

@@ -12,7 +12,7 @@ import pyarrow as pa
 from headwater.errors import DataError
 from headwater.logs.files import create
 from headwater.spark.batch.columns import LOOKS_MAX, Types, columns_of
-from headwater.spark.formats import Piece, schema_of
+from headwater.spark.formats import FileRange, schema_of
 from headwater.spark.streaming.inputs.folder_listing import kind_of, new_names
 
 VERSION = 1
@@ -75,7 +75,7 @@ def _kept(path: Path, told: dict[str, str]) -> pa.Schema | None:
 def _of_files(root: Path, format: str | None, types: Types | None, strict: bool) -> pa.Schema:
     """The columns of the first file that can be read, in types wide enough for others of its format."""
     kind = format
-    pieces: list[Piece] = []
+    pieces: list[FileRange] = []
     for name in new_names(root, set()).names:
         own = kind_of(name, format)
         if own is None or kind not in (None, own) or len(pieces) >= LOOKS_MAX:
@@ -89,7 +89,7 @@ def _of_files(root: Path, format: str | None, types: Types | None, strict: bool)
             continue
         if is_telling:
             kind = own
-            pieces.append(Piece(name, name, (place,), 0))
+            pieces.append(FileRange(name, name, (place,), 0))
     if kind is None or not pieces:
         raise DataError(
             f"{root}: there are no files yet that say which columns there are; give schema=, like {{'time': 'int64'}}"

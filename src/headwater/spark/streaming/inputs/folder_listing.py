@@ -15,18 +15,18 @@ from headwater.spark.formats import FORMATS
 KINDS = ("parquet", "arrow", "csv", "json")
 
 
-class Listed(NamedTuple):
+class FolderNames(NamedTuple):
     """Names of files below a folder in the order of their bytes, and why parts of it could not be listed."""
 
     names: list[str]
     problems: list[tuple[str, str]]
 
 
-def new_names(root: Path, known: Set[str]) -> Listed:
+def new_names(root: Path, known: Set[str]) -> FolderNames:
     """The files that are not known yet. Hidden ones, and what begins with "_", are not there; nothing known is touched."""
     problems: list[tuple[str, str]] = []
     names = list(_walk(root, "", known, problems))
-    return Listed(sorted(names, key=os.fsencode), problems)
+    return FolderNames(sorted(names, key=os.fsencode), problems)
 
 
 def _walk(root: Path, folder: str, known: Set[str], problems: list[tuple[str, str]]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from headwater.errors import DataError, shown
 from headwater.language.user_code import load_path
 from headwater.spark.batch.files import find_pieces
 from headwater.spark.formats import Batches, Wanted, schema_of
-from headwater.spark.formats.piece import BATCH_EVENTS, present
+from headwater.spark.formats.file_range import BATCH_EVENTS, present
 from headwater.spark.streaming.inputs.generator_blocks import blocks_of
 from headwater.spark.streaming.inputs.generator_progress import NANOSECONDS, GeneratorProgress
 from headwater.spark.streaming.inputs.input import Extent

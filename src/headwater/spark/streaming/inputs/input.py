@@ -22,7 +22,7 @@ from headwater.language.user_code import load_path
 from headwater.logs import Log, PartitionReader
 from headwater.spark.batch.partitions import gathered
 from headwater.spark.formats import Batches, Passed, Wanted
-from headwater.spark.formats.piece import present
+from headwater.spark.formats.file_range import present
 
 #: Where each kind of input is; a module is imported when one of its kind is met.
 KINDS = {

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from headwater.errors import DataError
 from headwater.logs.files import create, opened, read_at, sync_directory
-from headwater.spark.formats.text import Mark
+from headwater.spark.formats.text import TextMark
 
 VERSION = 1
 #: So many discoveries are put together at least, and when they have half of all files; so many stand alone at most.
@@ -37,7 +37,7 @@ class SeenFile(NamedTuple):
     bytes: int
     mtime_ns: int
     reason: str | None = None
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[TextMark, ...] = ()
 
 
 @dataclass(slots=True)
@@ -202,4 +202,4 @@ def _decoded(path: Path) -> list[SeenFile]:
 
 
 def _file(source: str, path: str, kind: str, rows: int, size: int, mtime_ns: int, reason: Any, marks: Any) -> SeenFile:
-    return SeenFile(source, path, kind, rows, size, mtime_ns, reason, tuple(Mark(*mark) for mark in marks))
+    return SeenFile(source, path, kind, rows, size, mtime_ns, reason, tuple(TextMark(*mark) for mark in marks))

@@ -50,7 +50,7 @@ def checked_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
     return dict(config or {})
 
 
-class Settings:
+class KafkaSettings:
     """Where the brokers are and how to speak with them; travels as JSON."""
 
     def __init__(self, servers: str, config: Mapping[str, Any] | None = None, timeout_s: float = TIMEOUT_S) -> None:
@@ -64,10 +64,10 @@ class Settings:
         return {"servers": self.servers, "config": self.config, "timeout_s": self.timeout_s}
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Settings:
+    def from_data(cls, data: Mapping[str, Any]) -> KafkaSettings:
         return cls(data["servers"], data["config"], data["timeout_s"])
 
-    def of_client(self, own: Mapping[str, Any], fixed: Mapping[str, Any], heard: Heard) -> dict[str, Any]:
+    def of_client(self, own: Mapping[str, Any], fixed: Mapping[str, Any], heard: ConnectionNews) -> dict[str, Any]:
         """``own``: what a user may say otherwise; ``fixed``: what must be so, or results would be wrong."""
         given = {name: _resolved(name, value) for name, value in self.config.items()}
         wrong = [name for name in given if name in fixed and given[name] != fixed[name]]
@@ -86,7 +86,7 @@ def _resolved(name: str, value: Any) -> Any:
     return found
 
 
-class Heard:
+class ConnectionNews:
     """What a client last said about its connections, for messages: calls that time out do not know why."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class Heard:
         return f" ({self.last})" if self.last else ""
 
 
-def asked(settings: Settings, heard: Heard, what: str, call: Callable[[], Any]) -> Any:
+def asked(settings: KafkaSettings, heard: ConnectionNews, what: str, call: Callable[[], Any]) -> Any:
     """What a broker answers; an error in one sentence if it does not."""
     kafka = library()
     try:

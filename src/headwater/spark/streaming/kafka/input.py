@@ -20,8 +20,8 @@ from headwater.spark.streaming.kafka import reading as kafka_reading
 from headwater.spark.streaming.kafka.client import (
     TIMEOUT_S,
     BrokerError,
-    Heard,
-    Settings,
+    ConnectionNews,
+    KafkaSettings,
     asked,
     library,
     said,
@@ -64,7 +64,7 @@ class KafkaInput:
             raise DataError(f"topics is {topics!r}: give the name of a topic, or several, each once")
         if on_data_loss not in LOSSES:
             raise DataError(f"on_data_loss is {on_data_loss!r}: give 'error' or 'pass'")
-        self._settings = Settings(servers, config, timeout_s)
+        self._settings = KafkaSettings(servers, config, timeout_s)
         self._on_data_loss = on_data_loss
         self._lows: dict[str, int] = {}
         self._beside = [name for name, is_asked in ((KEY, key), (TIMESTAMP, timestamp)) if is_asked]
@@ -139,7 +139,7 @@ class KafkaInput:
     def from_data(cls, data: Mapping[str, Any]) -> KafkaInput:
         made = cls.__new__(cls)
         made._topics, made._beside = list(data["topics"]), list(data["beside"])
-        made._settings, made._on_data_loss = Settings.from_data(data["settings"]), data["on_data_loss"]
+        made._settings, made._on_data_loss = KafkaSettings.from_data(data["settings"]), data["on_data_loss"]
         made._ids, made._begins, made._lows = dict(data["began"]["ids"]), dict(data["began"]["offsets"]), {}
         made.__dict__["schema"] = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(data["schema"])))
         return made
@@ -180,8 +180,8 @@ class KafkaInput:
     # --- what a broker is asked ---
 
     @cached_property
-    def _heard(self) -> Heard:
-        return Heard()
+    def _heard(self) -> ConnectionNews:
+        return ConnectionNews()
 
     @cached_property
     def _admin(self) -> Any:

@@ -16,7 +16,14 @@ from typing import Any
 
 from headwater.errors import DataError
 from headwater.spark.formats import Batches, Passed, Wanted
-from headwater.spark.streaming.kafka.client import BrokerError, Heard, Settings, asked, library, source_name
+from headwater.spark.streaming.kafka.client import (
+    BrokerError,
+    ConnectionNews,
+    KafkaSettings,
+    asked,
+    library,
+    source_name,
+)
 from headwater.spark.streaming.kafka.values import batches_of
 
 #: So many messages, or bytes of them, are parsed at once.
@@ -49,7 +56,7 @@ class Client:
     """A consumer, and what it said."""
 
     consumer: Any
-    heard: Heard
+    heard: ConnectionNews
 
 
 #: Consumers that wait for their next stretch, by their settings: Spark's workers live on, and connecting takes its time.
@@ -57,7 +64,7 @@ _waiting: dict[str, list[Client]] = {}
 
 
 @contextmanager
-def client(settings: Settings) -> Iterator[Client]:
+def client(settings: KafkaSettings) -> Iterator[Client]:
     """A consumer for one stretch at a time; after an error it is not used again."""
     name = json.dumps(settings.to_data(), sort_keys=True)
     waiting = _waiting.setdefault(name, [])
@@ -71,9 +78,9 @@ def client(settings: Settings) -> Iterator[Client]:
     waiting.append(taken)
 
 
-def new_client(settings: Settings, group: str | None = None) -> Client:
+def new_client(settings: KafkaSettings, group: str | None = None) -> Client:
     """A consumer; its group matters only to who commits something."""
-    heard = Heard()
+    heard = ConnectionNews()
     fixed = READ_FIXED if group is None else {**READ_FIXED, "group.id": group}
     return Client(library().Consumer(settings.of_client(READ_OWN, fixed, heard)), heard)
 
@@ -84,7 +91,7 @@ def read(stretch: Mapping[str, Any], wanted: Wanted) -> Batches:
     at, end = stretch["start"], stretch["end"]
     begin = min(max(at, stretch["begin"]), end)
     if begin < end:
-        settings = Settings.from_data(stretch["settings"])
+        settings = KafkaSettings.from_data(stretch["settings"])
         with client(settings) as taken:
             for messages in messages_of(taken, settings, place, begin, end):
                 for offset, batch in batches_of(messages, place.source, wanted):
@@ -112,7 +119,7 @@ class Place:
         return library().TopicPartition(self.topic, self.partition, offset)
 
 
-def messages_of(taken: Client, settings: Settings, place: Place, begin: int, end: int) -> Iterator[Sequence[Any]]:
+def messages_of(taken: Client, settings: KafkaSettings, place: Place, begin: int, end: int) -> Iterator[Sequence[Any]]:
     """The messages of offsets [begin, end), some at a time."""
     reading = _Reading(taken, settings, place, begin, end)
     chunk: list[Any] = []
@@ -132,7 +139,7 @@ def messages_of(taken: Client, settings: Settings, place: Place, begin: int, end
 class _Reading:
     """How far a stretch is read; ``at`` is the next offset that may hold a message."""
 
-    def __init__(self, taken: Client, settings: Settings, place: Place, at: int, end: int) -> None:
+    def __init__(self, taken: Client, settings: KafkaSettings, place: Place, at: int, end: int) -> None:
         self._consumer, self._heard = taken.consumer, taken.heard
         self._settings, self._place = settings, place
         self.at, self._end = at, end

@@ -16,7 +16,15 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.errors import DataError, HeadwaterError
-from headwater.spark.streaming.kafka.client import TIMEOUT_S, BrokerError, Heard, Settings, asked, library, said
+from headwater.spark.streaming.kafka.client import (
+    TIMEOUT_S,
+    BrokerError,
+    ConnectionNews,
+    KafkaSettings,
+    asked,
+    library,
+    said,
+)
 from headwater.spark.streaming.kafka.reading import Place, messages_of, new_client
 from headwater.spark.streaming.kafka.rows import KeysOf, json_rows, row_keys
 
@@ -45,14 +53,14 @@ class KafkaSink:
         config: Mapping[str, Any] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        self._settings = Settings(servers, config, timeout_s)
+        self._settings = KafkaSettings(servers, config, timeout_s)
         self._topic = topic
         self._transactions = transactions
         self._stream: str | None = None
         self._keys_of: KeysOf = _no_keys
         self._born_ms = 0
         self._producer: Any = None
-        self._heard = Heard()
+        self._heard = ConnectionNews()
         self._partitions = 0
         self._group: Any = None
         self._last = -1
@@ -202,7 +210,7 @@ class KafkaSink:
         kafka = library()
         identity = f"headwater-{self._stream}-{self._topic}"
         fixed = {**WRITE_FIXED, "transactional.id": identity} if self._transactions else WRITE_FIXED
-        self._heard = Heard()
+        self._heard = ConnectionNews()
         reader = new_client(self._settings, group=identity)
         try:
             self._partitions = self._partition_count(reader.consumer)

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from headwater.engine.intake.unread import UNREAD
 from headwater.errors import DataError
+from headwater.spark.formats.file_range import Wanted
 from headwater.spark.formats.json_lines import JsonLines
-from headwater.spark.formats.piece import Wanted
 from headwater.spark.formats.text import CARE_BYTES, with_care
 
 KEY = "kafka_key"

@@ -12,10 +12,10 @@ from headwater.errors import QueryError
 from headwater.language.files.queries import from_json, to_json
 from headwater.language.query import Query
 from headwater.language.schemas import check_schemas
-from headwater.spark.streaming.checkpoint import Checkpoint, sharing_of
+from headwater.spark.streaming.checkpoint import StreamCheckpoint, sharing_of
 
 
-def running_queries(checkpoint: Checkpoint) -> dict[str, Query]:
+def running_queries(checkpoint: StreamCheckpoint) -> dict[str, Query]:
     """The queries of a stream by name, once everything that users have asked for is done."""
     last = checkpoint.last_batch()
     data = None if last is None else checkpoint.directive(last)
@@ -34,7 +34,7 @@ def _apply(running: dict[str, Query], command: Mapping[str, Any]) -> None:
         running.pop(command["name"], None)
 
 
-def change_queries(checkpoint: Checkpoint, about: Mapping[str, Any], asked: Sequence[Query]) -> None:
+def change_queries(checkpoint: StreamCheckpoint, about: Mapping[str, Any], asked: Sequence[Query]) -> None:
     """What is asked now in the place of what was asked when the stream stopped: new queries begin, missing ones end."""
     running, unit = running_queries(checkpoint), about["settings"]["unit"]
     for query in asked:

@@ -11,7 +11,7 @@ from headwater.errors import HeadwaterError, QueryError
 from headwater.language.files.queries import to_json
 from headwater.language.query import Query
 from headwater.node.explanation import explain
-from headwater.spark.streaming.checkpoint import Checkpoint, counting_of
+from headwater.spark.streaming.checkpoint import StreamCheckpoint, counting_of
 from headwater.spark.streaming.inputs.input import Input
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.start.changes import running_queries
@@ -33,7 +33,7 @@ class StreamError(HeadwaterError):
 class Stream:
     """A stream that runs: queries can be added and removed, and it can be flushed and stopped."""
 
-    def __init__(self, query: StreamingQuery, checkpoint: Checkpoint, opened: Input, runner: BatchRunner) -> None:
+    def __init__(self, query: StreamingQuery, checkpoint: StreamCheckpoint, opened: Input, runner: BatchRunner) -> None:
         #: Spark's own handle.
         self.query = query
         self._checkpoint = checkpoint

@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from headwater.errors import DataError
 from headwater.spark.batch.columns import Types
-from headwater.spark.streaming.checkpoint import Checkpoint, CheckpointError
+from headwater.spark.streaming.checkpoint import CheckpointError, StreamCheckpoint
 from headwater.spark.streaming.inputs.input import Input, LogInput
 
 
 def open_input(
     source: Any,
-    checkpoint: Checkpoint,
+    checkpoint: StreamCheckpoint,
     *,
     format: str | None,
     sources: str,

@@ -64,7 +64,7 @@ def status_fields(status: StreamStatus) -> dict[str, Any]:
     }
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """A log record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -91,7 +91,7 @@ def json_lines(out: TextIO | None = None, level: int = logging.INFO) -> Iterator
     {"time": "...Z", "level": "info", "event": "batch done", "stream": "load", "batch": 7, "events": 250000}
     """
     handler = logging.StreamHandler(out or sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonFormatter())
     before = LOGGER.level
     LOGGER.addHandler(handler)
     # The least of both: another handler may want more.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headwater.spark.streaming.watch.metrics import MetricsServer
 
 
-class Observer:
+class StreamObserver:
     """Watches one stream. ``metrics_port``: where Prometheus may ask, 0 for any port that is free, None for nowhere.
 
     ``progress``: whether a line in the terminal shows how it is; by default if there is a terminal.

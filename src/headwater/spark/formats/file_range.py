@@ -16,7 +16,7 @@ BATCH_EVENTS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FileRange:
     """One source, or a stretch of one: the events of some files, one file after the other.
 
     ``source`` names it among all; ``home`` is the source it is of, in which its first event has the offset ``base``. ``groups``:
