@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import headwater.language.aggregations as agg
 from headwater.language import windows
-from headwater.language.expression_checks import problems
+from headwater.language.checks import problems
 from headwater.language.expressions import And, Compare, Expr, In, IsNull, Matches, Not, Or, Range, col
 from headwater.language.query import RESERVED, SCOPES, Query, query_of
 from headwater.language.times import Nanos

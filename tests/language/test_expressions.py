@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from headwater.engine.intake.predicates import mask
 from headwater.errors import DataError, QueryError
-from headwater.language.expression_checks import problems
+from headwater.language.checks import problems
 from headwater.language.expressions import And, Compare, Expr, col
 from language_strategies import COLUMNS, conditions, conditions_over_tables
 

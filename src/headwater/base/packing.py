@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from headwater.base.arrays import Float64Array, Int64Array, frozen
-from headwater.base.memory import empty
+from headwater.base.arrays import Float64Array, Int64Array, empty, frozen
 from headwater.base.names import names_from_bytes, names_to_bytes
 from headwater.base.short_lists import BYTES_PER_NUMBER, HEAD_BYTES, SHORT_COUNT_MAX, read_list, write_list
 from headwater.base.varints import (

@@ -24,7 +24,7 @@ from headwater.protocols.actions import (
     SendMessage,
     SetTimer,
 )
-from headwater.protocols.advances import Advances
+from headwater.protocols.advances import Advances, Moves
 from headwater.protocols.delta import CUT_SUFFIX, Delta
 from headwater.protocols.events import (
     Event,
@@ -40,7 +40,6 @@ from headwater.protocols.events import (
 from headwater.protocols.frames import FrameError
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Flush, Hello, Positions, Rates, Refuse, decode, encode
-from headwater.protocols.moves import Moves
 
 THE_END = "the stream has ended; what comes now is in no window"
 #: Observers are told how far each source came, unless so many moved at once.

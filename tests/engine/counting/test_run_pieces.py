@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.engine.counting.run_pieces import cut_runs, zones_between
+from headwater.engine.counting.pieces import cut_runs, zones_between
 
 TIMES = st.integers(0, 60)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.engine.operators.folds import fold_ranges
+from headwater.engine.operators.objects import fold_ranges
 from headwater.engine.operators.partials import Op, lift, partials_from_bytes, partials_to_bytes
 from headwater.engine.operators.user import UserColumn
 from headwater.engine.results.aggregates import lower, operators_of

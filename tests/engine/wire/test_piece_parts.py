@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.engine.wire.looks import Look, looks_from_bytes, looks_to_bytes
+from headwater.engine.wire.merge import merge_pieces
 from headwater.engine.wire.part_bytes import part_from_bytes, part_to_bytes
 from headwater.engine.wire.parts import HEAD_ANSWERS, PiecesPart
-from headwater.engine.wire.piece_merge import merge_pieces
 from headwater.errors import FormatError
 from headwater.protocols.count_windows import Counting
 from headwater.protocols.delta import Delta

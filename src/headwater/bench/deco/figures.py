@@ -46,8 +46,7 @@ def run(report: Report, progress: StepLog, plots: Path | None = None) -> None:
 def on_spark(report: Report, progress: StepLog) -> None:
     """The figures with Spark; where it cannot start, a line says why."""
     try:
-        from headwater.bench.deco.rownumber import spark_vs_rownumber
-        from headwater.bench.deco.spark import spark_async_ratio
+        from headwater.bench.deco.spark import spark_async_ratio, spark_vs_rownumber
         from headwater.spark.setup import SetupError
     except ImportError as error:
         progress.say(f"Spark: left out, {error}")

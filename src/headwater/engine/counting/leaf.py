@@ -17,14 +17,19 @@ from headwater.engine.counting.pieces import (
     Ranges,
     Zoning,
     between_keys,
+    cut_runs,
+    ends_of,
     joined_ranges,
     key_ranges,
     looked_ranges,
     planned_ranges,
+    raw_of,
     rows_of,
+    run_rows,
     spread,
+    values_of,
+    zones_between,
 )
-from headwater.engine.counting.run_pieces import cut_runs, ends_of, raw_of, run_rows, values_of, zones_between
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import OrderedEvents, concat_stretches

@@ -16,7 +16,7 @@ from headwater.engine.windows.counts import CountQuery
 from headwater.engine.windows.fixed import outside_of
 from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE
 from headwater.engine.windows.markers import CutQuery
-from headwater.engine.windows.session_windows import SessionWindows
+from headwater.engine.windows.sessions import SessionWindows
 
 
 class GroupAccounts(GroupQueries):

@@ -20,9 +20,8 @@ from headwater.engine.intake.columns import TimeScan
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.intake.predicates import mask as predicate_mask
 from headwater.engine.windows.assembler import Closed
-from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE
+from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE, standing, surely_members
 from headwater.engine.windows.registered import Registered
-from headwater.engine.windows.standing import standing, surely_members
 from headwater.language.expressions import Expr
 from headwater.language.query import Query
 from headwater.language.times import NEVER

@@ -24,7 +24,7 @@ from headwater.engine.windows.fixed import FixedWindows
 from headwater.engine.windows.late import Stragglers
 from headwater.engine.windows.markers import CutQuery, Walk
 from headwater.engine.windows.registered import Registered, one_of_each
-from headwater.engine.windows.session_windows import COUNT, SessionWindows
+from headwater.engine.windows.sessions import COUNT, SessionWindows
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER
 from headwater.language.windows import Band, CountWindow, Session, Sliding

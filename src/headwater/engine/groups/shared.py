@@ -33,7 +33,7 @@ from headwater.engine.windows.counts import CountQuery
 from headwater.engine.windows.late import OUTSIDE
 from headwater.engine.windows.markers import CutQuery
 from headwater.engine.windows.separation import separations
-from headwater.engine.windows.session_windows import COUNT
+from headwater.engine.windows.sessions import COUNT
 from headwater.engine.windows.view import View
 from headwater.language.times import FOREVER, NEVER
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from headwater.base.arrays import BoolArray, Float64Array, Int64Array
 from headwater.base.jit import leading_zeros, njit
 from headwater.base.packing import Bytes, Reader, Writer, float_of_bits
-from headwater.engine.operators.decoding import check_version, decoding
+from headwater.engine.operators.operator import check_version, decoding
 from headwater.engine.operators.ranges import Survey, sum_ranges, survey
 from headwater.errors import FormatError
 

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array, frozen
 from headwater.base.packing import Bytes, Reader, Writer, order_bits
 from headwater.engine.intake.chunk import Values
-from headwater.engine.operators.decoding import check_version, decoding
 from headwater.engine.operators.extremes import MinMaxColumn
-from headwater.engine.operators.operator import Op
+from headwater.engine.operators.operator import Op, check_version, decoding
 from headwater.engine.operators.products import ProductColumn, lift_product
 from headwater.engine.operators.ranges import sum_ranges, survey
 from headwater.engine.operators.sums.blocks import Accumulators, count_rows, scratch_for

@@ -1,12 +1,20 @@
-"""What is computed once per event: the description of a shared operator.
+"""A shared operator as a description, and what all partials have in common: clean floats, and one kind of error for bad bytes.
 
 Aggregates name the operators they need; equal descriptions are computed once, however many aggregates and queries ask.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.base.arrays import Float64Array, Int64Array, frozen
+from headwater.base.jit import njit
+from headwater.engine.operators.sums.blocks import INFINITY_BITS, MAGNITUDE
+from headwater.errors import FormatError
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +30,56 @@ class Op:
     kind: str
     column: str | None = None
     parameter: Hashable = None
+
+
+@contextmanager
+def decoding(what: str) -> Iterator[None]:
+    """Turn what NumPy says about impossible sizes in damaged bytes into a `FormatError`.
+
+    >>> with decoding("counts"):
+    ...     raise MemoryError("4 PiB")
+    Traceback (most recent call last):
+    ...
+    headwater.errors.FormatError: counts are damaged: 4 PiB
+    """
+    try:
+        yield
+    except FormatError:
+        raise
+    except (ValueError, OverflowError, MemoryError) as error:
+        raise FormatError(f"{what} are damaged: {error}") from error
+
+
+def check_version(what: str, version: int, known: int) -> None:
+    """Refuse a version that this release does not read.
+
+    >>> check_version("counts", 1, known=1)
+    """
+    if version != known:
+        raise FormatError(f"{what} of version {version}; this release reads version {known}")
+
+
+NEGATIVE_ZERO = np.int64(-(2**63))
+
+
+@njit
+def _needs_cleaning(bits: Int64Array) -> bool:
+    """Whether any float is -0.0 or NaN."""
+    found = False
+    for i in range(len(bits)):
+        found |= bits[i] == NEGATIVE_ZERO
+        found |= (bits[i] & MAGNITUDE) > INFINITY_BITS
+    return found
+
+
+def clean_floats(data: Float64Array) -> Float64Array:
+    """The same numbers with one zero and one NaN; without a copy where there is nothing to do.
+
+    >>> clean_floats(np.array([-0.0, 1.0]))
+    array([0., 1.])
+    """
+    if not _needs_cleaning(frozen(data, np.float64).view(np.int64)):
+        return data
+    cleaned = data + 0.0
+    cleaned[np.isnan(cleaned)] = np.nan
+    return cleaned

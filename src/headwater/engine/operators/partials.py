@@ -16,11 +16,10 @@ import pyarrow as pa
 from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.packing import Bytes, Reader, Writer
 from headwater.engine.intake.chunk import Chunk, Values
-from headwater.engine.operators.clean import clean_floats
 from headwater.engine.operators.extremes import MinMaxColumn
 from headwater.engine.operators.numeric import CountColumn, lift_count, lift_numeric
 from headwater.engine.operators.objects import ObjectColumn
-from headwater.engine.operators.operator import Op
+from headwater.engine.operators.operator import Op, clean_floats
 from headwater.engine.operators.ordered import OrderedColumn
 from headwater.engine.operators.products import ProductColumn
 from headwater.engine.operators.runs.column import RunColumn

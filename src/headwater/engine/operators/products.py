@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from headwater.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array, frozen
 from headwater.base.packing import Bytes, Reader, Writer
-from headwater.engine.operators.decoding import check_version, decoding
+from headwater.engine.operators.operator import check_version, decoding
 from headwater.engine.operators.product_kernels import (
     FACTORS,
     INFINITE,

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.base.arrays import BoolArray, Int32Array, Int64Array, frozen
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array, empty, frozen
 from headwater.base.jit import njit
-from headwater.base.memory import empty
 from headwater.base.varints import UInt64Array
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
 from headwater.engine.groups.shared import Dropped
-from headwater.engine.intake.unread import as_it_came
+from headwater.engine.intake.arrivals import as_it_came
 
 SCHEMA = pa.schema(
     [

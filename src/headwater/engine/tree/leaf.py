@@ -20,9 +20,9 @@ from headwater.engine.tree.leaf_parts import late_part, take_rows
 from headwater.engine.tree.marker_cuts import CutLeafGroup
 from headwater.engine.windows.counts import count_table
 from headwater.engine.wire.looks import Look
+from headwater.engine.wire.merge import merge_pieces
 from headwater.engine.wire.part_bytes import cuts_from_bytes
 from headwater.engine.wire.parts import ALL_RAW, AccountsPart, AsidePart, EventsPart, Part
-from headwater.engine.wire.piece_merge import merge_pieces
 from headwater.language.times import FOREVER, NEVER
 
 

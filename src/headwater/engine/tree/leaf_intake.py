@@ -21,8 +21,7 @@ from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.intake.many_sources import SourceShares, shares
 from headwater.engine.intake.watermarks import Source
 from headwater.engine.tree.marker_cuts import CutLeafGroup
-from headwater.engine.tree.raw import RawGroup
-from headwater.engine.tree.raw_choice import RawChoice
+from headwater.engine.tree.raw import RawChoice, RawGroup
 from headwater.engine.windows.late import Stragglers
 from headwater.engine.wire.looks import Look
 from headwater.engine.wire.parts import ALL_RAW, EventsPart

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int64Array
 from headwater.engine.intake.keys import is_integer_key, to_int64
-from headwater.engine.operators.clean import clean_floats
 from headwater.engine.operators.hashing import UInt64Array, hash_texts, hash_values, mixed_with
+from headwater.engine.operators.operator import clean_floats
 from headwater.engine.slices.store import map_columns
 from headwater.engine.wire.parts import EventsPart, LatePart, Part, RowsPart
 

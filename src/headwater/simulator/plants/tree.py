@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headwater.engine.groups.shared import QueryGroup
-from headwater.engine.windows.session_windows import SessionWindows
+from headwater.engine.windows.sessions import SessionWindows
 from headwater.language.times import FOREVER, NEVER
 from headwater.protocols.ledger import Ledger
 from headwater.protocols.membership import Membership

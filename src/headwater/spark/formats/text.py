@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headwater.engine.intake.unread import REASON, UNREAD, UNREAD_LINE
+from headwater.engine.intake.arrivals import REASON, UNREAD, UNREAD_LINE
 from headwater.errors import DataError
 from headwater.spark.formats.file_range import Batches, Format, Wanted, sentence
 

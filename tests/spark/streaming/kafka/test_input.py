@@ -5,7 +5,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from headwater.engine.intake.unread import unread_lines, unread_values
+from headwater.engine.intake.arrivals import unread_lines, unread_values
 from headwater.errors import DataError
 from headwater.spark.formats import Passed, Wanted
 from headwater.spark.streaming.inputs.input import Extent

@@ -16,10 +16,9 @@ import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.groups.replay.fingerprints import fingerprints
-from headwater.engine.groups.replay.grid_windows import CountFormer, FixedFormer
+from headwater.engine.groups.replay.formers import CountFormer, FixedFormer, former_of
 from headwater.engine.groups.replay.kept import Formed, Former, KeptEvents
 from headwater.engine.groups.replay.members import OWN_KEY, Pairs, contents, members, numbered, time_spans
-from headwater.engine.groups.replay.replay_windows import former_of
 from headwater.engine.groups.replay.scopes import unite
 from headwater.engine.groups.shared import Dropped
 from headwater.engine.intake.chunk import Chunk, Values
@@ -31,11 +30,10 @@ from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import lift
 from headwater.engine.results.aggregates import operators_of
 from headwater.engine.windows.assembler import Closed
-from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE
+from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE, standing, surely_members
 from headwater.engine.windows.registered import Registered
 from headwater.engine.windows.revisions import Current, WindowHistory
-from headwater.engine.windows.session_windows import COUNT, emitted
-from headwater.engine.windows.standing import standing, surely_members
+from headwater.engine.windows.sessions import COUNT, emitted
 from headwater.language.expressions import Expr
 from headwater.language.query import CONTEXT_SCOPES, Query
 from headwater.language.times import FOREVER, NEVER

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.base.arrays import Float64Array, Int32Array, Int64Array
-from headwater.base.memory import empty
+from headwater.base.arrays import Float64Array, Int32Array, Int64Array, empty
 from headwater.base.packing import Bytes
 from headwater.engine.intake.chunk import Values
 from headwater.engine.operators.ragged import expand, group_bits, group_indices, row_starts, starts_of, valid_rows

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.base.arrays import BoolArray, Float64Array, Int64Array
-from headwater.base.memory import empty
+from headwater.base.arrays import BoolArray, Float64Array, Int64Array, empty
 from headwater.engine.operators.ragged import expand, starts_of
 from headwater.engine.operators.runs import kernels
 

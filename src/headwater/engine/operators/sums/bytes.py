@@ -15,7 +15,7 @@ import numpy as np
 from headwater.base.arrays import Int64Array
 from headwater.base.jit import njit
 from headwater.base.packing import Bytes, Reader, Writer
-from headwater.engine.operators.decoding import check_version, decoding
+from headwater.engine.operators.operator import check_version, decoding
 from headwater.engine.operators.sums.limbs import UInt64Array
 from headwater.errors import FormatError
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.intake.unread import UNREAD
+from headwater.engine.intake.arrivals import UNREAD
 from headwater.errors import DataError
 from headwater.spark.formats.file_range import Wanted
 from headwater.spark.formats.json_lines import JsonLines
