@@ -11,8 +11,7 @@ from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn, lift
-from headwater.engine.wire.looks import LookInto as Looked
-from headwater.engine.wire.looks import looks_to_bytes
+from headwater.engine.wire.looks import Look, looks_to_bytes
 from headwater.engine.wire.part_bytes import cuts_to_bytes, part_to_bytes
 from headwater.engine.wire.parts import (
     ALL_RAW,
@@ -145,7 +144,7 @@ def deltas() -> dict[str, Message]:
 def messages() -> dict[str, Message]:
     """One message of each kind, and two where there are two forms."""
     keys = np.array([5, 0, 7]), np.array([9, 1, 3])
-    looks = looks_to_bytes({3: [Looked(11, 4, *keys, 6, 8, [pa.array(["é"])]), Looked(12, 2, *keys, 5, 5)]})
+    looks = looks_to_bytes({3: [Look(11, 4, *keys, 6, 8, [pa.array(["é"])]), Look(12, 2, *keys, 5, 5)]})
     cuts = cuts_to_bytes({5: KeyedTimes(KEYS, np.array([0, 1, 2, 2]), np.array([5, 5, 14, 23]))})
     sources = (
         SourceState("north", 40, 37, 12, 9, ((14, 11), (30, 25)), "home"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.intake.watermarks import Source
 from headwater.engine.progress import Progress
 from headwater.errors import DataError
-from headwater.language.arguments import check_offset, check_source
+from headwater.language.arguments import check_source
 from headwater.language.times import FOREVER, NEVER
 
 #: Within a long push, results are made as soon as they would fill about this many cells: while all is still in the cache, and
@@ -179,3 +180,20 @@ class Core(Progress):
         rows = sum(family.expected_rows(until) for family in families)
         cells = rows * (BASE_COLUMNS + len(self._registry.layout.aggregates))
         return cells > CELLS_HELD or rows > RESULTS_HELD or sum(family.row_count for family in families) > ROWS_HELD
+
+
+def check_offset(offset: Any) -> int | Int64Array | None:
+    """
+    >>> check_offset(np.int64(3)), check_offset(None), check_offset([4, 6])
+    (3, None, array([4, 6]))
+    """
+    if offset is None or type(offset) is int:
+        return offset
+    if isinstance(offset, int | np.integer) and not isinstance(offset, bool):
+        return int(offset)
+    offsets = np.asarray(offset)
+    if offsets.dtype.kind not in "iu" or offsets.ndim != 1 or (np.diff(offsets.astype(np.int64)) <= 0).any():
+        raise DataError(
+            "offset: give the first event's offset, or one whole number per event, each above the one before"
+        )
+    return offsets.astype(np.int64)

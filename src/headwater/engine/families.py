@@ -13,7 +13,7 @@ from headwater.engine.counting.leaf import CountLeafGroup
 from headwater.engine.counting.root import CountRootGroup
 from headwater.engine.groups.baselines import BucketGroup, can_split, overlap
 from headwater.engine.groups.replay.group import ReplayGroup
-from headwater.engine.groups.shared import Dropped, QueryGroup
+from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import TimeScan, scan_times
 from headwater.engine.intake.keys import NODE_KEY, KeyTable
@@ -22,6 +22,7 @@ from headwater.engine.results.output import Layout, OutputPlan, ResultColumns, p
 from headwater.engine.tree.marker_cuts import CutLeafGroup, CutRootGroup
 from headwater.engine.tree.raw import RawGroup
 from headwater.engine.windows.assembler import Closed
+from headwater.engine.windows.late import Dropped
 from headwater.engine.windows.registered import Registered, one_of_each
 from headwater.language.modes import COUNTING, HALVES, LARGE_ONLY, LEAVES, ONE_WAY
 from headwater.language.query import Query

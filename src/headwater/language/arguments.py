@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from headwater.base.arrays import Int64Array
 from headwater.errors import DataError, QueryError
 from headwater.language.query import Query
 from headwater.language.times import DURATION_MAX, FOREVER, NEVER, TICK_NANOS, duration, in_ticks
@@ -56,20 +55,3 @@ def check_source(source: Any) -> str:
     if not isinstance(source, str):
         raise DataError(f"source is {source!r}: give its name as text")
     return source
-
-
-def check_offset(offset: Any) -> int | Int64Array | None:
-    """
-    >>> check_offset(np.int64(3)), check_offset(None), check_offset([4, 6])
-    (3, None, array([4, 6]))
-    """
-    if offset is None or type(offset) is int:
-        return offset
-    if isinstance(offset, int | np.integer) and not isinstance(offset, bool):
-        return int(offset)
-    offsets = np.asarray(offset)
-    if offsets.dtype.kind not in "iu" or offsets.ndim != 1 or (np.diff(offsets.astype(np.int64)) <= 0).any():
-        raise DataError(
-            "offset: give the first event's offset, or one whole number per event, each above the one before"
-        )
-    return offsets.astype(np.int64)

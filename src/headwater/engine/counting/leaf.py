@@ -33,9 +33,8 @@ from headwater.engine.counting.pieces import (
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
-from headwater.engine.tree.leaf_parts import arrow_values
 from headwater.engine.wire.looks import Look
-from headwater.engine.wire.parts import KeyRows, PiecesPart, RawRuns, listed_keys
+from headwater.engine.wire.parts import KeyRows, PiecesPart, RawRuns, arrow_values, listed_keys
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER
 

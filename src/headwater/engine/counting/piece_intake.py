@@ -29,7 +29,6 @@ from headwater.engine.counting.piece_table import (
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import OrderedEvents
-from headwater.engine.tree.leaf_parts import values_of
 from headwater.engine.wire.looks import Look
 from headwater.engine.wire.parts import (
     HEAD_ANSWERS,
@@ -40,6 +39,7 @@ from headwater.engine.wire.parts import (
     PiecesPart,
     RawRuns,
     key_count,
+    values_of,
 )
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER

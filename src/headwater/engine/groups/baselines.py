@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.groups.shared import Dropped, QueryGroup
+from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import TimeScan
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.intake.predicates import mask as predicate_mask
 from headwater.engine.windows.assembler import Closed
-from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE, standing, surely_members
+from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE, Dropped, standing, surely_members
 from headwater.engine.windows.registered import Registered
 from headwater.language.expressions import Expr
 from headwater.language.query import Query

@@ -13,7 +13,7 @@ from headwater.engine.groups.work import WorkCount
 from headwater.engine.intake.chunk import Chunk, blank
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.intake.reorder import ReorderBuffer
-from headwater.engine.operators.operator import Op
+from headwater.engine.operators.operator import COUNT, Op
 from headwater.engine.operators.partials import PartialColumn, lift
 from headwater.engine.results.aggregates import operators_of
 from headwater.engine.slices.edges import Edges, fixed_spec
@@ -24,7 +24,7 @@ from headwater.engine.windows.fixed import FixedWindows
 from headwater.engine.windows.late import Stragglers
 from headwater.engine.windows.markers import CutQuery, Walk
 from headwater.engine.windows.registered import Registered, one_of_each
-from headwater.engine.windows.sessions import COUNT, SessionWindows
+from headwater.engine.windows.sessions import SessionWindows
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER
 from headwater.language.windows import Band, CountWindow, Session, Sliding

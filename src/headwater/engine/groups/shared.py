@@ -8,7 +8,6 @@ is final, then cuts them at everything at once, so all its queries still share o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,7 @@ from headwater.engine.intake.columns import TimeScan
 from headwater.engine.intake.predicates import mask as predicate_mask
 from headwater.engine.intake.reorder import OrderedEvents
 from headwater.engine.operators.numeric import CountColumn
-from headwater.engine.operators.operator import Op
+from headwater.engine.operators.operator import COUNT, Op
 from headwater.engine.operators.partials import PartialColumn, lift
 from headwater.engine.operators.sums.exact_sum import SumColumn
 from headwater.engine.slices.dense import lift_slices
@@ -30,24 +29,14 @@ from headwater.engine.slices.slicer import SlicedRows, cut_by_arrival, cut_sorte
 from headwater.engine.slices.store import RowBlock, block_of
 from headwater.engine.windows.assembler import Closed
 from headwater.engine.windows.counts import CountQuery
-from headwater.engine.windows.late import OUTSIDE
+from headwater.engine.windows.late import OUTSIDE, Dropped
 from headwater.engine.windows.markers import CutQuery
 from headwater.engine.windows.separation import separations
-from headwater.engine.windows.sessions import COUNT
 from headwater.engine.windows.view import View
 from headwater.language.times import FOREVER, NEVER
 
 #: So many keys are remembered, whether they are still in use or not.
 KEYS_KEPT = 1 << 16
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """Events too late for a query: its number and the rows of the chunk that was accepted."""
-
-    query: int
-    chunk: Chunk
-    watermarks: Int64Array
 
 
 class QueryGroup(GroupAccounts):

@@ -32,6 +32,10 @@ class Op:
     parameter: Hashable = None
 
 
+#: Every group counts its events: a row without any is no row.
+COUNT = Op("count")
+
+
 @contextmanager
 def decoding(what: str) -> Iterator[None]:
     """Turn what NumPy says about impossible sizes in damaged bytes into a `FormatError`.

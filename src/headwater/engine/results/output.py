@@ -16,12 +16,11 @@ from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.jit import njit
 from headwater.engine.intake.keys import NODE_KEY, KeyTable
 from headwater.engine.operators.numeric import CountColumn
-from headwater.engine.operators.operator import Op
+from headwater.engine.operators.operator import COUNT, Op
 from headwater.engine.operators.partials import PartialColumn
 from headwater.engine.results.aggregates import lower_many, operators_of, overflows, result_type
 from headwater.engine.windows.assembler import Closed, Twins
 from headwater.engine.windows.registered import Registered
-from headwater.engine.windows.sessions import COUNT
 from headwater.errors import QueryError
 from headwater.language.aggregations import Aggregation
 from headwater.language.windows import CountWindow

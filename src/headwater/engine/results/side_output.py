@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.groups.shared import Dropped
 from headwater.engine.intake.arrivals import as_it_came
+from headwater.engine.windows.late import Dropped
 
 SCHEMA = pa.schema(
     [

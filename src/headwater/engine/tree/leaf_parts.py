@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 
 from headwater.engine.groups.shared import QueryGroup
-from headwater.engine.intake.chunk import Values
-from headwater.engine.intake.columns import read_values
 from headwater.engine.windows.late import Stragglers
-from headwater.engine.wire.parts import LatePart, RowsPart, listed_keys
+from headwater.engine.wire.parts import LatePart, RowsPart, arrow_values, listed_keys
 
 
 def take_rows(number: int, group: QueryGroup) -> list[RowsPart]:
@@ -35,18 +32,3 @@ def late_part(number: int, chain: str, group: QueryGroup) -> LatePart:
     values = {name: arrow_values(column) for name, column in chunk.columns.items()}
     sources = chunk.source_ids.astype(np.int64)
     return LatePart(number, chain, columns, key, chunk.times, chunk.offsets, sources, stragglers.watermarks, values)
-
-
-def arrow_values(values: Values) -> pa.Array:
-    """A column of a chunk as Arrow: numbers as they are kept, everything else in its own type."""
-    mask = None if values.valid is None else ~values.valid
-    if values.data.dtype == object:
-        return pa.array(values.data.tolist(), values.type, mask=mask)
-    return pa.array(values.data, mask=mask)
-
-
-def values_of(array: pa.Array, type_: pa.DataType) -> Values:
-    """The column that `arrow_values` wrote; ``type_``: that of the column in events."""
-    values = read_values(array)
-    is_number = pa.types.is_int64(array.type) or pa.types.is_float64(array.type)
-    return Values(values.data, values.valid, type_) if is_number else values

@@ -10,13 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int64Array
-from headwater.engine.groups.shared import Dropped
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import TimeScan
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.intake.predicates import mask as predicate_mask
 from headwater.engine.windows.assembler import Closed
-from headwater.engine.windows.late import DROPPED, standing
+from headwater.engine.windows.late import DROPPED, Dropped, standing
 from headwater.engine.windows.registered import Registered
 from headwater.language.times import NEVER
 

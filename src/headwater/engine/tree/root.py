@@ -19,7 +19,6 @@ from headwater.engine.operators.operator import Op
 from headwater.engine.progress import Progress
 from headwater.engine.results.output import ResultColumns, empty_table
 from headwater.engine.slices.store import RowBlock
-from headwater.engine.tree.leaf_parts import values_of
 from headwater.engine.tree.marker_cuts import CutRootGroup
 from headwater.engine.tree.part_checks import part_problem
 from headwater.engine.wire.looks import Look
@@ -34,6 +33,7 @@ from headwater.engine.wire.parts import (
     PiecesPart,
     RowsPart,
     key_count,
+    values_of,
 )
 from headwater.engine.wire.query_set import QuerySet
 from headwater.language.modes import (

@@ -7,6 +7,7 @@ by the rule of SEMANTICS: membership depends on the event, its W and the query a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -166,3 +167,12 @@ def surely_members(entry: Registered, low: int, watermarks: Int64Array | int) ->
     window = entry.query.window
     gapless = not isinstance(window, Band) and not (isinstance(window, Sliding) and window.slide > window.size)
     return gapless and (entry.begin, entry.stop) == (NEVER, FOREVER) and bool(low >= np.max(watermarks))
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Events too late for a query: its number and the rows of the chunk that was accepted."""
+
+    query: int
+    chunk: Chunk
+    watermarks: Int64Array

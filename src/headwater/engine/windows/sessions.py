@@ -14,7 +14,7 @@ import numpy as np
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
 from headwater.engine.operators.numeric import CountColumn
-from headwater.engine.operators.operator import Op
+from headwater.engine.operators.operator import COUNT
 from headwater.engine.windows.assembler import Closed
 from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE
 from headwater.engine.windows.registered import Registered
@@ -93,9 +93,6 @@ def chain(first: Int64Array, last: Int64Array, gap: int) -> Int64Array:
     first, last = np.asarray(first, np.int64), np.asarray(last, np.int64)
     begin = int(first[0]) if len(first) else 0
     return join_rows(first, last, np.array([0, len(first)]), gap, begin).lo
-
-
-COUNT = Op("count")
 
 
 class SessionWindows:

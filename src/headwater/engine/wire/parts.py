@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
+from headwater.engine.intake.chunk import Values
+from headwater.engine.intake.columns import read_values
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn
 
@@ -199,3 +201,18 @@ def listed_keys(columns: Sequence[pa.Array], key: Int32Array) -> tuple[list[pa.A
     chosen = np.flatnonzero(used)
     place = np.cumsum(used) - 1
     return [column.take(pa.array(chosen)) for column in columns], place[key]
+
+
+def arrow_values(values: Values) -> pa.Array:
+    """A column of a chunk as Arrow: numbers as they are kept, everything else in its own type."""
+    mask = None if values.valid is None else ~values.valid
+    if values.data.dtype == object:
+        return pa.array(values.data.tolist(), values.type, mask=mask)
+    return pa.array(values.data, mask=mask)
+
+
+def values_of(array: pa.Array, type_: pa.DataType) -> Values:
+    """The column that `arrow_values` wrote; ``type_``: that of the column in events."""
+    values = read_values(array)
+    is_number = pa.types.is_int64(array.type) or pa.types.is_float64(array.type)
+    return Values(values.data, values.valid, type_) if is_number else values

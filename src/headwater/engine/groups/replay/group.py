@@ -20,20 +20,19 @@ from headwater.engine.groups.replay.formers import CountFormer, FixedFormer, for
 from headwater.engine.groups.replay.kept import Formed, Former, KeptEvents
 from headwater.engine.groups.replay.members import OWN_KEY, Pairs, contents, members, numbered, time_spans
 from headwater.engine.groups.replay.scopes import unite
-from headwater.engine.groups.shared import Dropped
 from headwater.engine.intake.chunk import Chunk, Values
 from headwater.engine.intake.columns import TimeScan
 from headwater.engine.intake.keys import NODE_KEY, KeyTable
 from headwater.engine.intake.predicates import mask as predicate_mask
 from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
-from headwater.engine.operators.operator import Op
+from headwater.engine.operators.operator import COUNT, Op
 from headwater.engine.operators.partials import lift
 from headwater.engine.results.aggregates import operators_of
 from headwater.engine.windows.assembler import Closed
-from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE, standing, surely_members
+from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE, Dropped, standing, surely_members
 from headwater.engine.windows.registered import Registered
 from headwater.engine.windows.revisions import Current, WindowHistory
-from headwater.engine.windows.sessions import COUNT, emitted
+from headwater.engine.windows.sessions import emitted
 from headwater.language.expressions import Expr
 from headwater.language.query import CONTEXT_SCOPES, Query
 from headwater.language.times import FOREVER, NEVER
