@@ -22,11 +22,9 @@ from headwater.engine.results.aggregates import lower_many, operators_of, overfl
 from headwater.engine.windows.assembler import Closed, Twins
 from headwater.engine.windows.registered import Registered
 from headwater.errors import QueryError
-from headwater.language.aggregations import Aggregation
+from headwater.language.aggregations import FUNCTIONS, Aggregation
 from headwater.language.windows import CountWindow
 
-#: Functions whose result can be beyond its type.
-CAN_OVERFLOW = frozenset({"sum", "product", "range"})
 REPLACES = pa.list_(pa.struct([("window_start", pa.int64()), ("window_end", pa.int64()), ("revision", pa.int64())]))
 
 
@@ -291,7 +289,9 @@ def _lowered_once(aggregations: Sequence[Aggregation], combined: _Combined, plan
     if twins is None or len(aggregations) * len(twins.leaders) > 2 * len(twins.of_row):
         return None
     arrays = lower_many(aggregations, combined.of_leaders(plan.ops(aggregations), twins), plan.types)
-    beyond = (a.function in CAN_OVERFLOW and array.null_count for a, array in zip(aggregations, arrays, strict=True))
+    beyond = (
+        FUNCTIONS[a.function].overflows and array.null_count for a, array in zip(aggregations, arrays, strict=True)
+    )
     return None if any(beyond) else arrays
 
 
@@ -302,7 +302,7 @@ def _lowered(
     partials = combined.of(plan.ops(aggregations), rows)
     arrays = lower_many(aggregations, partials, plan.types)
     for aggregation, array in zip(aggregations, arrays, strict=True):
-        if aggregation.function in CAN_OVERFLOW and array.null_count:
+        if FUNCTIONS[aggregation.function].overflows and array.null_count:
             combined.overflow_count += overflows(aggregation, array, partials, plan.column_type(aggregation))
     return arrays
 
