@@ -1,7 +1,8 @@
 """What has been accepted of every chain, and the one rule of acceptance.
 
 A delta is accepted whole iff every stretch of it begins where its chain stands and comes from the current epoch; else it is
-dropped whole and the sender is told where the chains stand. So duplicates, gaps, overlaps and the living dead do no harm.
+dropped whole and the sender is told where the chains stand. So duplicates, gaps, overlaps and zombies (owners of an old epoch
+that are still alive) do no harm.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Ledger:
         if position.epoch == 0:
             return "unknown"
         if stretch.epoch != position.epoch:
+            # A zombie: somebody else owns the chain by now.
             return "old epoch" if stretch.epoch < position.epoch else "new epoch"
         if stretch.end <= position.at:
             return "duplicate"
