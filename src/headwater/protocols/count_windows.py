@@ -1,7 +1,7 @@
 """Count windows over many nodes: how leaves are told where windows will end, and which scheme suits the streams.
 
 A scheme decides what leaves send before anybody asks. None of them decides where a window ends: the root proves that from keys
-(`engine/cut_search.py`), and where it cannot, leaves look into their pieces. Only ``approx`` believes what it forecast.
+(`engine/counting/search.py`), and where it cannot, leaves look into their pieces. Only ``approx`` believes what it forecast.
 
 - ``central``: all events.
 - ``monitor``: small pieces, a number and partials each. Leaves look into those in which a window ends: every window costs a
@@ -83,7 +83,7 @@ class Counting:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What leaves of a family are told; see `engine/zoning.py`. Without a spread they expect nothing."""
+    """What leaves of a family are told; see `engine/counting/forecast_zones.py`. Without a spread they expect nothing."""
 
     position: int
     time: int

@@ -1,6 +1,6 @@
 """The value of every aggregate, straight from its definition: the slow twin of the engine's operators.
 
-Sums and variances are added up as fractions and rounded once, quantiles sort, everything else reads as SEMANTICS.md
+Sums and variances are added up as fractions and rounded once, quantiles sort, everything else reads as docs/semantics.md
 says it. Values arrive in event order; the caller has already left out what `where` and `distinct` leave out.
 """
 

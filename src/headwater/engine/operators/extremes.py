@@ -1,6 +1,6 @@
 """Smallest and largest values, and how to find them for many overlapping ranges of rows at once.
 
-Values are kept as 64-bit integers that compare like them (floats: NaN above all, as SEMANTICS asks), for a largest value
+Values are kept as 64-bit integers that compare like them (floats: NaN above all, as docs/semantics.md asks), for a largest value
 with all bits flipped: then both kinds only ever look for the smallest integer, and the largest integer means "no value".
 """
 

@@ -2,7 +2,7 @@
 
 Such an event is late for short windows and still on time for longer ones, so it cannot go into a slice. Stragglers are few and
 are kept as themselves, each with the watermark W of its source just before it. Each window takes those that are its members
-by the rule of SEMANTICS: membership depends on the event, its W and the query alone.
+by the rule of docs/semantics.md: membership depends on the event, its W and the query alone.
 """
 
 from __future__ import annotations

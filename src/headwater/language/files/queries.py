@@ -6,7 +6,7 @@
 
 Fields that hold their default are left out. What is wrong in a file is refused as in Python, with the query's name, the
 field, the value and the right form; an unknown or doubled field is an error, never ignored. How conditions are written
-is said in `expression_io.py`.
+is said in `conditions.py`.
 """
 
 from __future__ import annotations
