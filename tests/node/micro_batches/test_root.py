@@ -61,6 +61,15 @@ def check(batches, asked, disorder, buckets=1, partitions=1, idle_ms=None):
     assert sum(row["reason"] == "too late" for row in roots.aside) == late
 
 
+@pytest.mark.parametrize("places", [[None, None, 6], [None, 6, None], [6, None, None]])
+def test_of_two_markers_of_one_time_the_first_in_order_counts(places):
+    is_marked = hw.col("mark") == "start"
+    query = hw.query("q", hw.between(hw.col("i") > 5, is_marked), mean=hw.avg("i"))
+    same = dict.fromkeys(SCHEMA.names) | {"time": 0, "k": "u", "mark": "start", SOURCE: ""}
+    for partitions in (1, 2, 3):
+        check([MicroBatch([same | {"i": i} for i in places], 1, is_last=True)], [query], None, 1, partitions)
+
+
 @pytest.mark.parametrize("kind", WINDOWS)
 @settings(max_examples=20)
 @given(data=st.data())
