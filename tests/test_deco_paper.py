@@ -1,19 +1,14 @@
-"""The worked numbers of Deco's paper (as data in cases/papers.json), each against the code that does what they describe."""
-
-import json
-import os
-from pathlib import Path
+"""The worked numbers of Deco's paper (as data in tests/cases/papers.json), each against the code that does what they describe."""
 
 import numpy as np
-import pytest
 
+from case_files import FOLDER
+from headwater.cases import read_cases
 from headwater.engine.counting.approx import split_evenly
 from headwater.engine.counting.search import search
 from headwater.protocols.local_sizes import async_parts, is_acceptable, predict, sync_parts, timeout
 
-FILE = Path(os.environ.get("HEADWATER_CASES", Path(__file__).parents[2] / "shared" / "cases")) / "papers.json"
-CASES = {case["id"]: case for case in json.loads(FILE.read_text())["cases"]} if FILE.exists() else {}
-pytestmark = pytest.mark.skipif(not CASES, reason="the cases of the originals are not there")
+CASES = {case["id"]: case for case in read_cases(FOLDER / "papers.json")}
 
 
 def case(name: str) -> dict:
