@@ -20,6 +20,7 @@ from headwater.logs import (
 )
 from headwater.logs.lock import Owner, WriterLock
 from logs.batches import check_prefix, plain, rows
+from waiting import SECONDS_MAX
 
 
 @pytest.fixture
@@ -244,7 +245,8 @@ def test_of_many_that_want_the_lock_at_once_one_has_it(tmp_path):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(SECONDS_MAX)
+        assert not thread.is_alive()
     assert most == 1 and taken > 0
     assert list(tmp_path.iterdir()) == []
 

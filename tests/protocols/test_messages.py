@@ -268,7 +268,8 @@ def test_small_bytes_that_stand_for_much_cost_little(name: str) -> None:
     kind, body = BOMBS[name]
     encoded = frame(kind, body)
     tracemalloc.start()
-    began = time.perf_counter()
+    # Of this thread: what else the machine does counts for nothing.
+    began = time.thread_time()
     try:
         with pytest.raises(FrameError):
             decode(encoded)
@@ -276,7 +277,7 @@ def test_small_bytes_that_stand_for_much_cost_little(name: str) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 200_000_000
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began < 5
 
 
 def test_a_long_list_of_names_is_small_and_comes_back():

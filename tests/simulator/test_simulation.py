@@ -17,6 +17,7 @@ from headwater.simulator.seeds import PATHS, Summary, parse_seeds, simulate_many
 from headwater.simulator.throughput import measure_throughput
 from headwater.simulator.workloads.workload import draw_workload
 from headwater.simulator.world.network import MS
+from waiting import SECONDS_MAX
 
 #: Blocks of seeds, so that several workers share them; each seed has a tree of its own.
 BLOCKS = [range(first, first + 10) for first in range(0, 160, 10)]
@@ -75,7 +76,9 @@ def test_the_same_seed_gives_the_same_transcript_under_any_hash_seed():
     outputs = []
     for hash_seed in ("1", "2"):
         environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-        run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
+        run = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, check=True, timeout=SECONDS_MAX
+        )
         outputs.append(run.stdout)
     assert outputs[0] == outputs[1] and outputs[0].count(b"\n") > 500
 

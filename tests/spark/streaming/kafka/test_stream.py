@@ -8,6 +8,7 @@ import headwater as hw
 from headwater.spark.stream import stream
 from headwater.spark.streaming.kafka.input import KafkaInput
 from headwater.spark.streaming.kafka.sink import KafkaSink
+from waiting import SECONDS_MAX
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
@@ -26,7 +27,7 @@ def run(spark, broker, source: str, target: str, checkpoint) -> None:
     sink.open(f"test-{target}", lambda query: {"load": ["house"], "sessions": []}[query])
     given = KafkaInput(broker.servers, source)
     started = stream(spark, given, QUERIES, checkpoint=checkpoint, sink=sink, trigger="available now")
-    started.await_end()
+    assert started.await_end(SECONDS_MAX)
 
 
 def rows(broker, topic: str) -> list[tuple]:
