@@ -35,17 +35,17 @@ def test_sizes_follow_the_rates():
     assert split_evenly(np.array(split["rates"]), split["global_size"]).tolist() == split["expected_local_sizes"]
 
 
-def test_prediction_and_delta():
+def test_prediction_and_delta_are_those_of_the_paper():
     told = case("predict")
     assert predict(told["last_two"], 8) == (told["expected_prediction"], told["expected_delta"])
 
 
-def test_slice_and_buffer_of_sync():
+def test_slice_and_buffer_of_sync_are_those_of_the_paper():
     told = case("sync-slice")
     assert sync_parts(told["prediction"], told["delta"]) == (told["expected_slice"], told["expected_buffer"])
 
 
-def test_bounds_of_sync():
+def test_sync_accepts_sizes_within_the_bounds_of_the_paper():
     told = case("sync-verify")
     for actual, expected in told["rows"]:
         assert is_acceptable(actual, told["prediction"], told["delta"]) == expected, actual
@@ -57,7 +57,7 @@ def test_the_root_completes_a_window_from_its_buffer():
     assert taken == (told["expected_take_from_sorted_buffer"], True)
 
 
-def test_slice_and_buffers_of_async():
+def test_slice_and_buffers_of_async_are_those_of_the_paper():
     told = case("async-slice")
     wanted = (told["expected_slice"], told["expected_front_buffer"], told["expected_end_buffer"])
     assert async_parts(told["prediction"], told["delta"]) == wanted
@@ -72,6 +72,6 @@ def test_the_root_carries_its_buffer_on_in_async():
     assert taken == (told["expected_take_from_current"], told["expected_ok"])
 
 
-def test_the_timeout_of_equation_16():
+def test_the_timeout_is_that_of_equation_16():
     told = case("timeout")
     assert timeout(told["prediction"], told["delta"], told["rate"]) == told["expected_seconds"]

@@ -13,14 +13,14 @@ from headwater.reference.rows import identity, rows
 
 @pytest.mark.parametrize("host", sorted(HOSTS))
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
-def test_case(case, host):
+def test_a_case_gives_its_expected_rows(case, host):
     outcome = run_case(case, HOSTS[host])
     assert outcome.status == "passed", f"\n{outcome.text}"
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("case", [c for c in CASES if c["kind"] == "stream"], ids=lambda case: case["id"])
-def test_arrival_and_nodes_do_not_matter(case, seed):
+def test_arrival_and_nodes_of_a_case_do_not_matter(case, seed):
     """Between two watermarks events may arrive in any order, from any node: time, source and offset decide."""
     chance = random.Random(seed)
     settings, history = settings_of(case), list(history_of(case))

@@ -111,7 +111,7 @@ def test_a_local_function_is_fine_as_long_as_it_stays_in_this_process() -> None:
         (count_tumbling(10), "count", True),
     ],
 )
-def test_measure_and_context(window: Sliding, measure: str, context: bool) -> None:
+def test_windows_know_their_measure_and_context(window: Sliding, measure: str, context: bool) -> None:
     assert (window.measure, window.is_context) == (measure, context)
 
 

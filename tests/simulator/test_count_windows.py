@@ -27,7 +27,7 @@ def options_of(seed, **more):
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
-def test_every_window_holds_the_events_it_should(block):
+def test_every_count_window_holds_the_events_it_should_under_faults(block):
     summary = Summary()
     for seed in block:
         summary.add(simulate(options_of(seed)))
@@ -72,7 +72,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("seed", FOUND, ids=str)
-def test_what_was_wrong_once(seed):
+def test_a_seed_that_failed_once_passes(seed):
     outcome = simulate(Options(seed, 8, scenario="count-windows"))
     assert outcome.failure is None, f"{FOUND[seed]}?\n{outcome.text()}"
 

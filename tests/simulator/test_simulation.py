@@ -99,7 +99,7 @@ def test_without_faults_none_occurs():
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_each_fault_by_itself(fault):
+def test_each_fault_by_itself_does_no_harm(fault):
     for seed in range(20):
         outcome = simulate(Options(seed, 3, 2, fault))
         assert outcome.failure is None, outcome.text()
@@ -110,7 +110,7 @@ def test_each_fault_by_itself(fault):
     pytest.fail(f"{fault} never struck")
 
 
-def test_a_thousand_leaves_in_one_process():
+def test_a_thousand_leaves_run_in_one_process():
     settings = NodeSettings(linger_ns=100 * MS, resend_ns=2000 * MS, hello_ns=2000 * MS, idle_ns=4000 * MS)
     run = Run.of(Options(1, 1000, 3, "none"), settings=settings)
     run.play()

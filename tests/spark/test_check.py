@@ -11,7 +11,7 @@ from headwater.cases.spark_host import run_cases
 pytestmark = pytest.mark.spark
 
 
-def test_every_case_passes(spark):
+def test_every_case_passes_as_a_batch_on_spark(spark):
     lines: list[str] = []
     assert check_files(FILES, "spark", lines.append) == 0, "\n".join(lines)
     assert lines[-1] == f"{len(CASES)} passed, 0 failed, 0 skipped"

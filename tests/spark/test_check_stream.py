@@ -80,7 +80,7 @@ def test_what_cannot_be_played_is_said_and_spoils_nothing_else(spark, tmp_path):
 
 
 @pytest.mark.slow
-def test_every_case_passes(spark):
+def test_every_case_passes_as_a_stream_on_spark(spark):
     lines: list[str] = []
     assert check_files(FILES, "spark-stream", lines.append) == 0, "\n".join(lines)
     assert lines[-1] == f"{len(CASES)} passed, 0 failed, 0 skipped"

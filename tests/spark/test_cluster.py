@@ -17,7 +17,7 @@ from spark.clusters import kill_executor, start_cluster
 pytestmark = pytest.mark.spark
 
 
-def test_an_executor_dies_in_the_middle(processes, tmp_path):
+def test_an_executor_that_dies_in_the_middle_of_a_job_changes_no_row(processes, tmp_path):
     tables = {f"{paced.number:05d}": paced.table() for paced in paced()}
     (tmp_path / "events").mkdir()
     for name, table in tables.items():

@@ -31,7 +31,7 @@ def event(time, **values):
 
 @settings(max_examples=1, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_every_kind_of_window_in_one_stream_that_is_stopped_and_goes_on(spark, tmp_path_factory, data):
+def test_a_streaming_dataframe_agrees_with_the_reference_after_a_restart(spark, tmp_path_factory, data):
     asked = renamed([data.draw(queries(kinds=(kind,), scopes=("global",))) for kind in WINDOWS])
     bases = [20 * n + data.draw(st.integers(-8, 8)) for n in range(3)]
     batches = [MicroBatch(data.draw(st.lists(rows(base), min_size=8, max_size=16))) for base in bases]
@@ -46,7 +46,7 @@ def test_every_kind_of_window_in_one_stream_that_is_stopped_and_goes_on(spark, t
     assert_same(all_rows(reference(batches, asked, 5)), found(spark.read.parquet(str(place / "out")), asked))
 
 
-def test_what_spark_refuses_on_streams(spark, tmp_path):
+def test_windows_that_spark_refuses_on_streams_agree_with_the_reference(spark, tmp_path):
     """Unkeyed sessions, counts per key and over all, medians, own aggregates, late members, the last window, late events."""
     asked = renamed(
         [
@@ -85,7 +85,7 @@ def _row(time, i):
     return dict.fromkeys(SCHEMA.names) | {"time": time} | values
 
 
-def test_live_sessions_without_keys(spark, tmp_path):
+def test_open_sessions_without_keys_are_shown_live(spark, tmp_path):
     folder = Folder(tmp_path, SMALL)
     query = hw.query("s", hw.session(5), total=hw.sum("v"))
     live = aggregate(folder.stream(spark), query, disorder=0, live=True)
@@ -139,7 +139,7 @@ def test_silence_is_noticed_without_a_new_event(spark, tmp_path):
     assert [(row.window_start, row.n) for row in spark.table("silent").collect()] == [(0, 2)]
 
 
-def test_through_connect(connect, tmp_path):
+def test_a_streaming_dataframe_of_connect_is_aggregated(connect, tmp_path):
     folder = Folder(tmp_path, SMALL)
     folder.put([event(1, k="u", v=1.0), event(12, k="u", v=2.0)], [event(25, k="u", v=3.0)])
     query = hw.query("n", hw.tumbling(10), keys=["k"], total=hw.sum("v"))

@@ -99,7 +99,7 @@ def numbers(session):
     return events, session.createDataFrame(pa.Table.from_pylist(events, schema=schema)).repartition(3)
 
 
-def test_integers_of_every_size_in_both_kinds_of_session(session):
+def test_integers_of_every_size_are_summed_in_both_kinds_of_session(session):
     events, frame = numbers(session)
     values = {"total": hw.sum("v"), "mean": hw.avg("v"), "spread": hw.value_range("v"), "small": hw.avg("w")}
     chosen = [
@@ -127,7 +127,7 @@ def test_float_sums_are_sparks_own_where_asked(spark):
     }
 
 
-def test_one_zero_and_one_nan(spark):
+def test_native_rows_have_one_zero_and_one_nan(spark):
     frame = spark.createDataFrame([(1, -0.0), (2, math.nan), (11, math.inf), (12, -math.inf)], "time long, x double")
     query = hw.query("q", hw.tumbling(10), low=hw.min("x"), high=hw.max("x"), spread=hw.value_range("x"))
     first, second = sorted(aggregate(frame, query).collect(), key=lambda row: row.window_start)
@@ -137,7 +137,7 @@ def test_one_zero_and_one_nan(spark):
 
 
 @pytest.mark.parametrize(("unit", "second"), [("ns", 10**9), ("us", 10**6), ("ms", 1000), ("s", 1)])
-def test_timestamps_and_dates_in_every_unit(spark, unit, second):
+def test_timestamps_and_dates_of_every_unit_are_native_times(spark, unit, second):
     query = hw.query("q", hw.tumbling("1 d"), n=hw.count())
     frame = spark.sql("select timestamp_micros(id * 43200000000 - 1) at, date_from_unix_date(id) day from range(-2, 4)")
     for time in ("at", "day"):
@@ -199,7 +199,7 @@ def test_what_is_not_native_says_why():
     assert own.is_native and "order" in own.guarantee
 
 
-def test_literals_that_are_not_of_the_columns_type():
+def test_literals_of_another_type_than_the_column_are_compared_right():
     schema = pa.schema(
         [("i", pa.int64()), ("x", pa.float64()), ("at", pa.timestamp("us", "UTC")), ("d", pa.decimal128(9, 2))]
     )
@@ -212,7 +212,7 @@ def test_literals_that_are_not_of_the_columns_type():
             sql_of(mixed, schema)
 
 
-def test_wrong_words(spark):
+def test_unknown_words_for_sums_and_plan_are_refused(spark):
     frame = spark.range(3).withColumnRenamed("id", "time")
     query = hw.query("q", hw.tumbling(1), n=hw.count())
     with pytest.raises(hw.QueryError, match="sums is 'fast': give one of 'exact', 'native'"):

@@ -54,7 +54,7 @@ def rows(events):
 
 
 @pytest.mark.parametrize("scheme", ["monitor", "async"])
-def test_windows_over_partitions_with_a_restart(spark, tmp_path, events, rows, scheme):
+def test_count_windows_of_a_stream_with_a_restart_are_those_of_one_machine(spark, tmp_path, events, rows, scheme):
     log = Log.create(tmp_path / "log", partition_count=SOURCES, time="time")
 
     def feed(begin: int, end: int) -> None:
@@ -79,7 +79,7 @@ def test_windows_over_partitions_with_a_restart(spark, tmp_path, events, rows, s
     assert counters["in"] == SOURCES * EVENTS == sum(counters[fate] for fate in counters if fate != "in")
 
 
-def test_windows_over_folders_are_those_of_a_batch(spark, tmp_path, events, rows):
+def test_count_windows_over_folders_are_those_of_one_machine(spark, tmp_path, events, rows):
     for name, some in events.items():
         (tmp_path / "in" / name).mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist(some, schema=SCHEMA), tmp_path / "in" / name / "1.parquet")
@@ -91,7 +91,7 @@ def test_windows_over_folders_are_those_of_a_batch(spark, tmp_path, events, rows
     assert_same(rows, result_rows(stream.sink.table(), NAMED))
 
 
-def test_roots_in_tasks_get_the_events(spark, tmp_path, events):
+def test_roots_in_tasks_get_the_events_of_count_windows(spark, tmp_path, events):
     log = Log.create(tmp_path / "log", partition_count=1, time="time")
     with log.writer(0) as writer:
         writer.append(pa.RecordBatch.from_pylist(events["00000"][:10], schema=SCHEMA))

@@ -66,7 +66,7 @@ def log(tmp_path):
     return Log.create(tmp_path / "log", partition_count=2, time="time")
 
 
-def test_a_log_that_grows_with_a_restart_in_between(spark, tmp_path, log):
+def test_a_stream_over_a_growing_log_goes_on_after_a_restart(spark, tmp_path, log):
     rows = {"00000": events("a", 0, 60), "00001": events("bb", 0, 60)}
     for number, name in enumerate(rows):
         append(log, number, rows[name][:20])
@@ -93,7 +93,7 @@ def test_a_log_that_grows_with_a_restart_in_between(spark, tmp_path, log):
         again.flush()
 
 
-def test_a_folder_that_grows_and_queries_that_come_and_go(spark, tmp_path):
+def test_queries_come_and_go_in_a_stream_over_a_growing_folder(spark, tmp_path):
     rows = {"a": events("a", 0, 40), "b": events("b", 0, 40)}
     folder = tmp_path / "in"
     put(folder, "a/1.parquet", rows["a"][:20])
@@ -153,7 +153,7 @@ def test_what_is_there_is_read_and_the_stream_stops(spark, tmp_path, log):
     assert seen == sorted(set(seen))
 
 
-def test_what_is_wrong_is_said_at_once(spark, tmp_path, log):
+def test_wrong_arguments_of_a_stream_are_said_at_once(spark, tmp_path, log):
     append(log, 0, events("a", 0, 5))
     with pytest.raises(hw.DataError, match="no such folder"):
         hw.stream(spark, tmp_path / "none", QUERIES, checkpoint=tmp_path / "c")

@@ -146,7 +146,7 @@ def test_events_set_aside_are_messages_too(broker, stream):
     assert [json.loads(message.value()) for message in broker.messages(topic)] == aside.to_pylist()
 
 
-def test_what_is_wrong_is_said(broker, stream):
+def test_wrong_settings_of_a_kafka_sink_are_said(broker, stream):
     with pytest.raises(BrokerError, match="topic 'nowhere' does not exist; create it first"):
         opened(broker.servers, "nowhere", stream).write(0, rows_of(0))
     with pytest.raises(DataError, match="the sink was not opened"):

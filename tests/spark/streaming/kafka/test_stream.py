@@ -36,7 +36,7 @@ def rows(broker, topic: str) -> list[tuple]:
     return sorted(tuple(str(row.get(name)) for name in names) for row in found)
 
 
-def test_rows_are_those_of_the_events_alone(spark, broker, tmp_path):
+def test_gaps_and_bad_values_of_a_topic_change_no_row(spark, broker, tmp_path):
     source, target = broker.topic(partitions=2), broker.topic(partitions=2)
     broker.transact(source, events(range(0, 30, 2)), 0)
     broker.transact(source, events([5] * 10), 0, commit=False)
