@@ -61,7 +61,7 @@ def test_engine_agrees_with_the_reference_on_short_windows_at_the_ends_of_time(s
     assert_agreement(scenario)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="thousands of examples")
 @settings(max_examples=3_000, derandomize=False)
 @given(scenarios(queries(aggregates=EXACT | SKETCHES), query_count_max=5, steps_max=30))
 def test_engine_agrees_with_the_reference_on_thousands_of_fresh_streams(scenario: Scenario):

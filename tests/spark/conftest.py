@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent.parent
+CLASSIC_FIRST = ["classic", pytest.param("connect", marks=pytest.mark.slow(reason="as in a classic session"))]
 
 
 def free_port() -> int:
@@ -26,6 +27,19 @@ def processes(tmp_path):
 
     started = Processes(tmp_path, environment())
     yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory):
+    """The address of a master and its two workers: started once, for all tests whose executors die."""
+    pytest.importorskip("pyspark")
+    pytest.importorskip("psutil")
+    from spark.clusters import Processes, environment, start_cluster
+
+    folder = tmp_path_factory.mktemp("cluster")
+    started = Processes(folder, environment())
+    yield start_cluster(started, folder)
     started.stop()
 
 
@@ -77,5 +91,5 @@ def connect(spark, connect_port):
 
 @pytest.fixture(scope="session", params=["classic", "connect"])
 def session(request):
-    """Either of them."""
+    """Either of them; where one will do for every change, `CLASSIC_FIRST` leaves Connect to the slow tests."""
     return request.getfixturevalue("spark" if request.param == "classic" else "connect")

@@ -2,14 +2,13 @@
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.spark import aggregate
 from spark.answers import assert_same, expected, found
 from spark.batch.test_tasks import renamed
-from strategies import SCHEMA, WINDOWS, queries, rows
+from strategies import SCHEMA, WINDOWS, drawn, queries, rows
 
 pytestmark = pytest.mark.spark
 
@@ -27,13 +26,10 @@ def in_order(events):
     return sorted(events, key=lambda row: [key(row[name]) for name in SCHEMA.names])
 
 
-@settings(max_examples=2)
-@given(data=st.data())
-def test_aggregate_agrees_with_the_reference_on_every_kind_of_window(session, data):
+def test_aggregate_agrees_with_the_reference_on_every_kind_of_window(session):
     # A DataFrame has no nodes and no order of arrival.
-    scoped = [data.draw(queries(kinds=(kind,), scopes=("global",))) for kind in WINDOWS]
-    asked = renamed(scoped)
-    events = data.draw(st.lists(rows(), min_size=20, max_size=40))
+    every_kind = st.tuples(*(queries(kinds=(kind,), scopes=("global",)) for kind in WINDOWS)).map(renamed)
+    ((asked, events),) = drawn(st.tuples(every_kind, st.lists(rows(), min_size=20, max_size=40)))
     frame = session.createDataFrame(pa.Table.from_pylist(events, schema=SCHEMA)).repartition(3)
     assert_same(expected({"": in_order(events)}, asked), found(aggregate(frame, asked), asked))
 

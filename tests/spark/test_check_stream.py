@@ -79,7 +79,7 @@ def test_what_cannot_be_played_is_said_and_spoils_nothing_else(spark, tmp_path):
     assert totals == "1 passed, 1 failed, 1 skipped"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="kinds of cases are in the first test; all of them are played on four other hosts")
 def test_every_case_passes_as_a_stream_on_spark(spark):
     lines: list[str] = []
     assert check_files(FILES, "spark-stream", lines.append) == 0, "\n".join(lines)

@@ -6,7 +6,6 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
@@ -15,7 +14,7 @@ from headwater.logs import Log
 from headwater.spark import read, register
 from spark.answers import assert_same, expected, found, write
 from spark.batch.test_tasks import renamed, some_files
-from strategies import SCHEMA, WINDOWS, queries
+from strategies import SCHEMA, WINDOWS, drawn, queries
 
 pytestmark = pytest.mark.spark
 
@@ -35,13 +34,11 @@ QUERIES = [
 ]
 
 
-@settings(max_examples=2)
-@given(data=st.data())
-def test_read_agrees_with_the_reference_on_every_kind_of_window(session, tmp_path_factory, data):
-    asked = renamed([data.draw(queries(kinds=(kind,))) for kind in WINDOWS])
-    events, disorder = data.draw(some_files(rows_min=4)), data.draw(st.sampled_from([None, 5]))
-    folder = write(tmp_path_factory.mktemp("events"), events, SCHEMA)
-    rows = read(session, folder, asked, disorder=disorder, tasks=3)
+@pytest.mark.parametrize("disorder", [None, 5])
+def test_read_agrees_with_the_reference_on_every_kind_of_window(session, tmp_path, disorder):
+    every_kind = st.tuples(*(queries(kinds=(kind,)) for kind in WINDOWS)).map(renamed)
+    ((asked, events),) = drawn(st.tuples(every_kind, some_files(rows_min=4)))
+    rows = read(session, write(tmp_path, events, SCHEMA), asked, disorder=disorder, tasks=3)
     assert_same(expected(events, asked, disorder), found(rows, asked))
 
 

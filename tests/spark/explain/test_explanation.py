@@ -72,11 +72,16 @@ QUERIES = {
 }
 
 
+#: One of each way in which events, partials and rows travel.
+FIRST = {("several", ORDERED), ("sliding", ORDERED), ("text", SPREAD), ("median", ORDERED), ("ordered", ORDERED)}
+ALL = [*((name, ORDERED) for name in QUERIES), *((name, SPREAD) for name in ("text", "avg", "median"))]
+
+
 @pytest.mark.parametrize(
     ("name", "row"),
     [
-        *((name, ORDERED) for name in QUERIES),
-        *((name, SPREAD) for name in ("text", "avg", "median")),
+        pytest.param(*each, marks=[] if each in FIRST else pytest.mark.slow(reason="travels as one of the first does"))
+        for each in ALL
     ],
 )
 def test_figures_are_those_of_spark(spark, name, row):

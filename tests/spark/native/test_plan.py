@@ -5,7 +5,6 @@ import math
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
@@ -16,8 +15,9 @@ from headwater.spark.native.choice import Asked, choice
 from headwater.spark.native.expressions import NotNativeError, sql_of
 from spark.answers import assert_same, expected, found
 from spark.batch.test_tasks import renamed
+from spark.conftest import CLASSIC_FIRST
 from spark.test_aggregate import in_order
-from strategies import SCHEMA, queries, rows
+from strategies import SCHEMA, drawn, queries, rows
 
 pytestmark = pytest.mark.spark
 
@@ -67,17 +67,12 @@ def plan_of(frame):
     return frame._jdf.queryExecution().executedPlan().toString()
 
 
-def events_of(data, size=60):
-    bases = st.sampled_from([-40, -10, 0, 15])
-    return data.draw(st.lists(bases.flatmap(rows), min_size=size // 2, max_size=size))
+EVENTS = st.lists(st.sampled_from([-40, -10, 0, 15]).flatmap(rows), min_size=30, max_size=60)
 
 
 @pytest.mark.parametrize("kinds", [FIXED, COUNTS], ids=["fixed", "counts"])
-@settings(max_examples=3)
-@given(data=st.data())
-def test_native_rows_are_those_of_the_reference(spark, kinds, data):
-    chosen = renamed(data.draw(st.lists(some(kinds), min_size=3, max_size=3)))
-    events = events_of(data)
+def test_native_rows_are_those_of_the_reference(spark, kinds):
+    ((chosen, events),) = drawn(st.tuples(st.lists(some(kinds), min_size=4, max_size=4).map(renamed), EVENTS))
     frame = spark.createDataFrame(pa.Table.from_pylist(events, schema=SCHEMA)).repartition(3)
     native = aggregate(frame, chosen)
     assert not any(name in plan_of(native) for name in PYTHON)
@@ -99,6 +94,7 @@ def numbers(session):
     return events, session.createDataFrame(pa.Table.from_pylist(events, schema=schema)).repartition(3)
 
 
+@pytest.mark.parametrize("session", CLASSIC_FIRST, indirect=True)
 def test_integers_of_every_size_are_summed_in_both_kinds_of_session(session):
     events, frame = numbers(session)
     values = {"total": hw.sum("v"), "mean": hw.avg("v"), "spread": hw.value_range("v"), "small": hw.avg("w")}

@@ -53,7 +53,10 @@ def rows(events):
     return expected(events, QUERIES, DISORDER)
 
 
-@pytest.mark.parametrize("scheme", ["monitor", "async"])
+@pytest.mark.parametrize(
+    "scheme",
+    ["async", pytest.param("monitor", marks=pytest.mark.slow(reason="schemes are compared in test_count_loop.py"))],
+)
 def test_count_windows_of_a_stream_with_a_restart_are_those_of_one_machine(spark, tmp_path, events, rows, scheme):
     log = Log.create(tmp_path / "log", partition_count=SOURCES, time="time")
 
@@ -79,6 +82,7 @@ def test_count_windows_of_a_stream_with_a_restart_are_those_of_one_machine(spark
     assert counters["in"] == SOURCES * EVENTS == sum(counters[fate] for fate in counters if fate != "in")
 
 
+@pytest.mark.slow(reason="folders are read in test_stream.py, and what is counted in test_count_loop.py")
 def test_count_windows_over_folders_are_those_of_one_machine(spark, tmp_path, events, rows):
     for name, some in events.items():
         (tmp_path / "in" / name).mkdir(parents=True)
