@@ -97,7 +97,7 @@ def test_batches_of_any_size_give_the_same_rows(scenario: Scenario, size: int):
 
 @settings(max_examples=20)
 @given(bulk_scenarios(), st.sampled_from([1, 7, 64]))
-def test_so_they_do_with_hundreds_of_events(scenario: Scenario, size: int):
+def test_batches_of_any_size_give_the_same_rows_of_hundreds_of_events(scenario: Scenario, size: int):
     assert_same(scenario, PiecesHost(size))
 
 
@@ -159,7 +159,7 @@ def test_every_path_gives_what_the_reference_says(path: str, scenario: Scenario)
 
 @settings(max_examples=25)
 @given(scenario=alike().flatmap(lambda drawn: scenarios(drawn, query_count_max=4)))
-def test_so_do_all_rare_paths_together(scenario: Scenario):
+def test_all_rare_paths_together_give_what_the_reference_says(scenario: Scenario):
     with pytest.MonkeyPatch.context() as patch:
         for changes in PATHS.values():
             for module, name, value in changes:

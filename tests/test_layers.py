@@ -227,5 +227,5 @@ def test_a_line_that_crosses_is_shown(module, source):
         ("logs.lock", "import fcntl, os, socket"),
     ],
 )
-def test_a_line_that_stays_in_its_layer_is_not(module, source):
+def test_a_line_that_stays_in_its_layer_is_not_shown(module, source):
     assert list(crossings(module, source)) == []

@@ -41,7 +41,7 @@ def read(data, count):
 
 
 @given(values=st.lists(lists, min_size=1, max_size=4), is_full=st.booleans())
-def test_the_bytes_are_the_same(values, is_full):
+def test_short_lists_are_packed_to_the_bytes_of_long_ones(values, is_full):
     unwritten = packing.UNWRITTEN_MAX - 30 if is_full else 0
     data = written(values, unwritten)
     assert data == step_by_step(written, values, unwritten)
@@ -50,7 +50,7 @@ def test_the_bytes_are_the_same(values, is_full):
 
 
 @given(values=lists, place=st.integers(0, 2**20), byte=st.integers(0, 255), lost=st.integers(0, 2))
-def test_damage_is_said_the_same_way(values, place, byte, lost):
+def test_damage_of_short_lists_is_said_as_that_of_long_ones(values, place, byte, lost):
     data = bytearray(written([values]))
     data[1 + place % (len(data) - 1)] = byte
     data = bytes(data[: len(data) - lost])

@@ -104,6 +104,6 @@ def test_a_feed_is_asked_for_once_every_source_is():
 
 
 @given(lengths, st.integers(0, 50))
-def test_the_first_events_of_batches(sizes, count):
+def test_the_first_events_of_batches_are_cut_from_them(sizes, count):
     batches = [pa.record_batch({"time": pa.array(range(size), pa.int64())}) for size in sizes]
     assert sum(map(len, first_of(batches, count))) == min(count, sum(sizes))

@@ -48,14 +48,14 @@ def test_an_engine_restored_once_says_the_same(scenario: Scenario, step: int):
 
 @settings(max_examples=20)
 @given(bulk_scenarios())
-def test_so_it_does_with_hundreds_of_events(scenario: Scenario):
+def test_an_engine_restored_before_every_step_says_the_same_of_hundreds_of_events(scenario: Scenario):
     assert_unnoticed(scenario, lambda index: True)
 
 
 @pytest.mark.parametrize("mode", ["desw", "debucket", "cebuffer"])
 @settings(max_examples=20)
 @given(scenario=scenarios())
-def test_so_it_does_in_every_mode(mode: str, scenario: Scenario):
+def test_an_engine_restored_says_the_same_in_every_mode(mode: str, scenario: Scenario):
     assert_unnoticed(scenario, lambda index: True, mode)
 
 

@@ -35,7 +35,7 @@ RANGES = st.dictionaries(st.sampled_from("abc"), stretches(), min_size=1)
         (ChainRange(3, 5, 6), "new epoch"),
     ],
 )
-def test_why_a_stretch_is_not_accepted(stretch: ChainRange, reason: str | None) -> None:
+def test_a_stretch_that_does_not_fit_is_not_accepted_and_says_why(stretch: ChainRange, reason: str | None) -> None:
     assert Ledger({"a": Position(2, 5)}).objections({"a": stretch}) == ({} if reason is None else {"a": reason})
 
 

@@ -189,7 +189,7 @@ def test_a_chain_may_get_more_sources_but_no_other_ones() -> None:
         ("z", ("b",), "belongs to another chain"),
     ],
 )
-def test_why_a_chain_is_refused(chain: str, names: tuple[str, ...], says: str) -> None:
+def test_a_chain_is_refused_with_the_reason(chain: str, names: tuple[str, ...], says: str) -> None:
     assert says in str(two_chains().problems(chain, named(*names)))
 
 

@@ -17,6 +17,7 @@ from headwater.simulator.seeds import PATHS, Summary, parse_seeds, simulate_many
 from headwater.simulator.throughput import measure_throughput
 from headwater.simulator.workloads.workload import draw_workload
 from headwater.simulator.world.network import MS
+from waiting import SECONDS_MAX
 
 #: Blocks of seeds, so that several workers share them; each seed has a tree of its own.
 BLOCKS = [range(first, first + 10) for first in range(0, 160, 10)]
@@ -75,7 +76,9 @@ def test_the_same_seed_gives_the_same_transcript_under_any_hash_seed():
     outputs = []
     for hash_seed in ("1", "2"):
         environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-        run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
+        run = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, check=True, timeout=SECONDS_MAX
+        )
         outputs.append(run.stdout)
     assert outputs[0] == outputs[1] and outputs[0].count(b"\n") > 500
 
@@ -96,7 +99,7 @@ def test_without_faults_none_occurs():
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_each_fault_by_itself(fault):
+def test_each_fault_by_itself_does_no_harm(fault):
     for seed in range(20):
         outcome = simulate(Options(seed, 3, 2, fault))
         assert outcome.failure is None, outcome.text()
@@ -107,7 +110,7 @@ def test_each_fault_by_itself(fault):
     pytest.fail(f"{fault} never struck")
 
 
-def test_a_thousand_leaves_in_one_process():
+def test_a_thousand_leaves_run_in_one_process():
     settings = NodeSettings(linger_ns=100 * MS, resend_ns=2000 * MS, hello_ns=2000 * MS, idle_ns=4000 * MS)
     run = Run.of(Options(1, 1000, 3, "none"), settings=settings)
     run.play()

@@ -11,7 +11,8 @@ import headwater as hw
 from headwater.spark import progress, read
 from headwater.spark.live_line import ERASE, LiveLine
 from headwater.spark.progress import Stage, Watch, watch
-from spark.cluster_job import EVENTS, SOURCES, paced, wait_for
+from spark.cluster_job import EVENTS, SOURCES, paced
+from waiting import wait_until
 
 MEAN = hw.query("mean", hw.tumbling(100), mean=hw.avg("value"), n=hw.count())
 
@@ -48,7 +49,7 @@ def enter(tmp_path, monkeypatch):
 @pytest.mark.spark
 def test_a_job_that_takes_long_shows_its_progress(session, enter, tmp_path):
     # Jobs of the test before, which a thread may still follow, are no part of this run and open no gate.
-    wait_for(lambda: not any(known.is_busy for known in progress._WATCHES.values()))
+    wait_until(lambda: not any(known.is_busy for known in progress._WATCHES.values()), "nothing runs")
     terminal = enter()
     rows = read(session, paced(str(tmp_path / "gate")), MEAN, tasks=SOURCES)
     watch(session, SOURCES * EVENTS, SOURCES)

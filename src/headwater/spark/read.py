@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -15,6 +15,7 @@ from headwater.spark.batch.columns import Types
 from headwater.spark.batch.files import SourceOf
 from headwater.spark.batch.plan import ReadPlan, plan_events, plan_queries
 from headwater.spark.batch.root import Output, cores_of, fitted_rows, results, root_count, row_type
+from headwater.spark.counts.notes import SelectionLimits
 from headwater.spark.counts.stages import can_be_selected, count_rows, groups
 from headwater.spark.native.types import functions_of
 from headwater.spark.progress import is_wanted, watch
@@ -76,18 +77,32 @@ def read(
     def plan_of(asked: Sequence[Query]) -> ReadPlan:
         return plan_queries(source, asked, format, parallelism, flush, sources=sources, types=types, **settings)
 
-    plan = _watched(spark, plan_of(listed))
+    if output == "results" and flush and disorder is None:
+        return complete_rows(spark, plan_of, listed, time, unit)
+    return _answered(spark, _watched(spark, plan_of(listed)), listed, cores, output)
+
+
+def complete_rows(
+    spark: SparkSession,
+    plan_of: Callable[[Sequence[Query]], ReadPlan],
+    queries: Sequence[Query],
+    time: str,
+    unit: str,
+    limits: SelectionLimits | None = None,
+) -> DataFrame:
+    """Result rows when every event counts: then cuts between count windows can be selected where files are read."""
+    limits = limits or SelectionLimits()
+    cores, plan = cores_of(spark), _watched(spark, plan_of(queries))
     assert plan.root is not None
-    is_complete = output == "results" and flush and disorder is None
-    counted = [query for query in listed if is_complete and can_be_selected(query, plan)]
+    counted = [query for query in queries if can_be_selected(query, plan, limits)]
     if not counted:
-        return _answered(spark, plan, listed, cores, output)
+        return _answered(spark, plan, queries, cores, "results")
     wanted = row_type(plan.root)
-    parts = [count_rows(spark, plan, group, time, unit, cores, wanted) for group in groups(counted)]
+    parts = [count_rows(spark, plan, group, time, unit, cores, wanted, limits) for group in groups(counted)]
     names = {query.name for query in counted}
-    others = [query for query in listed if query.name not in names]
+    others = [query for query in queries if query.name not in names]
     if others:
-        parts.append(fitted_rows(_answered(spark, plan_of(others), others, cores, output), wanted))
+        parts.append(fitted_rows(_answered(spark, plan_of(others), others, cores, "results"), wanted))
     return reduce(lambda one, other: one.unionByName(other), parts)
 
 

@@ -111,7 +111,7 @@ def test_a_level_queue_is_sustainable_however_large_the_gulps(rate, gulp_s, held
 
 
 @given(rates, st.floats(0.1, 1.5), st.floats(0.2, 0.93))
-def test_a_queue_that_keeps_growing_is_not(rate, gulp_s, served):
+def test_a_queue_that_keeps_growing_is_not_sustainable(rate, gulp_s, served):
     schedule = Schedule(rate, 30, BEGIN)
     verdict = judge(sawtooth(schedule, gulp_s, served, 0.0), schedule, warm_up_s=6)
     assert not verdict.is_sustainable, verdict.reason

@@ -53,7 +53,7 @@ def test_two_leaves_and_a_root_say_what_one_machine_says():
     assert outcome.root.cpu_s > 0 and outcome.root.up.frames == 0
 
 
-def test_so_do_leaves_in_one_process_behind_relays_each_with_its_own_link():
+def test_leaves_in_one_process_behind_relays_say_what_one_machine_says():
     plan = plan_of(TUMBLING, leaves=4, leaves_per_process=4, relays=(Relay("relay-0"), Relay("relay-1", "relay-0")))
     parents = ("relay-0", "relay-1", "relay-1", "root")
     leaves = tuple(Leaf(leaf.name, leaf.sources, parent) for leaf, parent in zip(plan.leaves, parents))

@@ -25,12 +25,12 @@ def test_every_mode_says_what_the_reference_says(mode: str, scenario: Scenario) 
 
 
 @given(scenario=scenarios(queries(kinds=OVERLAPPING)))
-def test_so_do_buckets_where_windows_overlap(scenario: Scenario) -> None:
+def test_buckets_say_what_the_reference_says_where_windows_overlap(scenario: Scenario) -> None:
     assert_agreement(scenario, EngineHost("debucket"))
 
 
 @given(scenario=scenarios(queries(kinds=("sliding",))))
-def test_so_they_do_when_keys_are_forgotten_early_and_often(scenario: Scenario) -> None:
+def test_every_mode_says_what_the_reference_says_when_keys_are_forgotten_early_and_often(scenario: Scenario) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(group, "KEYS_KEPT", 1)
         assert_agreement(scenario, EngineHost("debucket"))

@@ -195,7 +195,7 @@ def test_unsigned_64_bit_integers_are_decimals() -> None:
     assert lower(agg.sum("x"), partials, type_).to_pylist() == [Decimal(2**64)]
 
 
-def test_an_aggregate_of_nothing() -> None:
+def test_an_aggregate_of_nothing_is_null_or_zero() -> None:
     for aggregation, expected in [
         (agg.count("x"), 0),
         (agg.count_distinct("x"), 0),

@@ -31,6 +31,7 @@ from headwater.spark.batch.leaf import FRAMES, LeafTask, SourceFeed
 from headwater.spark.batch.plan import ReadPlan
 from headwater.spark.counts.notes import (
     NOTES,
+    SelectionLimits,
     SharedCuts,
     SortedEvents,
     addressee,
@@ -49,17 +50,10 @@ if TYPE_CHECKING:
 
 #: The chain under which a leaf sends what lies in zones, and the source that the last leaf makes of it. No file has this name.
 ZONES = "\0zones"
-#: Samples that all tasks together are told, and events that zones hold at most.
-SAMPLES_MAX = 1 << 23
-EVENTS_MAX = 1 << 22
-#: Cuts that are near each other make small batches.
-CUTS_MAX = 1 << 14
-#: Of all events zones hold less than one in so many, and hardly ever more than a quarter of that.
-SHARE = 8
 NONE = np.empty(0, np.int64)
 
 
-def every_near(plan: ReadPlan, step: int) -> int | None:
+def every_near(plan: ReadPlan, step: int, limits: SelectionLimits) -> int | None:
     """One key of how many is a sample, if zones hold few events then; None if nobody can promise it."""
     places = {place for task in plan.tasks for piece in task for place in piece.places}
     # Others do not say how many runs they are.
@@ -67,10 +61,10 @@ def every_near(plan: ReadPlan, step: int) -> int | None:
         return None
     counts = [count for place in places for _, count in row_groups(place)]
     runs, total = sum(-(-count // BATCH_EVENTS) for count in counts), sum(counts)
-    every = max(1, total * len(plan.tasks) // SAMPLES_MAX, step // (8 * SHARE * max(runs, 1)))
+    every = max(1, total * len(plan.tasks) // limits.samples_max, step // (8 * limits.share * max(runs, 1)))
     zone = zone_events_max(runs, every)
-    is_little = zone * SHARE <= step and total // step * zone <= EVENTS_MAX
-    return every if is_little and total // step <= CUTS_MAX else None
+    is_little = zone * limits.share <= step and total // step * zone <= limits.zone_events_max
+    return every if is_little and total // step <= limits.cuts_max else None
 
 
 def carried(spark: SparkSession, counting: SharedCuts) -> DataFrame:

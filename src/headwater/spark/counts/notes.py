@@ -14,7 +14,7 @@ from headwater.engine.intake.columns import read_times, without
 from headwater.engine.intake.predicates import mask
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import HeadwaterError
-from headwater.spark.batch.leaf import SourceFeed
+from headwater.spark.batch.leaf import FAN_IN, SourceFeed
 from headwater.spark.batch.plan import ReadPlan
 from headwater.spark.formats import Passed
 
@@ -23,6 +23,25 @@ if TYPE_CHECKING:
 
 #: What travels between stages: for which task, and what.
 NOTES = pa.schema([("task", pa.int32()), ("data", pa.binary())])
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionLimits:
+    """When cuts between count windows are selected where files are read, and how much may travel for that."""
+
+    #: Below so many bytes of files the events of count windows are brought together at once: stages cost more than that.
+    small_bytes: int = 1 << 25
+    #: Cuts have to be further apart.
+    step_min: int = 16
+    #: Samples that all tasks together are told, and events that zones hold at most.
+    samples_max: int = 1 << 23
+    zone_events_max: int = 1 << 22
+    #: Cuts that are near each other make small batches.
+    cuts_max: int = 1 << 14
+    #: Of all events zones hold less than one in so many, and hardly ever more than a quarter of that.
+    share: int = 8
+    #: With more leaves than this, what lies in zones gets its positions before it comes to the root.
+    leaves_at_root_max: int = FAN_IN
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,35 +13,30 @@ from typing import TYPE_CHECKING
 from headwater.language.query import Query
 from headwater.language.windows import CountWindow
 from headwater.spark.batch.initial_root import fresh_bytes
-from headwater.spark.batch.leaf import FAN_IN, FRAMES
+from headwater.spark.batch.leaf import FRAMES
 from headwater.spark.batch.partitions import depends_on_order
 from headwater.spark.batch.plan import ReadPlan, fresh_root
 from headwater.spark.batch.root import results, root_count
 from headwater.spark.counts.far import every_far, selected
 from headwater.spark.counts.near import carried, every_near, settling
-from headwater.spark.counts.notes import SharedCuts
+from headwater.spark.counts.notes import SelectionLimits, SharedCuts
 from headwater.spark.native.positions import POSITION, full_windows, over_positions, schema_with_positions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-#: Below so many bytes of files the events of count windows are brought together at once: stages cost more than that.
-SMALL_BYTES = 1 << 25
-#: Cuts have to be further apart.
-STEP_MIN = 16
 
-
-def can_be_selected(query: Query, plan: ReadPlan) -> bool:
+def can_be_selected(query: Query, plan: ReadPlan, limits: SelectionLimits) -> bool:
     """Whether cuts of a query's windows can be found without bringing its events together."""
     window = query.window
     if not isinstance(window, CountWindow) or window.per != "all" or query.scope != "global":
         return False
     # Events may be malformed for one query only if a value does not fit; to make events three times costs more than to carry
     # them; events of one stretch have no order among themselves; and all tasks are told all cuts.
-    if not plan.is_uniform or depends_on_order(over_positions(query)) or step_of([query]) < STEP_MIN:
+    if not plan.is_uniform or depends_on_order(over_positions(query)) or step_of([query]) < limits.step_min:
         return False
-    return sum(piece.size for task in plan.tasks for piece in task) >= SMALL_BYTES
+    return sum(piece.size for task in plan.tasks for piece in task) >= limits.small_bytes
 
 
 def groups(queries: Sequence[Query]) -> list[list[Query]]:
@@ -91,25 +86,34 @@ def counting_of(
 
 
 def count_rows(
-    spark: SparkSession, plan: ReadPlan, queries: Sequence[Query], time: str, unit: str, cores: int, wanted: StructType
+    spark: SparkSession,
+    plan: ReadPlan,
+    queries: Sequence[Query],
+    time: str,
+    unit: str,
+    cores: int,
+    wanted: StructType,
+    limits: SelectionLimits,
 ) -> DataFrame:
     """The result rows of count windows that share their cuts, with the columns ``wanted``."""
     step = step_of(queries)
-    near = every_near(plan, step)
+    near = every_near(plan, step, limits)
     counting, root = counting_of(plan, queries, time, unit, cores, every_far(step) if near is None else near)
     if near is None:
         rows = results(selected(spark, counting), root, roots=counting.roots, leaves=len(plan.tasks))
     else:
-        rows = _rows_near(spark, counting, root, len(plan.tasks) + 1)
+        rows = _rows_near(spark, counting, root, len(plan.tasks) + 1, limits.leaves_at_root_max)
     return full_windows(rows, queries, wanted)
 
 
-def _rows_near(spark: SparkSession, counting: SharedCuts, root: bytes, leaves: int) -> DataFrame:
+def _rows_near(
+    spark: SparkSession, counting: SharedCuts, root: bytes, leaves: int, leaves_at_root_max: int
+) -> DataFrame:
     """One root finds the positions of what was carried to it; if there are several, or relays, somebody does it before."""
     from headwater.spark.types import spark_types
 
     frames, settle = carried(spark, counting), settling(counting)
-    if counting.roots == 1 and leaves <= FAN_IN:
+    if counting.roots == 1 and leaves <= leaves_at_root_max:
         return results(frames, root, leaves=leaves, settle=settle)
     sent = frames.repartitionById(counting.roots, "bucket").mapInArrow(settle, spark_types(FRAMES)[1])
     return results(sent, root, roots=counting.roots, leaves=leaves)
