@@ -199,6 +199,12 @@ class RelayNode:
         sends = [SendMessage(link, encode(Positions(True, known))) for link, known in told.items()]
         return [*notes, *sends, *self._soon()]
 
+    def check(self) -> None:
+        """Assert what holds after each event."""
+        self._holding.check()
+        # A restored relay is told so by its host, and asks for a new timer.
+        assert self._send_timer or not self._holding.has_unsent, f"{self.name} holds deltas that nothing will send"
+
     # --- snapshots ---
 
     def snapshot(self) -> bytes:

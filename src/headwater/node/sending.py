@@ -155,9 +155,11 @@ class DeltaSender:
         assert self.outbox.at <= self.sent <= self.outbox.end, f"sent {self.sent}, which is not in {self.outbox}"
         # One more than it may send: who leaves, or is written down, gathers once more.
         assert len(self.outbox.frames) <= self.settings.steps_max + 1, f"{len(self.outbox.frames)} deltas are held"
+        assert self.must_wait or self.half.is_between or not self.has_much, "what should have been sent was not"
         for chain, outbox in self.outboxes().items() if self.splitting.roots == 1 else ():
-            for at, frame in enumerate(outbox.frames, outbox.at):
-                delta = decode(frame)
+            # Those in between are consecutive if these two are.
+            for at in {outbox.at, outbox.end - 1} if outbox.frames else ():
+                delta = decode(outbox.frames_from(at)[0])
                 assert isinstance(delta, Delta) and set(delta.ranges) == {chain}
                 found, right = delta.ranges[chain], ChainRange(self.assigned.epoch, at, at + 1)
                 assert found == right, f"{found} of {chain!r} lies where {right} belongs"
