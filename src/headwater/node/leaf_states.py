@@ -108,18 +108,16 @@ def diagram() -> str:
 
 
 def _listed(kinds: list[type]) -> str:
-    """Names of kinds; many of them mean that it may happen at any time."""
-    return "what is held" if len(kinds) > len(EVENTS) else ", ".join(kind.__name__ for kind in kinds)
+    """Names of kinds, those that come together under one."""
+    groups = {**dict.fromkeys(EVENTS, "events"), **dict.fromkeys(QUESTIONS, "questions")}
+    return ", ".join(dict.fromkeys(groups.get(kind, kind.__name__) for kind in kinds))
 
 
 def table() -> str:
-    """Where each event leads in each state, in Markdown: nowhere else (a dot), or it is passed over (empty)."""
-    lines = ["| | " + " | ".join(state.value for state in LeafState) + " |", "| --- |" + " --- |" * len(LeafState)]
+    """Where each event may lead from each state, in Markdown; a dot: nowhere else; empty: it is passed over."""
+    rows = [["", *(state.value for state in LeafState)], ["---"] * (1 + len(LeafState))]
     for kind in KINDS:
-        cells = []
-        for state in LeafState:
-            after = TRANSITIONS[state].get(kind)
-            names = "" if after is None else ", ".join(other.value for other in LeafState if other in after) or "·"
-            cells.append(names)
-        lines.append(f"| `{kind.__name__}` | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        nexts = [TRANSITIONS[state].get(kind) for state in LeafState]
+        cells = ["" if after is None else ", ".join(s.value for s in LeafState if s in after) or "·" for after in nexts]
+        rows.append([f"`{kind.__name__}`", *cells])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

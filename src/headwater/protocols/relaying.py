@@ -158,7 +158,9 @@ class Holding:
                 ends[chain] = Position(stretch.epoch, stretch.end)
         for chain, end in ends.items():
             stands = _later(end, self.safe.get(chain, UNKNOWN))
-            assert self.ledger.positions[chain] == stands, f"{chain!r} stands at {stands}, not {self.ledger.positions[chain]}"
+            assert self.ledger.positions[chain] == stands, (
+                f"{chain!r} stands at {stands}, not {self.ledger.positions[chain]}"
+            )
 
     def _keep_fitting(self, positions: Mapping[str, Position]) -> dict[str, Position]:
         """Keep the held deltas that form chains from ``positions`` on (where these are silent, from their own beginning)."""
