@@ -316,7 +316,6 @@ class RootNode(RootWindows):
             assert pending.message.number == self._cut + 1, f"cut {pending.message.number} follows {self._cut}"
             assert pending.message.until > self._cut_time, f"it ends at {pending.message.until}, before the last one"
             assert set(pending.awaited) <= set(chains), f"nobody has {set(pending.awaited) - set(chains)}"
-        assert self._flushing or not self._finished, "the stream is over, and nobody has asked for its end"
 
     @classmethod
     def recover(cls, checkpoint: bytes, records: Sequence[bytes]) -> tuple[RootNode, list[Action]]:
