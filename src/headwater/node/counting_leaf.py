@@ -29,7 +29,8 @@ class CountingLeaf:
     def begin(self, half: LeafHalf, covered: Mapping[int, int], looks: bytes) -> None:
         """Before events come: which are in pieces already, and which of these somebody looks into."""
         asked = looks_from_bytes(looks) if looks else {}
-        half.begin_counting(covered, asked, self.settings.held_max, self.settings.is_brief)
+        settings = self.settings
+        half.begin_counting(covered, asked, settings.held_max, settings.is_brief, settings.counts)
         self.follow(half)
 
     def hear_plan(self, plan: CountPlan) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple
 from typing import Any
 
 from headwater.base.packing import Bytes
@@ -500,7 +499,7 @@ class LeafNode:
         flags = [self._is_over, self.state is LeafState.STOPPED, self._is_paused, self.state is LeafState.DONE]
         state: dict[str, Any] = {
             "names": [self.name, self.parent, self.chain],
-            "settings": list(astuple(self.settings)),
+            "settings": self.settings.state(),
             "roots": self.roots,
             "homes": [list(home) for home in self._homes.items()],
             "ends": [list(end) for end in self._ends.items()],
@@ -529,7 +528,9 @@ class LeafNode:
         """A leaf that goes on where ``snapshot`` was taken; the next event is `Started`."""
         state = from_bytes(data)
         name, parent, chain = state["names"]
-        leaf = cls(name, parent, chain=chain, settings=NodeSettings(*state["settings"]), roots=state.get("roots", 1))
+        leaf = cls(
+            name, parent, chain=chain, settings=NodeSettings.restored(state["settings"]), roots=state.get("roots", 1)
+        )
         leaf._homes, leaf._ends = dict(map(tuple, state["homes"])), dict(map(tuple, state["ends"]))
         leaf._is_over, is_stopped, leaf._is_paused, is_done = state["flags"]
         leaf._schema = state["schema"]

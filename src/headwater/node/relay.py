@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
 
 from headwater.base.packing import Bytes
 from headwater.engine.operators.partials import UnknownOperatorError
@@ -213,7 +212,7 @@ class RelayNode:
         return to_bytes(
             {
                 "names": [self.name, self.parent],
-                "settings": list(astuple(self.settings)),
+                "settings": self.settings.state(),
                 "routes": self._routes.state(),
                 "positions": positions,
                 "held": [[encode(one.delta), one.sent] for one in self._holding.held],
@@ -225,7 +224,7 @@ class RelayNode:
         """A relay that goes on where ``snapshot`` was taken; the next event is `Started`."""
         state = from_bytes(data)
         name, parent = state["names"]
-        relay = cls(name, parent, settings=NodeSettings(*state["settings"]))
+        relay = cls(name, parent, settings=NodeSettings.restored(state["settings"]))
         relay._routes = Routes.restored(state["routes"])
         for chain, epoch, at in state["positions"]:
             relay._holding.ledger.positions[chain] = Position(epoch, at)
