@@ -10,8 +10,13 @@ from random import Random
 
 import pytest
 
+from headwater.base.count_limits import CountLimits
+from headwater.engine import placement
+from headwater.engine.counting import raw_cuts
 from headwater.language.windows import CountWindow
+from headwater.node import NodeSettings
 from headwater.simulator import COUNT_PLANTS, Options, Transcript, simulate, tree
+from headwater.simulator.runner import Run
 from headwater.simulator.scenarios import EXACT_SCHEMES, draw_count_windows
 from headwater.simulator.seeds import COUNT_PATHS, Summary
 from headwater.simulator.workloads.count_limits import draw_limits, limited
@@ -121,12 +126,20 @@ def test_seeds_draw_every_scheme_but_the_one_that_is_not_exact():
     assert drawn == set(EXACT_SCHEMES) and "approx" not in drawn
 
 
-def test_limits_hold_only_while_they_last():
+def test_limits_that_a_seed_draws_are_those_of_every_node():
+    run = Run.of(options_of(0))
+    limits = run.scenario.limits
+    assert limits != CountLimits() and run.settings.counts == limits
+    assert NodeSettings.restored(run.settings.state()) == run.settings
+    assert len(NodeSettings().state()) == len(run.settings.state()) - 1
+
+
+def test_limits_of_groups_without_settings_hold_only_while_they_last():
     limits = draw_limits(Random(0))
-    before = [getattr(module, name) for module, name, _ in limits]
+    before = placement.SMALL_COUNT_MAX, raw_cuts.LOCAL_PARTS
     with limited(limits):
-        assert [getattr(module, name) for module, name, _ in limits] == [value for *_, value in limits]
-    assert [getattr(module, name) for module, name, _ in limits] == before
+        assert (limits.small_max, limits.local_parts) == (placement.SMALL_COUNT_MAX, raw_cuts.LOCAL_PARTS)
+    assert before == (placement.SMALL_COUNT_MAX, raw_cuts.LOCAL_PARTS)
 
 
 def test_what_never_occurred_is_named():

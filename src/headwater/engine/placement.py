@@ -10,12 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from headwater.base.count_limits import CountLimits
 from headwater.language.aggregations import FUNCTIONS, Aggregation
 from headwater.language.query import CONTEXT_SCOPES, Query
 from headwater.language.windows import Between, CountWindow, Custom, Punctuated, Session
 
 #: Count windows with no more events are small.
-SMALL_COUNT_MAX = 1 << 15
+SMALL_COUNT_MAX = CountLimits().small_max
 Way = Literal["slices", "cuts", "counts", "raw"]
 
 

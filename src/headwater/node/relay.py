@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
 
 from headwater.base.packing import Bytes
 from headwater.engine.operators.partials import UnknownOperatorError
@@ -199,6 +198,12 @@ class RelayNode:
         sends = [SendMessage(link, encode(Positions(True, known))) for link, known in told.items()]
         return [*notes, *sends, *self._soon()]
 
+    def check(self) -> None:
+        """Assert what holds after each event."""
+        self._holding.check()
+        # A restored relay is told so by its host, and asks for a new timer.
+        assert self._send_timer or not self._holding.has_unsent, f"{self.name} holds deltas that nothing will send"
+
     # --- snapshots ---
 
     def snapshot(self) -> bytes:
@@ -207,7 +212,7 @@ class RelayNode:
         return to_bytes(
             {
                 "names": [self.name, self.parent],
-                "settings": list(astuple(self.settings)),
+                "settings": self.settings.state(),
                 "routes": self._routes.state(),
                 "positions": positions,
                 "held": [[encode(one.delta), one.sent] for one in self._holding.held],
@@ -219,7 +224,7 @@ class RelayNode:
         """A relay that goes on where ``snapshot`` was taken; the next event is `Started`."""
         state = from_bytes(data)
         name, parent = state["names"]
-        relay = cls(name, parent, settings=NodeSettings(*state["settings"]))
+        relay = cls(name, parent, settings=NodeSettings.restored(state["settings"]))
         relay._routes = Routes.restored(state["routes"])
         for chain, epoch, at in state["positions"]:
             relay._holding.ledger.positions[chain] = Position(epoch, at)

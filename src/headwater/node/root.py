@@ -305,6 +305,18 @@ class RootNode(RootWindows):
         self._flushing = True
         return [*self._broadcast(encode(Flush())), *self._advance()]
 
+    def check(self) -> None:
+        """Assert what holds after each event."""
+        chains, positions = self._members.chains, self._ledger.positions
+        for chain in chains:
+            assert positions[chain].epoch > 0, f"{chain!r} is owned under no epoch"
+            assert positions[chain + CUT_SUFFIX].epoch == positions[chain].epoch, f"{chain!r} has cuts of another epoch"
+        pending = self._pending
+        if pending is not None:
+            assert pending.message.number == self._cut + 1, f"cut {pending.message.number} follows {self._cut}"
+            assert pending.message.until > self._cut_time, f"it ends at {pending.message.until}, before the last one"
+            assert set(pending.awaited) <= set(chains), f"nobody has {set(pending.awaited) - set(chains)}"
+
     @classmethod
     def recover(cls, checkpoint: bytes, records: Sequence[bytes]) -> tuple[RootNode, list[Action]]:
         """A root as it was when the last record was written, and what it had given since the checkpoint.

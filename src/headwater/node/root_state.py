@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
 import pyarrow as pa
@@ -56,11 +56,13 @@ class RootState:
         self.settings = NodeSettings() if settings is None else settings
         engine: dict[str, Any] = {"time": time, "unit": unit, "disorder": disorder, "strict": strict}
         #: How leaves are told of count windows; None: their events travel.
-        self._plans = CountPlans(counting) if round_trips and counting and counting.is_distributed else None
+        self._plans = (
+            CountPlans(counting, self.settings.counts) if round_trips and counting and counting.is_distributed else None
+        )
         ways = {"counts": self._plans is not None, "large_only": counting is not None and counting.leaves_small_ones}
         self._half = RootHalf(queries, round_trips=round_trips, **ways, **engine)
         self._time = time
-        self._members = Membership()
+        self._members = Membership(self.settings.counts)
         self._ledger = Ledger()
         self._routes = Routes()
         self._schema: pa.Schema | None = None
@@ -201,7 +203,7 @@ class RootState:
         return to_bytes(
             {
                 "name": self.name,
-                "settings": list(astuple(self.settings)),
+                "settings": self.settings.state(),
                 "half": self._half.snapshot(),
                 "members": self._members.state(),
                 "positions": [[chain, p.epoch, p.at] for chain, p in self._ledger.positions.items()],
@@ -221,12 +223,12 @@ class RootState:
     def restore(cls, data: bytes) -> Self:
         """A root that goes on where ``snapshot`` was taken."""
         state = from_bytes(data)
-        root = cls(state["name"], settings=NodeSettings(*state["settings"]))
+        root = cls(state["name"], settings=NodeSettings.restored(state["settings"]))
         root._half = RootHalf.restore(state["half"])
-        root._plans = None if state.get("plans") is None else CountPlans.restored(state["plans"])
+        root._plans = None if state.get("plans") is None else CountPlans.restored(state["plans"], root.settings.counts)
         root._horizons = dict(map(tuple, state.get("horizons", ())))
         root._time = root._half.query_set().time
-        root._members = Membership.restored(state["members"])
+        root._members = Membership.restored(state["members"], root.settings.counts)
         root._share_names()
         root._ledger = Ledger({chain: Position(epoch, at) for chain, epoch, at in state["positions"]})
         root._routes = Routes.restored(state["routes"])

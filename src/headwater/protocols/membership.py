@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int64Array
+from headwater.base.count_limits import CountLimits
 from headwater.base.source_numbers import Cached, SourceNumbers
 from headwater.language.times import FOREVER, NEVER
 from headwater.protocols.advances import Advance, Advances, wrapped
@@ -30,10 +31,8 @@ class Decision:
     time: int
 
 
-#: After so many deltas of a chain a mark is set ...
-DELTAS_PER_MARK = 16
-#: ... unless it has so few sources that one after each delta costs nothing, or every few if it is one of many chains.
-SOURCES_MARKED_OFTEN, DELTAS_PER_MARK_OF_FEW = 8, 4
+#: A chain with few sources is marked after so many deltas if it is one of many chains, else after each.
+DELTAS_PER_MARK_OF_FEW = 4
 
 
 @dataclass(slots=True)
@@ -72,7 +71,8 @@ class Membership:
     ([], ['a', 'b'])
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limits: CountLimits | None = None) -> None:
+        self._limits = CountLimits() if limits is None else limits
         self.names: list[str] = []
         self.homes: list[str] = []
         self.numbers: dict[str, int] = {}
@@ -259,13 +259,14 @@ class Membership:
 
         With few sources a mark is a few numbers, so there may be many.
         """
-        due, few_deltas = [], 1 if len(chains) <= SOURCES_MARKED_OFTEN else DELTAS_PER_MARK_OF_FEW
+        few, many_deltas = self._limits.sources_marked_often, self._limits.deltas_per_mark
+        due, few_deltas = [], 1 if len(chains) <= few else DELTAS_PER_MARK_OF_FEW
         for name in chains:
             chain = self.chains[name]
             chain.unmarked += 1
             if chain.unmarked < few_deltas:
                 continue
-            if chain.unmarked >= DELTAS_PER_MARK or len(chain.sources) <= SOURCES_MARKED_OFTEN:
+            if chain.unmarked >= many_deltas or len(chain.sources) <= few:
                 due.append(chain)
         if due:
             self._mark(due)
@@ -330,8 +331,8 @@ class Membership:
         }
 
     @classmethod
-    def restored(cls, state: dict[str, Any]) -> Membership:
-        members = cls()
+    def restored(cls, state: dict[str, Any], limits: CountLimits | None = None) -> Membership:
+        members = cls(limits)
         members.names, members.homes = list(state["names"]), list(state["homes"])
         members.numbers = {name: number for number, name in enumerate(members.names)}
         for name, node, sources, latest, marks, former, unmarked in state["chains"]:

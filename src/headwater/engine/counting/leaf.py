@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int64Array
+from headwater.base.count_limits import CountLimits
 from headwater.engine.counting.forecast_zones import LocalWindows
 from headwater.engine.counting.pieces import (
     RAW_MAX,
@@ -38,16 +39,8 @@ from headwater.engine.wire.parts import KeyRows, PiecesPart, RawRuns, arrow_valu
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER
 
-#: As long as there is no plan, pieces are a small part of a window ...
+#: As long as there is no plan, pieces are a small part of a window, within limits.
 PIECES_PER_STEP = 64
-#: ... but not smaller, or larger, than this.
-PIECE_MIN, PIECE_MAX = 32, 1 << 13
-#: Whoever lives for one batch only has smaller ones, and looked into they are answered raw: so one look is enough.
-BRIEF_PIECE_MAX, BRIEF_RAW_MAX = 1 << 11, 1 << 12
-#: Events that nobody waits for are gathered, but no more than this ...
-GATHERED_MAX = 1 << 18
-#: ... and so many at once are cut into pieces as they come: less is left to do once somebody waits.
-EARLY_MIN = 1 << 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +97,7 @@ class CountLeafGroup(QueryGroup):
         self.plan: Zoning | None = None
         self.kept = HeldEvents(1 << 20)
         self.is_brief = False
+        self.limits = CountLimits()
         self.raw_count = 0
         self.taken = 0  # events that were put into pieces here
         self._rated = (0, NEVER)  # how many events there were, up to which time, when the rate was last told
@@ -130,13 +124,13 @@ class CountLeafGroup(QueryGroup):
         """Whether events up to here should leave soon: else what comes together travels at once, and costs as much as a part."""
         waiting = len(self.buffer)
         is_over = FOREVER in (closed, self.covered)
-        if is_over or waiting + self._early_count >= GATHERED_MAX or self.counts_by_key:
+        if is_over or waiting + self._early_count >= self.limits.gathered_max or self.counts_by_key:
             return True
         return self.zoning().awaits(self.covered, self.may_leave(closed), self.taken, self.taken + waiting)
 
     def cut_early(self, family: int, chain: str, closed: int, latest: int, has_one_source: bool) -> None:
         """Make pieces of what has come, for the next part."""
-        if len(self.buffer) >= EARLY_MIN and not self.is_brief:
+        if len(self.buffer) >= self.limits.early_min and not self.is_brief:
             before = self.taken
             self._early.append(self.take_pieces(family, chain, closed, latest, False, has_one_source))
             self._early_count += self.taken - before
@@ -149,14 +143,15 @@ class CountLeafGroup(QueryGroup):
     def zoning(self) -> Zoning:
         if self.plan is not None:
             return self.plan
-        step = min((min(walk.window.size, walk.window.step) for walk in self.count_walks), default=PIECE_MAX)
-        return NoPlan(min(max(step // PIECES_PER_STEP, PIECE_MIN), PIECE_MAX))
+        least, most = self.limits.piece_min, self.limits.unplanned_piece_max
+        step = min((min(walk.window.size, walk.window.step) for walk in self.count_walks), default=most)
+        return NoPlan(min(max(step // PIECES_PER_STEP, least), most))
 
     @property
     def _piece_max(self) -> int:
         most = self.zoning().piece_max
         # With many keys, partials of small pieces are no smaller than their events.
-        return min(most, max(BRIEF_PIECE_MAX, 4 * len(self.keys))) if self.is_brief else most
+        return min(most, max(self.limits.brief_piece_max, 4 * len(self.keys))) if self.is_brief else most
 
     def take_rate(self) -> float | None:
         """How many events came in a tick of time since the last time; None if time went no further."""
@@ -288,7 +283,7 @@ class CountLeafGroup(QueryGroup):
     def _by_key(self, stretch: OrderedEvents, travels: BoolArray) -> tuple[OrderedEvents, Ranges]:
         order = np.argsort(stretch.keys, kind="stable")
         stretch = stretch.take(order)
-        return stretch, key_ranges(stretch.keys, travels[order], self._piece_max)
+        return stretch, key_ranges(stretch.keys, travels[order], self._piece_max, self.limits.key_raw_max)
 
     def answer(self, family: int, chain: str, looks: Sequence[Look]) -> list[PiecesPart] | None:
         """What lies in pieces that somebody looks into; None if some of it is not in memory any more."""
@@ -298,7 +293,7 @@ class CountLeafGroup(QueryGroup):
         kept = self.kept.between(min(look.first[0] for look in looks), max(look.last[0] for look in looks))
         if kept is None:
             return None
-        raw_max = BRIEF_RAW_MAX if self.is_brief else self.zoning().raw_max
+        raw_max = self.limits.brief_raw_max if self.is_brief else self.zoning().raw_max
         for look in looks:
             stretch = between_keys(kept, look.first, look.last)
             if self.counts_by_key:
@@ -307,7 +302,7 @@ class CountLeafGroup(QueryGroup):
             stretch = _of_first_sources(stretch, look.count)
             if len(stretch) != look.count:
                 return None
-            ranges = looked_ranges(stretch.chunk.times, look.low, look.high, raw_max)
+            ranges = looked_ranges(stretch.chunk.times, look.low, look.high, raw_max, self.limits.look_parts)
             parts.append(self._part(family, chain, NEVER, NEVER, False, look.number, stretch, ranges))
         return parts
 

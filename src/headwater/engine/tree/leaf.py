@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.base.count_limits import CountLimits
 from headwater.engine.counting.leaf import CountLeafGroup
 from headwater.engine.counting.pieces import Zoning
 from headwater.engine.families import Family
@@ -227,13 +228,14 @@ class LeafHalf(LeafIntake):
         return {number: group.covered for number, group in self._counting().items()}
 
     def begin_counting(
-        self, covered: Mapping[int, int], looks: Mapping[int, Sequence[Look]], kept_max: int, is_brief: bool = False
-    ) -> None:
+        self, covered: Mapping[int, int], looks: Mapping[int, Sequence[Look]], kept_max: int, is_brief: bool,
+        limits: CountLimits,
+    ) -> None:  # fmt: skip
         """Before events come: which are in pieces already, and which of these are to be looked into."""
         for number, group in self._counting().items():
             group.covered = covered.get(number, NEVER)
             group.reached = min(self._latest, group.covered - (group.covered > NEVER))
-            group.kept.events_max, group.is_brief = 0 if is_brief else kept_max, is_brief
+            group.kept.events_max, group.is_brief, group.limits = 0 if is_brief else kept_max, is_brief, limits
             group.expect(looks.get(number, ()))
         self.look(looks)
 
