@@ -11,7 +11,7 @@ import pyarrow as pa
 from headwater.base.arrays import Int64Array
 from headwater.engine.counting.leaf import CountLeafGroup
 from headwater.engine.counting.root import CountRootGroup
-from headwater.engine.groups.baselines import BucketGroup, can_split, overlap
+from headwater.engine.groups.baselines.buckets import BucketGroup, can_split, overlap
 from headwater.engine.groups.replay.group import ReplayGroup
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk

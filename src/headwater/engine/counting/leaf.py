@@ -113,11 +113,6 @@ class CountLeafGroup(QueryGroup):
         self._asked = np.empty(0, np.int64), np.array([NEVER])  # begins in order; before each, the last end so far
 
     @property
-    def counts_by_key(self) -> bool:
-        """Whether each key counts for itself."""
-        return any(walk.by_key for walk in self.count_walks)
-
-    @property
     def held_count(self) -> int:
         """Events in memory."""
         return len(self.buffer) + self.kept.count
@@ -149,7 +144,7 @@ class CountLeafGroup(QueryGroup):
     def zoning(self) -> Zoning:
         if self.plan is not None:
             return self.plan
-        step = min((min(walk.window.size, walk.window.step) for walk in self.count_walks), default=PIECE_MAX)
+        step = min((min(walk.window.size, walk.window.step) for walk in self.windows.count_walks), default=PIECE_MAX)
         return NoPlan(min(max(step // PIECES_PER_STEP, PIECE_MIN), PIECE_MAX))
 
     @property
@@ -168,7 +163,7 @@ class CountLeafGroup(QueryGroup):
 
     # --- events ---
 
-    def _wait(self, stretch: OrderedEvents) -> None:
+    def wait(self, stretch: OrderedEvents) -> None:
         if self.known_already and len(stretch):
             if self.covered == FOREVER:
                 self._keep_asked(stretch)
@@ -176,7 +171,7 @@ class CountLeafGroup(QueryGroup):
             is_known = stretch.chunk.times < self.covered
             self._keep_asked(stretch.take(np.flatnonzero(is_known)))
             stretch = stretch.take(np.flatnonzero(~is_known))
-        super()._wait(stretch)
+        super().wait(stretch)
 
     def expect(self, looks: Sequence[Look]) -> None:
         """Looks that can be answered once events were read again: of these, keep what they ask for."""
@@ -332,7 +327,7 @@ class CountLeafGroup(QueryGroup):
         chunk: Chunk, rows: LiftedPieces, raw: OrderedEvents, raw_sizes: Int64Array,
     ) -> PiecesPart:  # fmt: skip
         """Pieces of these sizes, and events that travel in runs."""
-        partials = self._lifted(chunk, rows.of_event, len(rows.key)) if len(sizes) else {}
+        partials = self.lifted(chunk, rows.of_event, len(rows.key)) if len(sizes) else {}
         columns, keys = listed_keys(self.keys.columns(), np.concatenate((rows.key, raw.keys)))
         runs = None
         if len(raw_sizes):

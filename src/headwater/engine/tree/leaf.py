@@ -13,7 +13,6 @@ from headwater.base.arrays import Int64Array
 from headwater.engine.counting.leaf import CountLeafGroup
 from headwater.engine.counting.pieces import Zoning
 from headwater.engine.families import Family
-from headwater.engine.groups.queries import Totals
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.tree.leaf_intake import LeafIntake
 from headwater.engine.tree.leaf_parts import late_part, take_rows
@@ -171,7 +170,7 @@ class LeafHalf(LeafIntake):
         rows = []
         for number, family in self._families.items():
             if isinstance(family.group, QueryGroup):
-                totals, family.group.totals = family.group.totals, Totals()
+                totals = family.group.accounts.take()
                 malformed, family.malformed = family.malformed, 0
                 rows.append([number, totals.seen, totals.filtered, totals.early, malformed])
         if self._unread:
@@ -264,7 +263,7 @@ class LeafHalf(LeafIntake):
         group = self._counting().get(number)
         if group is None or group.counts_by_key:
             return None
-        return count_table(group.count_walks)
+        return count_table(group.windows.count_walks)
 
     def take_rate(self, number: int) -> float | None:
         """How many events of a family came in a tick of time since the last time; None if time went no further."""

@@ -12,7 +12,7 @@ from headwater.base.arrays import Int64Array
 from headwater.engine.core import Core
 from headwater.engine.counting.leaf import CountLeafGroup
 from headwater.engine.families import RAW_FAMILY, Family
-from headwater.engine.groups.queries import Totals
+from headwater.engine.groups.accounts import Totals
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.arrivals import Arrivals, read_columns, times_of
 from headwater.engine.intake.chunk import Chunk
@@ -288,10 +288,10 @@ class LeafIntake(Core):
         for family in self._families.values():
             if isinstance(family.group, CutLeafGroup | CountLeafGroup):
                 family.prepare(self._registry.types)
-                totals, stragglers, malformed = family.group.totals, family.group.stragglers, family.malformed
-                family.group.totals, family.group.stragglers = Totals(), Stragglers()
+                accounts, stragglers, malformed = family.group.accounts, family.group.stragglers, family.malformed
+                totals, accounts.totals, family.group.stragglers = accounts.totals, Totals(), Stragglers()
                 family.accept(chunk, events.arrays, scan, before, events.misfits)
-                family.group.totals, family.group.stragglers, family.malformed = totals, stragglers, malformed
+                accounts.totals, family.group.stragglers, family.malformed = totals, stragglers, malformed
                 if isinstance(family.group, CutLeafGroup):
                     family.group.forget_before(self._cut_time)
 

@@ -15,7 +15,6 @@ from headwater.base.jit import njit
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
-from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import lift
 from headwater.engine.slices.order_slicer import KeyCuts, cut_in_order
 from headwater.engine.slices.store import RowBlock
@@ -38,8 +37,8 @@ class CutLeafGroup(QueryGroup):
         self._markers: list[OrderedEvents] = []
         self._earliest: Int64Array = np.empty(0, np.int64)  # the first time of each key, as far as the root was told
 
-    def _wait(self, stretch: OrderedEvents) -> None:
-        super()._wait(stretch)
+    def wait(self, stretch: OrderedEvents) -> None:
+        super().wait(stretch)
         self.held_count += len(stretch)
         if not self.known_already:
             decisive = self._decisive(stretch)
@@ -52,7 +51,7 @@ class CutLeafGroup(QueryGroup):
         marked = np.zeros(len(stretch), np.bool_)
         for condition in stretch.markers:
             marked |= condition
-        if any(isinstance(walk.window, Punctuated) for walk in self.walks):
+        if any(isinstance(walk.window, Punctuated) for walk in self.windows.walks):
             marked[self._first_ones(stretch)] = True
         return np.flatnonzero(marked)
 
@@ -125,34 +124,31 @@ def _last_cuts(
 
 
 class CutRootGroup(QueryGroup):
-    """The half that has the markers."""
+    """The half that has the markers, which come without values."""
+
+    waits_with_values = False
 
     def absorb_markers(self, part: MarkersPart, source_ids: Int32Array, names: list[str]) -> None:
         """Markers of a leaf; they wait until their order is final."""
         numbers = self.keys.encode(part.key_columns, key_count(part.key_columns))
         self.in_order = True
         conditions: list[BoolArray] = part.conditions
-        if len(conditions) != len(self.conditions):
+        if len(conditions) != len(self.windows.conditions):
             return  # of a leaf that knows other queries; it will be told to begin again
         chunk = Chunk(part.times, part.offsets, source_ids, names)
         self.buffer.add(OrderedEvents(chunk, numbers[part.key], conditions))
 
     def add_block(self, block: RowBlock) -> None:
         """Rows of leaves, whose keys need not have had a marker."""
-        for walk in self.walks:
+        for walk in self.windows.walks:
             walk.cutter.grow(len(self.keys))
         super().add_block(block)
-
-    def _change_operators(self, ops: list[Op]) -> None:
-        super()._change_operators(ops)
-        for part in self.buffer.parts:
-            part.chunk.columns.clear()  # markers come without values
 
     def announce(self, until: int) -> KeyedTimes:
         """Walk over the markers below ``until`` and say where keys are cut."""
         released = self.buffer.release(until)
         cuts = [np.empty((0, 2), np.int64)]
-        for walk in self.walks:
+        for walk in self.windows.walks:
             # An empty walk too: what lies outside of windows is asked of the last one.
             stretch = concat_stretches(released).in_order() if released else self._nothing()
             cuts.append(walk.on(stretch, len(self.keys)))
@@ -162,16 +158,10 @@ class CutRootGroup(QueryGroup):
 
     def _nothing(self) -> OrderedEvents:
         none = np.empty(0, np.int64)
-        markers = [np.empty(0, np.bool_) for _ in self.conditions]
+        markers = [np.empty(0, np.bool_) for _ in self.windows.conditions]
         return OrderedEvents(Chunk(none, none, np.empty(0, np.int32), []), np.empty(0, np.int32), markers)
 
     def finish(self, until: int) -> list[Closed]:
         """Everything below ``until`` has come: the windows that are over."""
-        self.watermark = until
-        view = self._view()
-        pieces: list[Closed] = []
-        for walk in self.walks:
-            pieces.extend(walk.close(view, self.buffer, until))
-        self.stragglers.seen()
-        self._evict(view, until)
-        return [piece for piece in pieces if len(piece)]
+        after, self.watermark = self.watermark, until
+        return self.close_up(after, until)

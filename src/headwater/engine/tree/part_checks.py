@@ -95,7 +95,11 @@ def _keyed_problem(
     if problem is not None:
         return problem
     if isinstance(part, MarkersPart):
-        return None if is_cut and len(part.conditions) == len(group.conditions) else "markers of other windows came"
+        return (
+            None
+            if is_cut and len(part.conditions) == len(group.windows.conditions)
+            else "markers of other windows came"
+        )
     needed = {op.column for op in group.ops if op.column is not None}
     found = {name: column.type for name, column in part.columns.items()}
     if found != {name: _kept_type(types[name]) for name in needed}:

@@ -153,7 +153,7 @@ class RootHalf(Progress):
         """Take in the parts of an accepted delta. Parts of queries that are gone count for nothing."""
         families = self._ready_families()
         for group in self.counting().values():
-            group.told = np.empty(0, np.int64)
+            group.begin_delta()
         for part in parts:
             match part:
                 case AccountsPart():
