@@ -211,8 +211,10 @@ def without(rows: Mapping[int, str], length: int) -> Int64Array:
 
 def take_events(
     chunk: Chunk, arrays: Mapping[str, pa.Array], names: Iterable[str], watermarks: Int64Array | int, rows: Int64Array
-) -> tuple[Chunk, dict[str, pa.Array], Int64Array | int]:
-    """Some events of a batch: their chunk, the columns of these names, and the watermark of each or one for all."""
+) -> tuple[Chunk, Mapping[str, pa.Array], Int64Array | int]:
+    """The events in these rows (ascending): their chunk, the columns of these names, and the watermark of each or one for all."""
+    if len(rows) == len(chunk):
+        return chunk, arrays, watermarks
     indices = pa.array(rows)
     columns = {name: arrays[name].take(indices) for name in names}
     return chunk.take(rows), columns, watermarks if isinstance(watermarks, int) else watermarks[rows]
