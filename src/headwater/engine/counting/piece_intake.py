@@ -26,7 +26,7 @@ from headwater.engine.counting.piece_table import (
     PartialBlock,
     PieceTable,
 )
-from headwater.engine.groups.shared import QueryGroup
+from headwater.engine.halves import GroupPart, SlicedRootGroup, Types
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import OrderedEvents
 from headwater.engine.wire.looks import Look
@@ -45,13 +45,12 @@ from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER
 
 
-class PieceIntake(QueryGroup):
+class PieceIntake(SlicedRootGroup):
     """Takes pieces in, and answers in the place of pieces that were looked into."""
 
     def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
         super().__init__(keys, where, begin)
         self.table = PieceTable()
-        self.names: list[str] = []  # of sources, by number; the list of whoever accepts deltas
         self.chains: dict[str, int] = {}
         self.told = np.empty(0, np.int64)  # chains of which the delta that comes in has said how far they are
         self._numbered: Cached[Int64Array] = Cached(self._numbers)
@@ -68,8 +67,11 @@ class PieceIntake(QueryGroup):
     def counts_by_key(self) -> bool:
         return any(walk.by_key for walk in self.count_walks)
 
-    def absorb(self, part: PiecesPart, resolve: Resolve, types: Mapping[str, pa.DataType]) -> None:
+    def absorb(self, part: GroupPart, types: Types, resolve: Resolve) -> None:
         """The pieces of a part; ``resolve``: the numbers of all sources of chains."""
+        if not isinstance(part, PiecesPart):
+            super().absorb(part, types, resolve)
+            return
         of_head = part.heads[HEAD_CHAIN]
         chains = self._numbered.of(part.chains)[of_head]
         wanted = self._take_heads(part, chains)

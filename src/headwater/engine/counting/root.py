@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.base.source_numbers import Resolve
 from headwater.engine.counting.approx import LeafShares, split_evenly
 from headwater.engine.counting.piece_rows import PieceRows
 from headwater.engine.counting.piece_table import (
@@ -32,10 +33,12 @@ from headwater.engine.counting.piece_table import (
 )
 from headwater.engine.counting.raw_cuts import clusters, cut_cluster, split_some
 from headwater.engine.counting.search import KnownPieces, key_order, search
+from headwater.engine.halves import GroupPart, Types
 from headwater.engine.intake.chunk import source_ranks
 from headwater.engine.slices.order_slicer import next_position_cut
 from headwater.engine.windows.assembler import Closed
 from headwater.engine.wire.looks import Look
+from headwater.engine.wire.parts import HEAD_CHAIN, PiecesPart
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER
 
@@ -66,6 +69,26 @@ class CountRootGroup(PieceRows):
         self._guesses: dict[int, int] = {}  # for each cut that is looked for, about when it is
         #: What is believed instead of proven (``approx``).
         self.shares: LeafShares | None = None
+
+    def problem(self, part: GroupPart, types: Types, resolve: Resolve) -> str | None:
+        if not isinstance(part, PiecesPart):
+            return super().problem(part, types, resolve)
+        raw = part.raw
+        if not len(part.sizes) and raw is None:
+            return None  # whoever has seen no key does not know of which types they are
+        problem = self.keys_problem(part, types)
+        if problem is None and len(part.sizes) and not set(self.ops) <= set(part.partials):
+            problem = "partials of some operators are missing"
+        if problem is None and raw is not None:
+            problem = self.columns_problem(raw.columns, types, "raw")
+        if problem is not None:
+            return problem
+        crowd, chains = resolve(part.chains), part.heads[HEAD_CHAIN]
+        if not all(crowd.has(chains[part.head], keyed[1]) for keyed in (part.first, part.last)):
+            return "pieces are of sources that are not there"
+        if raw is not None and not crowd.has(chains[np.repeat(raw.head, raw.sizes)], raw.places[1]):
+            return "events are of sources that are not there"
+        return None
 
     # --- proof ---
 
@@ -282,6 +305,9 @@ class CountRootGroup(PieceRows):
         self.stragglers.seen()
         self._evict(view, until)
         return [piece for piece in pieces if len(piece)]
+
+    def is_due(self, until: int) -> bool:
+        return True  # answers come without a rise of the watermark
 
     @property
     def is_done(self) -> bool:
