@@ -59,28 +59,29 @@ class Intake(Generic[AnyGroup]):
         self._state = state
 
     def read(
-        self, batch: pa.RecordBatch, origin: Source, source: str, offsets: Int64Array | int, known: Times | None = None
+        self,
+        batch: pa.RecordBatch,
+        origin: Source,
+        source: str,
+        offsets: Int64Array | int,
+        known: Times | None = None,
+        is_new: bool = True,
     ) -> Delivery | None:
         """The next events of a source, without those that have no usable time; None if no other is left.
 
-        ``offsets``: that of the first event, or one per event; ``known``: its times, if they were read before.
+        ``offsets``: that of the first event, or one per event; ``known``: its times, if they were read before. Of events that
+        are not new, what cannot be used was set aside when they came first.
         """
-        events = self._arrivals(batch, offsets, known)
-        # Nothing has changed so far: a batch that is refused can be put right and pushed again.
-        self._set_aside(events, source)
-        origin.next_offset = events.next_offset
-        return self._placed(events.timed(), origin, source)
-
-    def reread(self, batch: pa.RecordBatch, origin: Source, source: str, offset: int) -> Delivery | None:
-        """The same for events that were read before: what was set aside then is not counted again."""
-        return self._placed(self._arrivals(batch, offset, None).timed(), origin, source)
-
-    def _arrivals(self, batch: pa.RecordBatch, offsets: Int64Array | int, known: Times | None) -> Arrivals:
         state, queries = self._state, self._state.registry
         queries.check(batch.schema)
         arrays, misfits = read_columns(batch, queries.needed, queries.types)
         times, timeless, scan = times_of(batch, state.time, state.unit) if known is None else known
-        return Arrivals(batch, offsets, arrays, times, scan, timeless, misfits)
+        events = Arrivals(batch, offsets, arrays, times, scan, timeless, misfits)
+        # Nothing has changed so far: a batch that is refused can be put right and pushed again.
+        if is_new:
+            self._set_aside(events, source)
+        origin.next_offset = events.next_offset
+        return self._placed(events.timed(), origin, source)
 
     def _set_aside(self, events: Arrivals, source: str) -> None:
         """Count and keep the events that some query cannot use, each once with its first reason."""

@@ -171,6 +171,9 @@ class SlicedRootGroup(QueryGroup):
     def _rows_problem(self, part: RowsPart) -> str | None:
         if part.cut != self.is_cut or (self.gap is not None and part.last is None):
             return "rows were cut in another way than the queries need"
+        return self.partials_problem(part)
+
+    def partials_problem(self, part: RowsPart | PiecesPart) -> str | None:
         return None if set(self.ops) <= set(part.partials) else "partials of some operators are missing"
 
     def _markers_problem(self, part: MarkersPart) -> str | None:

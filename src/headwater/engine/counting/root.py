@@ -73,22 +73,14 @@ class CountRootGroup(PieceRows):
     def problem(self, part: GroupPart, types: Types, resolve: Resolve) -> str | None:
         if not isinstance(part, PiecesPart):
             return super().problem(part, types, resolve)
-        raw = part.raw
-        if not len(part.sizes) and raw is None:
+        if not len(part.sizes) and part.raw is None:
             return None  # whoever has seen no key does not know of which types they are
         problem = self.keys_problem(part, types)
-        if problem is None and len(part.sizes) and not set(self.ops) <= set(part.partials):
-            problem = "partials of some operators are missing"
-        if problem is None and raw is not None:
-            problem = self.columns_problem(raw.columns, types, "raw")
-        if problem is not None:
-            return problem
-        crowd, chains = resolve(part.chains), part.heads[HEAD_CHAIN]
-        if not all(crowd.has(chains[part.head], keyed[1]) for keyed in (part.first, part.last)):
-            return "pieces are of sources that are not there"
-        if raw is not None and not crowd.has(chains[np.repeat(raw.head, raw.sizes)], raw.places[1]):
-            return "events are of sources that are not there"
-        return None
+        if len(part.sizes):
+            problem = problem or self.partials_problem(part)
+        if part.raw is not None:
+            problem = problem or self.columns_problem(part.raw.columns, types, "raw")
+        return problem or _places_problem(part, resolve)
 
     # --- proof ---
 
@@ -347,3 +339,12 @@ class CountRootGroup(PieceRows):
         self._floor, self.cut_count, self._last_asked = state["approx"]
         self.shares = None if state["shares"] is None else LeafShares(*state["shares"])
         self.proven = [ProvenCut(*cut) for cut in state["proven"]]
+
+
+def _places_problem(part: PiecesPart, resolve: Resolve) -> str | None:
+    crowd, chains, raw = resolve(part.chains), part.heads[HEAD_CHAIN], part.raw
+    if not all(crowd.has(chains[part.head], keyed[1]) for keyed in (part.first, part.last)):
+        return "pieces are of sources that are not there"
+    if raw is not None and not crowd.has(chains[np.repeat(raw.head, raw.sizes)], raw.places[1]):
+        return "events are of sources that are not there"
+    return None

@@ -14,7 +14,7 @@ from headwater.engine.counting.pieces import Zoning
 from headwater.engine.halves import LeafGroup
 from headwater.engine.intake.arrivals import Arrivals, read_columns, times_of
 from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.columns import TimeScan, read_values, scan_times
+from headwater.engine.intake.columns import TimeScan, read_values
 from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.intake.many_sources import SourceShares, shares
 from headwater.engine.intake.watermarks import Source
@@ -114,15 +114,10 @@ class LeafHalf:
     def _take_stretch(self, source: str, start: int, batch: pa.RecordBatch) -> None:
         """Events between which nothing is decided: all of them come for the first time, or none."""
         origin = self._sources[source]
-        if self._sources.is_past_reread(source):
-            delivery = self._intake.read(batch, origin, source, start)
-            if delivery is not None:
-                self._deal_out(delivery)
-        else:
-            delivery = self._intake.reread(batch, origin, source, start)
-            if delivery is not None:
-                self._hold_again(delivery)
+        is_new = self._sources.is_past_reread(source)
+        delivery = self._intake.read(batch, origin, source, start, is_new=is_new)
         if delivery is not None:
+            (self._deal_out if is_new else self._hold_again)(delivery)
             self._state.watermarks.saw(origin, delivery.scan.low, delivery.scan.high)
 
     def _deal_out(self, delivery: Delivery) -> None:
@@ -180,20 +175,11 @@ class LeafHalf:
         found.odd |= np.array([self._sources.needs_care(name) for name in sources], np.bool_)
         found.odd[which[list({*timeless, *(row for rows in misfits.values() for row in rows)})]] = True
         plain = ~found.odd[which]
-        if scan is not None and plain.all():
-            self._accept_plain(origins, which, offsets, Arrivals(batch, offsets, arrays, times, scan, {}, {}), scan)
-        elif plain.any():
-            rows = np.flatnonzero(plain)
-            events = Arrivals(
-                batch.take(pa.array(rows)),
-                offsets[rows],
-                {name: array.take(pa.array(rows)) for name, array in arrays.items()},
-                times[rows],
-                None,
-                {},
-                {},
-            )
-            self._accept_plain(origins, which[rows], offsets[rows], events, scan_times(events.times))
+        events = Arrivals(batch, offsets, arrays, times, scan, {}, {})
+        if not plain.all():
+            events = events.take(np.flatnonzero(plain))
+        if events.scan is not None:
+            self._accept_plain(origins, which[plain], events, events.scan)
         for place in np.flatnonzero((found.counts > 0) & ~found.odd).tolist():
             origin = origins[place]
             origin.next_offset += int(found.counts[place])
@@ -202,13 +188,11 @@ class LeafHalf:
             self._sources.moved(sources[place])
         return self._take_in_odd(sources, which, offsets, batch, found)
 
-    def _accept_plain(
-        self, origins: Sequence[Source], which: Int64Array, offsets: Int64Array, events: Arrivals, scan: TimeScan
-    ) -> None:
+    def _accept_plain(self, origins: Sequence[Source], which: Int64Array, events: Arrivals, scan: TimeScan) -> None:
         """Events of several sources of which none is late: one watermark below them all stands for each one's own."""
         numbers = np.array([origin.number for origin in origins], np.int32)[which]
         columns = {name: read_values(events.arrays[name]) for name in self._queries.value_columns}
-        chunk = Chunk(events.times, offsets, numbers, self._state.watermarks.names, columns)
+        chunk = Chunk(events.times, events.offsets, numbers, self._state.watermarks.names, columns)
         if self._queries.by_node:
             homes = pa.array([origin.node for origin in origins], pa.string())
             events.arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(pa.array(which.astype(np.int32)), homes)

@@ -196,17 +196,9 @@ def joined_events(parts: Sequence[EventsPart]) -> list[EventsPart]:
     if clean:
         first = clean[0]
         columns = {name: _concat([part.columns[name] for part in clean]) for name in first.columns}
-        joined.append(
-            EventsPart(
-                first.family,
-                first.chain,
-                np.concatenate([part.times for part in clean]),
-                np.concatenate([part.offsets for part in clean]),
-                np.concatenate([part.sources for part in clean]),
-                np.concatenate([part.watermarks for part in clean]),
-                columns,
-            )
-        )
+        each = ((part.times, part.offsets, part.sources, part.watermarks) for part in clean)
+        times, offsets, sources, watermarks = map(np.concatenate, zip(*each, strict=True))
+        joined.append(EventsPart(first.family, first.chain, times, offsets, sources, watermarks, columns))
     return joined
 
 

@@ -70,24 +70,20 @@ class Role:
         per = (query.window.per,) if isinstance(query.window, CountWindow) else ()
         return (*family_of(entry), way, *per)
 
-    def leaf_group(self, entry: Registered) -> LeafGroup:
-        way, settings = self.way(entry.query), group_settings(entry)
-        if way == "cuts":
-            return CutLeafGroup(*settings)
-        return CountLeafGroup(*settings) if way == "counts" else LeafGroup(*settings)
-
-    def root_group(self, entry: Registered) -> RootGroup:
-        way, settings = self.way(entry.query), group_settings(entry)
-        if way == "cuts":
-            return CutRootGroup(*settings)
-        if way == "counts":
-            return CountRootGroup(*settings)
-        if needs_replay(entry.query):
-            return ReplayRootGroup(group_keys(entry.query), entry.query.where)
-        return SlicedRootGroup(*settings)
-
     def leaf_groups(self) -> GroupMaker[LeafGroup]:
-        return GroupMaker(self.name, self.family_of, self.leaf_group)
+        """What a leaf computes by."""
+        classes = {"cuts": CutLeafGroup, "counts": CountLeafGroup, "slices": LeafGroup}
+        return GroupMaker(
+            self.name, self.family_of, lambda entry: classes[self.way(entry.query)](*group_settings(entry))
+        )
 
     def root_groups(self) -> GroupMaker[RootGroup]:
-        return GroupMaker(self.name, self.family_of, self.root_group)
+        """What the root computes by."""
+        return GroupMaker(self.name, self.family_of, self._root_group)
+
+    def _root_group(self, entry: Registered) -> RootGroup:
+        if needs_replay(entry.query):
+            return ReplayRootGroup(group_keys(entry.query), entry.query.where)
+        # Events that travel are cut into slices only here.
+        classes = {"cuts": CutRootGroup, "counts": CountRootGroup, "slices": SlicedRootGroup, "raw": SlicedRootGroup}
+        return classes[self.way(entry.query)](*group_settings(entry))
