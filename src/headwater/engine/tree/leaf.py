@@ -239,7 +239,7 @@ class LeafHalf:
         return rows + sum(32 * len(part.times) + sum(int(c.nbytes) for c in part.columns.values()) for part in parts)
 
     def held(self, least: int) -> int:
-        """How many events wait for cuts although nothing of this leaf can come before them; 0 for fewer than ``least``."""
+        """How many events wait for cuts although nothing of this leaf can come before them; 0 if fewer than ``least`` wait."""
         lowest = self._sources.lowest_watermark
         waiting = sum(group.held_below(lowest) for group in self._counting.values())
         if waiting >= least:
