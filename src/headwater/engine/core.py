@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.families import AnyGroup, Family
+from headwater.engine.families import AnyGroup, Events, Family
 from headwater.engine.intake.arrivals import Arrivals, each_offset, read_columns, times_of
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import Times, TimeScan, read_values
@@ -50,6 +50,11 @@ class Delivery:
     chunk: Chunk
     before: Int64Array | int
     source: str
+
+    @property
+    def taken(self) -> Events:
+        """What a group is given."""
+        return self.chunk, self.events.arrays, self.scan, self.before
 
 
 class Intake(Generic[AnyGroup]):
@@ -115,11 +120,9 @@ class Intake(Generic[AnyGroup]):
 
     def deal_out(self, delivery: Delivery, families: Iterable[Family[AnyGroup]]) -> None:
         """Give events to families."""
-        events, types = delivery.events, self._state.registry.types
         for family in families:
-            family.group.prepare(types)
-            late = family.accept(delivery.chunk, events.arrays, delivery.scan, delivery.before, events.misfits)
-            self.note_dropped(delivery, late)
+            family.group.prepare(self._state.registry.types)
+            self.note_dropped(delivery, family.accept(delivery.taken, delivery.events.misfits))
 
     def note_dropped(self, delivery: Delivery, dropped: Iterable[Dropped]) -> None:
         """Keep events that were too late for a query."""

@@ -91,18 +91,11 @@ class Family(Generic[AnyGroup]):
         self._plan = None
         self.columns = frozenset().union(*(entry.query.columns() for entry in one_of_each(self.group.queries())))
 
-    def accept(
-        self,
-        chunk: Chunk,
-        arrays: Mapping[str, pa.Array],
-        scan: TimeScan,
-        watermarks: Int64Array | int,
-        misfits: Mapping[str, Iterable[int]],
-    ) -> list[Dropped]:
+    def accept(self, events: Events, misfits: Mapping[str, Iterable[int]]) -> list[Dropped]:
         """Take in events. ``misfits``: per column those with a value of a wrong type; who reads it goes without them."""
-        events = self.fitting((chunk, arrays, scan, watermarks), misfits)
-        self.malformed += len(chunk) - len(events[0])
-        return self.group.accept(*events) if len(events[0]) else []
+        fitting = self.fitting(events, misfits)
+        self.malformed += len(events[0]) - len(fitting[0])
+        return self.group.accept(*fitting) if len(fitting[0]) else []
 
     def fitting(self, events: Events, misfits: Mapping[str, Iterable[int]]) -> Events:
         """The events that have no misfit in a column that is read here."""

@@ -127,10 +127,9 @@ class LeafHalf:
 
     def _hold_again(self, delivery: Delivery) -> None:
         """Events that were accepted before: only who waits for the root's word needs them."""
-        events = delivery.chunk, delivery.events.arrays, delivery.scan, delivery.before
         for family in self._families.values():
             family.group.prepare(self._queries.types)
-            family.group.reread(family.fitting(events, delivery.events.misfits), self._cut_time)
+            family.group.reread(family.fitting(delivery.taken, delivery.events.misfits), self._cut_time)
 
     def pass_over(self, source: str, end: int, low: int | None, high: int | None) -> None:
         """No query wants the events of a source up to offset ``end``, for its condition or for the place of its window.

@@ -46,15 +46,12 @@ class RootHalf:
         **settings: Any,
     ) -> None:
         counts = counts and round_trips
-        self._begin(Role(False, round_trips, counts, counts and large_only), settings)
-        self._state.register(queries)
-
-    def _begin(self, role: Role, settings: Mapping[str, Any]) -> None:
-        self.role = role
+        self.role = Role(False, round_trips, counts, counts and large_only)
         self.names: list[str] = []
         self.homes: list[str] = []
-        self._state: EngineState[RootGroup] = EngineState(role.root_groups(), **settings)
+        self._state: EngineState[RootGroup] = EngineState(self.role.root_groups(), **settings)
         self._queries = self._state.registry
+        self._state.register(queries)
 
     # --- snapshots ---
 
@@ -67,8 +64,9 @@ class RootHalf:
         """A half that goes on exactly where ``snapshot`` was taken."""
         state = from_bytes(data)
         time, unit, strict, name = state["settings"]
-        half = cls.__new__(cls)
-        half._begin(Role.named(name), {"time": time, "unit": unit, "strict": strict})
+        role = Role.named(name)
+        ways: dict[str, Any] = {"counts": role.counts, "large_only": role.large_only}
+        half = cls(round_trips=role.round_trips, time=time, unit=unit, strict=strict, **ways)
         half._state.restore(state)
         return half
 
@@ -189,10 +187,9 @@ class RootHalf:
             arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(pa.array(sources), pa.array(self.homes, pa.string()))
         columns = {name: read_values(arrays[name]) for name in queries.value_columns if name in arrays}
         chunk = Chunk(part.times, part.offsets, sources, self.names, columns)
-        scan = scan_times(part.times)
+        events = chunk, arrays, scan_times(part.times), part.watermarks
         for family in self._takers(part.family, families):
-            # Whoever is too late was said where the event was whole.
-            family.accept(chunk, arrays, scan, part.watermarks, part.misfits)
+            family.accept(events, part.misfits)  # who is too late was said where the event was whole
 
     def _count(self, part: AccountsPart, families: Mapping[int, Family[RootGroup]]) -> None:
         self._queries.timeless += part.timeless
