@@ -52,7 +52,7 @@ def test_so_it_does_with_hundreds_of_events(scenario: Scenario):
     assert_unnoticed(scenario, lambda index: True)
 
 
-@pytest.mark.parametrize("mode", ["desw", "debucket", "cebuffer"])
+@pytest.mark.parametrize("mode", ["scotty", "debucket", "cebuffer"])
 @settings(max_examples=20)
 @given(scenario=scenarios())
 def test_so_it_does_in_every_mode(mode: str, scenario: Scenario):

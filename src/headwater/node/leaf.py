@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.base.packing import Bytes
 from headwater.engine.tree.leaf import LeafHalf
-from headwater.engine.tree.leaf_intake import Standing
+from headwater.engine.tree.leaf_sources import Standing
 from headwater.engine.wire.query_set import QuerySet, read_query_set
 from headwater.errors import FormatError, QueryError
 from headwater.language.times import FOREVER

@@ -10,7 +10,7 @@ import numpy as np
 from headwater.engine.counting.forecast_zones import ForecastLine, LocalWindows
 from headwater.engine.counting.pieces import Zoning
 from headwater.engine.tree.leaf import LeafHalf
-from headwater.engine.tree.leaf_intake import Standing
+from headwater.engine.tree.leaf_sources import Standing
 from headwater.engine.wire.looks import looks_from_bytes
 from headwater.engine.wire.part_bytes import part_to_bytes
 from headwater.engine.wire.parts import HEAD_ANSWERS, EventsPart, LatePart, MarkersPart, Part, PiecesPart, RowsPart

@@ -35,7 +35,7 @@ from headwater.engine.counting.piece_table import (
 )
 from headwater.engine.counting.raw_cuts import clusters, cut_cluster, split_some
 from headwater.engine.counting.search import KnownPieces, key_order, search
-from headwater.engine.groups.shared import QueryGroup
+from headwater.engine.halves import GroupPart, SlicedRootGroup, Types
 from headwater.engine.intake.chunk import Chunk, source_ranks
 from headwater.engine.intake.reorder import OrderedEvents
 from headwater.engine.slices.order_slicer import next_position_cut
@@ -55,7 +55,7 @@ class ProvenCut:
     counts: Mapping[str, int]
 
 
-class CountRootGroup(QueryGroup):
+class CountRootGroup(SlicedRootGroup):
     """Pieces in, windows out.
 
     A piece comes into the table, with a head that says how far its chain is covered. It is searched for cuts, perhaps looked
@@ -67,7 +67,6 @@ class CountRootGroup(QueryGroup):
         self.table = PieceTable()
         self.coverage = ChainCoverage()
         self.open_looks = OpenLooks()
-        self.names: list[str] = []  # of sources, by number; the list of whoever accepts deltas
         self.frontier = NEVER  # before it no event is missing
         self.settled_time = NEVER  # all events before it are in windows, or in none
         self.proven: list[ProvenCut] = []
@@ -101,8 +100,11 @@ class CountRootGroup(QueryGroup):
         """The parts that come now are those of another delta."""
         self.coverage.begin_delta()
 
-    def absorb(self, part: PiecesPart, resolve: Resolve, types: Mapping[str, pa.DataType]) -> None:
+    def absorb(self, part: GroupPart, types: Types, resolve: Resolve) -> None:
         """The pieces of a part; ``resolve``: the numbers of all sources of chains."""
+        if not isinstance(part, PiecesPart):
+            super().absorb(part, types, resolve)
+            return
         of_head = part.heads[HEAD_CHAIN]
         chains = self.coverage.numbers_of(part.chains)[of_head]
         wanted = self._take_heads(part, chains)
@@ -156,6 +158,18 @@ class CountRootGroup(QueryGroup):
     def covered(self, chain: str) -> int:
         """Before this time all events of a chain are in pieces."""
         return self.coverage.of(chain)
+
+    def problem(self, part: GroupPart, types: Types, resolve: Resolve) -> str | None:
+        if not isinstance(part, PiecesPart):
+            return super().problem(part, types, resolve)
+        if not len(part.sizes) and part.raw is None:
+            return None  # whoever has seen no key does not know of which types they are
+        problem = self.keys_problem(part, types)
+        if len(part.sizes):
+            problem = problem or self.partials_problem(part)
+        if part.raw is not None:
+            problem = problem or self.columns_problem(part.raw.columns, types, "raw")
+        return problem or _places_problem(part, resolve)
 
     # --- proof ---
 
@@ -340,6 +354,9 @@ class CountRootGroup(QueryGroup):
             return []
         return self.close_up(until, until)
 
+    def is_due(self, until: int) -> bool:
+        return True  # answers come without a rise of the watermark
+
     @property
     def is_done(self) -> bool:
         """Whether nothing will come out any more though all events are here."""
@@ -380,3 +397,12 @@ class CountRootGroup(QueryGroup):
 def _chain_counts(rows: Int64Array, chain_count: int) -> Int64Array:
     """How many events of each chain there are in pieces."""
     return np.bincount(rows[CHAIN], rows[COUNT], chain_count).astype(np.int64)
+
+
+def _places_problem(part: PiecesPart, resolve: Resolve) -> str | None:
+    crowd, chains, raw = resolve(part.chains), part.heads[HEAD_CHAIN], part.raw
+    if not all(crowd.has(chains[part.head], keyed[1]) for keyed in (part.first, part.last)):
+        return "pieces are of sources that are not there"
+    if raw is not None and not crowd.has(chains[np.repeat(raw.head, raw.sizes)], raw.places[1]):
+        return "events are of sources that are not there"
+    return None
