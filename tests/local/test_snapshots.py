@@ -52,7 +52,7 @@ def test_an_engine_restored_before_every_step_says_the_same_of_hundreds_of_event
     assert_unnoticed(scenario, lambda index: True)
 
 
-@pytest.mark.parametrize("mode", ["desw", "debucket", "cebuffer"])
+@pytest.mark.parametrize("mode", ["scotty", "debucket", "cebuffer"])
 @settings(max_examples=20)
 @given(scenario=scenarios())
 def test_an_engine_restored_says_the_same_in_every_mode(mode: str, scenario: Scenario):

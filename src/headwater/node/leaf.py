@@ -7,7 +7,7 @@ from typing import Any
 
 from headwater.base.packing import Bytes
 from headwater.engine.tree.leaf import LeafHalf
-from headwater.engine.tree.leaf_intake import Standing
+from headwater.engine.tree.leaf_sources import Standing
 from headwater.engine.wire.looks import looks_from_bytes
 from headwater.engine.wire.query_set import QuerySet, read_query_set
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes

@@ -127,7 +127,7 @@ class RootMembers(RootState):
         assert plans is not None
         for family, group in groups.items():
             if family not in plans.forecasters and not group.counts_by_key:
-                plans.know(family, max(walk.window.size for walk in group.count_walks), len(self._members.chains))
+                plans.know(family, group.largest_window, len(self._members.chains))
         shares = {
             family: {name: group.shares.of(number) for name, number in group.chains.items()}
             for family, group in groups.items()

@@ -169,7 +169,7 @@ class RootState:
     def explain(self) -> Explanation:
         """For each query: distributed or central, what travels for it, and why."""
         half = self._half
-        return explain(half.queries, half.has_round_trips, half.has_counts, half.has_large_only)
+        return explain(half.queries, half.role.round_trips, half.role.counts, half.role.large_only)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -74,8 +74,7 @@ class RootWindows(RootMembers):
         groups = self._half.counting()
         proven = self._half.take_proven()
         for family, cuts in proven.items():
-            size = max(walk.window.size for walk in groups[family].count_walks)
-            plans.told(family, size, [(cut.position, cut.time, cut.counts) for cut in cuts])
+            plans.told(family, groups[family].largest_window, [(cut.position, cut.time, cut.counts) for cut in cuts])
             if plans.counting.scheme == "approx" and groups[family].shares is None:
                 groups[family].fix_shares(cuts)
         looks = self._look()

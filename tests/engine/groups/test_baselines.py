@@ -11,10 +11,10 @@ import headwater as hw
 from agreement import assert_agreement
 from headwater.cases.hosts import EngineHost
 from headwater.engine.groups import shared as group
-from headwater.language.modes import MODES
+from headwater.engine.modes import MODES
 from strategies import EXACT, Scenario, aggregations, queries, scenarios, windows
 
-BASELINES = ("cebuffer", "debucket", "desw")
+BASELINES = ("cebuffer", "debucket", "scotty")
 OVERLAPPING = ("sliding", "count_sliding")
 
 
@@ -100,16 +100,16 @@ MEASURES = [keyed("time", hw.tumbling(100), n=hw.sum("x")), keyed("count", hw.co
 @pytest.mark.parametrize("asked", [TUMBLING, FUNCTIONS, QUANTILES, SLIDING, MEASURES])
 def test_the_more_is_shared_the_fewer_calculations(asked: list[hw.Query]) -> None:
     counts = {mode: work(asked, mode)["calculations"] for mode in MODES}
-    assert counts["desis"] <= counts["desw"] == counts["scotty"] <= counts["debucket"] == counts["cebuffer"]
+    assert counts["desis"] <= counts["scotty"] <= counts["debucket"] == counts["cebuffer"]
     assert counts["desis"] < counts["debucket"]
 
 
 def test_calculations_are_executions_of_an_operator_on_an_event() -> None:
     # Counting events is an operator too: every result says how many there were.
     assert work(QUANTILES, "desis")["calculations"] == 1000 * 2
-    assert work(QUANTILES, "desw")["calculations"] == 20 * 1000 * 2
+    assert work(QUANTILES, "scotty")["calculations"] == 20 * 1000 * 2
     assert work(QUANTILES, "debucket")["calculations"] == 20 * 1000 * 2
-    assert work(TUMBLING, "desw")["calculations"] == work(TUMBLING, "desis")["calculations"] == 1000 * 3
+    assert work(TUMBLING, "scotty")["calculations"] == work(TUMBLING, "desis")["calculations"] == 1000 * 3
     # Sliding by 50, every event is in two windows of 100.
     assert work([keyed("q", hw.sliding(100, 50), v=hw.max("x"))], "debucket")["calculations"] == 2 * 1000 * 2
 
@@ -118,7 +118,7 @@ def test_calculations_are_executions_of_an_operator_on_an_event() -> None:
 def test_slices_are_counted_once_whatever_the_batches(batch_size: int) -> None:
     windows_in_all = sum(-(-1000 // (100 * (i % 5 + 1))) for i in range(20))
     slices = {mode: work(TUMBLING, mode, batch_size)["slices"] for mode in MODES}
-    assert slices == {"desis": 10, "desw": 10, "scotty": 10, "debucket": windows_in_all, "cebuffer": windows_in_all}
+    assert slices == {"desis": 10, "scotty": 10, "debucket": windows_in_all, "cebuffer": windows_in_all}
 
 
 @pytest.mark.parametrize("batch_size", [1000, 130, 7])

@@ -32,6 +32,7 @@ from headwater.engine.counting.pieces import (
     zones_between,
 )
 from headwater.engine.groups.shared import QueryGroup
+from headwater.engine.halves import HoldingLeafGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
 from headwater.engine.wire.looks import Look
@@ -85,13 +86,14 @@ class HeldEvents:
         self.count = sum(map(len, self.stretches))
 
 
-class CountLeafGroup(QueryGroup):
-    """Cuts events into pieces as soon as nothing can come before them; says no more of most than their number and partials."""
+class CountLeafGroup(HoldingLeafGroup):
+    """Cuts events into pieces as soon as nothing can come before them; says no more of most than their number and partials.
+
+    While events are read again, those before ``covered`` are in pieces already.
+    """
 
     def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
         super().__init__(keys, where, begin)
-        #: While events are read again, of which those before ``covered`` are in pieces already.
-        self.known_already = False
         self.covered = NEVER
         self.reached = NEVER  # nothing that was sent is later
         self.plan: Zoning | None = None
@@ -105,20 +107,25 @@ class CountLeafGroup(QueryGroup):
         self._early: list[PiecesPart] = []
         self._early_count = 0
         self._asked = np.empty(0, np.int64), np.array([NEVER])  # begins in order; before each, the last end so far
-
-    @property
-    def counts_by_key(self) -> bool:
-        """Whether each key counts for itself."""
-        return any(walk.by_key for walk in self.count_walks)
+        self._looks: list[Look] = []  # that wait for their answer
+        self._looked: set[int] = set()  # the numbers of those and of the ones that were answered
 
     @property
     def held_count(self) -> int:
         """Events in memory."""
         return len(self.buffer) + self.kept.count
 
-    def closed_below(self, watermark: int) -> int:
-        """How many events wait for a plan although nothing can come before them."""
-        return sum(int(np.searchsorted(part.chunk.times, watermark)) for part in self.buffer.parts)
+    def take_over(self, covered: int, latest: int, kept_max: int, is_brief: bool, looks: Sequence[Look]) -> None:
+        """Before events come: which are in pieces already, and which of these are looked into; ``latest``: of all sent."""
+        self.covered = covered
+        self.reached = min(latest, covered - (covered > NEVER))
+        self.kept.events_max, self.is_brief = 0 if is_brief else kept_max, is_brief
+        self._expect(looks)
+
+    def follow(self, plan: Zoning | None, settled: int) -> None:
+        """Where cuts are expected, and before which time nobody looks into pieces any more."""
+        self.plan = plan
+        self.kept.forget(settled)
 
     def is_awaited(self, closed: int) -> bool:
         """Whether events up to here should leave soon: else what comes together travels at once, and costs as much as a part."""
@@ -144,7 +151,7 @@ class CountLeafGroup(QueryGroup):
         if self.plan is not None:
             return self.plan
         least, most = self.limits.piece_min, self.limits.unplanned_piece_max
-        step = min((min(walk.window.size, walk.window.step) for walk in self.count_walks), default=most)
+        step = min((min(walk.window.size, walk.window.step) for walk in self.windows.count_walks), default=most)
         return NoPlan(min(max(step // PIECES_PER_STEP, least), most))
 
     @property
@@ -163,7 +170,7 @@ class CountLeafGroup(QueryGroup):
 
     # --- events ---
 
-    def _wait(self, stretch: OrderedEvents) -> None:
+    def wait(self, stretch: OrderedEvents) -> None:
         if self.known_already and len(stretch):
             if self.covered == FOREVER:
                 self._keep_asked(stretch)
@@ -171,9 +178,9 @@ class CountLeafGroup(QueryGroup):
             is_known = stretch.chunk.times < self.covered
             self._keep_asked(stretch.take(np.flatnonzero(is_known)))
             stretch = stretch.take(np.flatnonzero(~is_known))
-        super()._wait(stretch)
+        super().wait(stretch)
 
-    def expect(self, looks: Sequence[Look]) -> None:
+    def _expect(self, looks: Sequence[Look]) -> None:
         """Looks that can be answered once events were read again: of these, keep what they ask for."""
         begins = np.array([look.first[0] for look in looks], np.int64)
         order = np.argsort(begins, kind="stable")
@@ -285,8 +292,28 @@ class CountLeafGroup(QueryGroup):
         stretch = stretch.take(order)
         return stretch, key_ranges(stretch.keys, travels[order], self._piece_max, self.limits.key_raw_max)
 
-    def answer(self, family: int, chain: str, looks: Sequence[Look]) -> list[PiecesPart] | None:
-        """What lies in pieces that somebody looks into; None if some of it is not in memory any more."""
+    # --- looks ---
+
+    @property
+    def has_looks(self) -> bool:
+        """Whether somebody waits for an answer."""
+        return bool(self._looks)
+
+    def look(self, looks: Sequence[Look]) -> None:
+        """Somebody looks into pieces: each look is answered once, with what is taken next."""
+        fresh = [look for look in looks if look.number not in self._looked]
+        self._looked.update(look.number for look in fresh)
+        self._looks += fresh
+
+    def take_answers(self, family: int, chain: str) -> list[PiecesPart] | None:
+        """What lies in pieces that somebody looks into; None if some of it is not in memory any more: then they ask again."""
+        looks, self._looks = self._looks, []
+        found = self._answers(family, chain, looks)
+        if found is None:
+            self._looked.difference_update(look.number for look in looks)
+        return found
+
+    def _answers(self, family: int, chain: str, looks: Sequence[Look]) -> list[PiecesPart] | None:
         parts: list[PiecesPart] = []
         if not looks:
             return parts
@@ -327,7 +354,7 @@ class CountLeafGroup(QueryGroup):
         chunk: Chunk, rows: LiftedPieces, raw: OrderedEvents, raw_sizes: Int64Array,
     ) -> PiecesPart:  # fmt: skip
         """Pieces of these sizes, and events that travel in runs."""
-        partials = self._lifted(chunk, rows.of_event, len(rows.key)) if len(sizes) else {}
+        partials = self.lifted(chunk, rows.of_event, len(rows.key)) if len(sizes) else {}
         columns, keys = listed_keys(self.keys.columns(), np.concatenate((rows.key, raw.keys)))
         runs = None
         if len(raw_sizes):

@@ -5,7 +5,7 @@ Columns are read without a copy wherever Arrow and NumPy agree.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.base.arrays import Int64Array, frozen
-from headwater.engine.intake.chunk import Values, steps_back
+from headwater.engine.intake.chunk import Chunk, Values, steps_back
 from headwater.language.schemas import type_kind
 from headwater.language.times import TICK_NANOS, TIME_MAX
 
@@ -207,3 +207,14 @@ def without(rows: Mapping[int, str], length: int) -> Int64Array:
     mask = np.ones(length, np.bool_)
     mask[list(rows)] = False
     return np.flatnonzero(mask)
+
+
+def take_events(
+    chunk: Chunk, arrays: Mapping[str, pa.Array], names: Iterable[str], watermarks: Int64Array | int, rows: Int64Array
+) -> tuple[Chunk, Mapping[str, pa.Array], Int64Array | int]:
+    """The events in these rows (ascending): their chunk, the columns of these names, and the watermark of each or one for all."""
+    if len(rows) == len(chunk):
+        return chunk, arrays, watermarks
+    indices = pa.array(rows)
+    columns = {name: arrays[name].take(indices) for name in names}
+    return chunk.take(rows), columns, watermarks if isinstance(watermarks, int) else watermarks[rows]

@@ -14,13 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.engine.groups.accounts import OwnAccounts
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.columns import TimeScan
+from headwater.engine.intake.columns import TimeScan, take_events
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.intake.predicates import mask as predicate_mask
 from headwater.engine.windows.assembler import Closed
-from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE, Dropped, standing, surely_members
+from headwater.engine.windows.late import Dropped
 from headwater.engine.windows.registered import Registered
 from headwater.language.expressions import Expr
 from headwater.language.query import Query
@@ -94,9 +95,7 @@ class BucketGroup:
         self.watermark = NEVER
         self._entry: Registered | None = None
         self._buckets: list[tuple[Registered, QueryGroup]] = []
-        self._counts = np.zeros(4, np.int64)
-        self._seen = 0
-        self._filtered = 0
+        self._accounts = OwnAccounts()
 
     # --- queries ---
 
@@ -135,11 +134,12 @@ class BucketGroup:
         self, chunk: Chunk, arrays: Mapping[str, pa.Array], scan: TimeScan, watermarks: Int64Array | int
     ) -> list[Dropped]:
         """Add each event to every window that holds it; returns the events that are too late."""
-        self._seen += len(chunk)
+        assert self._entry is not None
+        self._accounts.seen += len(chunk)
         if self.where is not None:
             chosen = np.flatnonzero(predicate_mask(self.where, arrays, len(chunk)))
-            self._filtered += len(chunk) - len(chosen)
-            chunk, arrays, watermarks = self._taken(chunk, arrays, watermarks, chosen)
+            self._accounts.filtered += len(chunk) - len(chosen)
+            chunk, arrays, watermarks = take_events(chunk, arrays, self.key_names, watermarks, chosen)
         if len(chunk) == 0:
             return []
         for part, group in self._buckets:
@@ -147,28 +147,10 @@ class BucketGroup:
             if inside is None:
                 group.accept(chunk, arrays, scan, watermarks)
             elif len(inside):
-                own_chunk, own_arrays, own_watermarks = self._taken(chunk, arrays, watermarks, inside)
+                own_chunk, own_arrays, own_watermarks = take_events(chunk, arrays, self.key_names, watermarks, inside)
                 group.accept(own_chunk, own_arrays, scan, own_watermarks)
-        return self._account(chunk, scan, watermarks)
-
-    def _taken(
-        self, chunk: Chunk, arrays: Mapping[str, pa.Array], watermarks: Int64Array | int, rows: Int64Array
-    ) -> tuple[Chunk, Mapping[str, pa.Array], Int64Array | int]:
-        taken = {name: arrays[name].take(pa.array(rows)) for name in self.key_names}
-        return chunk.take(rows), taken, watermarks if isinstance(watermarks, int) else watermarks[rows]
-
-    def _account(self, chunk: Chunk, scan: TimeScan, watermarks: Int64Array | int) -> list[Dropped]:
-        """Count each event once, by the window that is best for it; returns the events that no window takes any more."""
-        entry = self._entry
-        assert entry is not None
-        if surely_members(entry, scan.low, watermarks):
-            self._counts[MEMBER] += len(chunk)
-            return []
-        marks = np.full(len(chunk), watermarks) if isinstance(watermarks, int) else watermarks
-        what = standing(entry, chunk.times, marks)
-        self._counts += np.bincount(what, minlength=4)
-        lost = np.flatnonzero(what == DROPPED)
-        return [Dropped(entry.number, chunk.take(lost), marks[lost])] if len(lost) else []
+        # Each event counts once, by the window that is best for it.
+        return self._accounts.classify(self._entry, chunk, scan.low, watermarks)[1]
 
     def expected_rows(self, until: int) -> int:
         """About how many result rows an advance of the watermark to ``until`` gives."""
@@ -202,25 +184,18 @@ class BucketGroup:
 
     def count(self, seen: int, filtered: int, early: int) -> None:
         """Events that another half of the engine has seen."""
-        self._seen += seen
-        self._filtered += filtered
+        self._accounts.seen += seen
+        self._accounts.filtered += filtered
 
     def counters(self, number: int) -> dict[str, int]:
-        return {
-            "in": self._seen,
-            "filtered": self._filtered,
-            "outside": int(self._counts[OUTSIDE]),
-            "member": int(self._counts[MEMBER]),
-            "late": int(self._counts[LATE]),
-            "dropped": int(self._counts[DROPPED]),
-        }
+        return self._accounts.counters()
 
     def state(self) -> dict[str, Any]:
         return {
             "watermark": self.watermark,
             "buckets": [group.state() for _, group in self._buckets],
-            "counts": self._counts,
-            "numbers": [self._seen, self._filtered],
+            "counts": self._accounts.counts,
+            "numbers": [self._accounts.seen, self._accounts.filtered],
         }
 
     def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None:
@@ -228,8 +203,7 @@ class BucketGroup:
         self.watermark = state["watermark"]
         for (_, group), kept in zip(self._buckets, state["buckets"], strict=True):
             group.restore(kept, types)
-        self._counts = state["counts"].copy()
-        self._seen, self._filtered = state["numbers"]
+        self._accounts = OwnAccounts(*[*state["numbers"], state["counts"].copy()])
 
 
 def _inside(part: Registered, times: Int64Array) -> Int64Array | None:
