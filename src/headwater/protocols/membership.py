@@ -185,6 +185,10 @@ class Membership:
         """Whether nobody is idle."""
         return bool(self.active.all())
 
+    def idle_numbers(self) -> list[int]:
+        """The sources that nobody waits for."""
+        return list(np.flatnonzero(~self.active).tolist())
+
     def hear(self, advances: Mapping[str, Advance], now_ns: int) -> None:
         """These sources have spoken, though what they said has to be said again: they are not silent."""
         self._heard[self.moved(Advances.of(advances))] = now_ns
@@ -280,6 +284,11 @@ class Membership:
                 del marks[: count - 1]
                 if self._floors:
                     self._drop_floors(chain)
+
+    def forget_marks(self) -> None:
+        """Nothing will be read again."""
+        for chain in self.chains.values():
+            chain.marks.clear()
 
     def _drop_floors(self, chain: Chain) -> None:
         """Floors before the first mark are part of its watermarks."""
