@@ -10,7 +10,8 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from headwater.engine.intake.watermarks import Decision, Watermarks
+from headwater.base.source_book import Decision
+from headwater.engine.intake.watermarks import Watermarks
 from headwater.engine.registry import Registry
 from headwater.engine.results.output import ResultColumns, empty_table, layout_table
 from headwater.engine.results.side_output import SideOutput

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from headwater.base.source_book import Decision
 from headwater.engine.tree.root import RootHalf
 from headwater.engine.wire.part_bytes import part_from_bytes
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
@@ -55,7 +56,7 @@ from headwater.protocols.events import (
 )
 from headwater.protocols.frames import FrameError
 from headwater.protocols.ledger import OLD_EPOCH, Ledger
-from headwater.protocols.membership import Decision, Membership
+from headwater.protocols.membership import Membership
 from headwater.protocols.messages import (
     Assign,
     CountPlan,

@@ -116,7 +116,8 @@ class LeafHalf(LeafIntake):
     @property
     def lowest_watermark(self) -> int:
         """Nothing that comes has an earlier time."""
-        return min((source.watermark for source in self._watermarks.sources.values()), default=NEVER)
+        marks = self._watermarks.watermarks
+        return int(marks.min()) if len(marks) else NEVER
 
     def watermark_of(self, source: str) -> int:
         """Nothing of this source that counts has an earlier time."""
@@ -154,16 +155,19 @@ class LeafHalf(LeafIntake):
     def _take_moves(self) -> Moved:
         moved = Moved([], [], [], self._latest - self._told_latest)
         self._told_latest = self._latest
-        for name in sorted(self._moved, key=lambda name: self._watermarks.sources[name].number):
-            source = self._watermarks.sources[name]
-            offset, watermark = self._told[name]
-            if source.next_offset < self._standing[name].offset:
+        marks = self._watermarks
+        numbers = sorted(marks.numbers[name] for name in self._moved)
+        places = zip(marks.offsets[numbers].tolist(), marks.watermarks[numbers].tolist()) if numbers else ()
+        for number, place in zip(numbers, places):
+            name = marks.names[number]
+            told = self._told[name]
+            if place[0] < self._standing[name].offset:
                 continue  # still reading again what was accepted
-            if (source.next_offset, source.watermark) != (offset, watermark):
-                moved.sources.append(source.number)
-                moved.counts.append(source.next_offset - offset)
-                moved.rises.append(source.watermark - watermark)
-                self._told[name] = source.next_offset, source.watermark
+            if place != told:
+                moved.sources.append(number)
+                moved.counts.append(place[0] - told[0])
+                moved.rises.append(place[1] - told[1])
+                self._told[name] = place
         self._moved = {}
         return moved
 

@@ -106,7 +106,7 @@ class LeafIntake(Core):
     @property
     def has_ended(self) -> bool:
         """Whether nothing more will come of any source."""
-        return all(source.watermark == FOREVER for source in self._watermarks.sources.values())
+        return bool((self._watermarks.watermarks == FOREVER).all())
 
     def take_in(self, source: str, offset: int, batch: pa.RecordBatch, watermark: int | None) -> None:
         """The next events of a source; those that were taken in before are passed over."""
@@ -157,17 +157,19 @@ class LeafIntake(Core):
         What is ordinary is taken in as one batch; sources with something odd (an event that is late or malformed, or was read
         before) one by one.
         """
-        origins = [self._watermarks.sources[name] for name in sources]
+        marks = self._watermarks
+        numbers = np.array([marks.numbers[name] for name in sources], np.int64)
         times, timeless, scan = times_of(batch, self._time, self._unit)
         arrays, misfits = read_columns(batch, self._registry.needed, self._registry.types)
-        next_offsets = np.array([origin.next_offset for origin in origins], np.int64)
-        watermarks = np.array([origin.watermark for origin in origins], np.int64)
-        found = shares(times, which, offsets, self._watermarks.disorder, next_offsets, watermarks)
-        found.odd |= np.array([self._needs_care(name) for name in sources], np.bool_)
+        next_offsets = marks.offsets[numbers]
+        found = shares(times, which, offsets, marks.disorder, next_offsets, marks.watermarks[numbers])
+        found.odd |= np.array(list(map(self._needs_care, sources, next_offsets.tolist())), np.bool_)
         found.odd[which[list({*timeless, *(row for rows in misfits.values() for row in rows)})]] = True
         plain = ~found.odd[which]
         if scan is not None and plain.all():
-            self._accept_plain(origins, which, offsets, Arrivals(batch, offsets, arrays, times, scan, {}, {}), scan)
+            self._accept_plain(
+                sources, numbers, which, offsets, Arrivals(batch, offsets, arrays, times, scan, {}, {}), scan
+            )
         elif plain.any():
             rows = np.flatnonzero(plain)
             events = Arrivals(
@@ -179,30 +181,33 @@ class LeafIntake(Core):
                 {},
                 {},
             )
-            self._accept_plain(origins, which[rows], offsets[rows], events, scan_times(events.times))
-        for place in np.flatnonzero((found.counts > 0) & ~found.odd).tolist():
-            origin = origins[place]
-            origin.next_offset += int(found.counts[place])
-            origin.watermark = int(found.watermarks[place])
-            origin.largest_time = max(origin.largest_time, int(found.latest[place]))
-            self._moved[sources[place]] = None
+            self._accept_plain(sources, numbers, which[rows], offsets[rows], events, scan_times(events.times))
+        places = np.flatnonzero((found.counts > 0) & ~found.odd)
+        marks.offsets[numbers[places]] += found.counts[places]
+        marks.watermarks[numbers[places]] = found.watermarks[places]
+        self._moved.update(dict.fromkeys([sources[place] for place in places.tolist()]))
         return self._take_in_odd(sources, which, offsets, batch, found)
 
-    def _needs_care(self, source: str) -> bool:
-        """Whether a source is still read again, or a watermark that was decided lies ahead."""
-        standing, offset = self._standing[source], self.next_offset(source)
+    def _needs_care(self, source: str, offset: int) -> bool:
+        """Whether a source is still read again at ``offset``, or a watermark that was decided lies ahead."""
+        standing = self._standing[source]
         return offset < standing.offset or any(at > offset for at, _ in standing.floors)
 
     def _accept_plain(
-        self, origins: Sequence[Source], which: Int64Array, offsets: Int64Array, events: Arrivals, scan: TimeScan
+        self,
+        sources: Sequence[str],
+        numbers: Int64Array,
+        which: Int64Array,
+        offsets: Int64Array,
+        events: Arrivals,
+        scan: TimeScan,
     ) -> None:
         """Events of several sources of which none is late: one watermark below them all stands for each one's own."""
         self._reread(False)
-        numbers = np.array([origin.number for origin in origins], np.int32)[which]
         columns = {name: read_values(events.arrays[name]) for name in self._registry.value_columns}
-        chunk = Chunk(events.times, offsets, numbers, self._watermarks.names, columns)
+        chunk = Chunk(events.times, offsets, numbers.astype(np.int32)[which], self._watermarks.names, columns)
         if self._registry.by_node:
-            homes = pa.array([origin.node for origin in origins], pa.string())
+            homes = pa.array([self._watermarks.sources[name].node for name in sources], pa.string())
             events.arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(pa.array(which.astype(np.int32)), homes)
         self._deal_out(events, scan, chunk, NEVER, "")
 
