@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from headwater.protocols.messages import Assign, Hello, SourceState, encode
 from headwater.protocols.rereading import Reread, rereads
 
 
+@dataclass(slots=True)
 class Assignments:
     """Where each owner goes on, and with which queries.
 
@@ -28,27 +30,18 @@ class Assignments:
     before the columns of events are known.
     """
 
-    def __init__(
-        self,
-        half: RootHalf,
-        members: Membership,
-        ledger: Ledger,
-        routes: Routes,
-        cuts: CutRounds,
-        counts: CountRounds,
-    ) -> None:
-        self._half = half
-        self._members = members
-        self._ledger = ledger
-        self._routes = routes
-        self._cuts = cuts
-        self._counts = counts
-        #: The columns of events, as far as somebody has told.
-        self.schema: pa.Schema | None = None
-        #: How often the queries have changed, from 1.
-        self.version = 1
-        self._versions: dict[str, int] = {}  # of the queries that each chain's leaf has
-        self._text: str | None = None
+    half: RootHalf
+    members: Membership
+    ledger: Ledger
+    routes: Routes
+    cuts: CutRounds
+    counts: CountRounds
+    #: The columns of events, as far as somebody has told.
+    schema: pa.Schema | None = None
+    #: How often the queries have changed, from 1.
+    version: int = 1
+    _versions: dict[str, int] = field(default_factory=dict)  # of the queries that each chain's leaf has
+    _text: str | None = None
 
     # --- queries ---
 
@@ -56,11 +49,11 @@ class Assignments:
         """Columns of events; the first type that is heard of a column holds. Says whether there is a new one."""
         if self.schema is not None:
             known = set(self.schema.names)
-            new = [field for field in schema if field.name not in known]
+            new = [column for column in schema if column.name not in known]
             if not new:
                 return False
             schema = pa.schema([*self.schema, *new])
-        self._half.check(schema)
+        self.half.check(schema)
         self.schema = schema
         self._text = None
         return True
@@ -69,7 +62,7 @@ class Assignments:
     def query_text(self) -> str:
         """The queries as leaves are told them."""
         if self._text is None:
-            self._text = query_set_text(self._half.query_set())
+            self._text = query_set_text(self.half.query_set())
         return self._text
 
     def has_queries(self, chain: str, version: int) -> None:
@@ -81,9 +74,9 @@ class Assignments:
         self.version += 1
         self._text = None
         actions: list[Action] = []
-        for chain, known in sorted(self._members.chains.items()):
-            if self._half.reads_again and not known.marks:
-                self._members.mark(chain)
+        for chain, known in sorted(self.members.chains.items()):
+            if self.half.reads_again and not known.marks:
+                self.members.mark(chain)
             actions.extend(self.begin_anew(chain))
         return actions
 
@@ -91,18 +84,18 @@ class Assignments:
 
     def is_settled(self, hello: Hello) -> bool:
         """Whether a leaf's word changes nothing: it owns the chain and brings no new source, or it is a zombie."""
-        known = self._members.chains.get(hello.chain)
+        known = self.members.chains.get(hello.chain)
         if known is None:
             return False
         if hello.node in known.former:
             return True
-        names = {self._members.names[number] for number in known.sources.tolist()}
-        is_owner = (known.node, self._ledger.positions[hello.chain].epoch) == (hello.node, hello.epoch)
+        names = {self.members.names[number] for number in known.sources.tolist()}
+        is_owner = (known.node, self.ledger.positions[hello.chain].epoch) == (hello.node, hello.epoch)
         return is_owner and names.issuperset(name for name, _ in hello.sources)
 
     def begin_anew(self, chain: str) -> list[Action]:
         """Under a new epoch, the owner of a chain goes on behind what was accepted."""
-        self._ledger.new_epoch(chain)
+        self.ledger.new_epoch(chain)
         return self.tell(chain)
 
     def tell(self, chain: str) -> list[Action]:
@@ -113,46 +106,46 @@ class Assignments:
         self._versions[chain] = self.version
         assign = self.of(chain, text)
         note = Noted("assigned", {"chain": chain, "epoch": assign.epoch, "node": assign.node})
-        frames = [encode(assign), *self._counts.frames()]
-        return [note, *(action for frame in frames for action in self._routes.down(chain, frame))]
+        frames = [encode(assign), *self.counts.frames()]
+        return [note, *(action for frame in frames for action in self.routes.down(chain, frame))]
 
     def tell_waiting(self, chain: str) -> list[Action]:
         """Tell the owner of a chain, and all that had to wait until columns were heard of."""
-        waiting = [other for other in sorted(self._members.chains) if other == chain or self._versions.get(other) == 0]
+        waiting = [other for other in sorted(self.members.chains) if other == chain or self._versions.get(other) == 0]
         return [action for other in waiting for action in self.tell(other)]
 
     # --- what is told ---
 
     def of(self, chain: str, queries: str | None = None) -> Assign:
         """Where the owner of a chain goes on, and with which queries if it does not have them."""
-        known, position = self._members.chains[chain], self._ledger.positions[chain]
-        covered, looks = self._half.covered(chain), self._counts.looks_of(chain)
-        states = tuple(self._members.states(chain, bool(looks) or self._reads_all(chain, covered)))
-        places = (position.epoch, position.at, *self._cuts.standing(chain))
+        known, position = self.members.chains[chain], self.ledger.positions[chain]
+        covered, looks = self.half.covered(chain), self.counts.looks_of(chain)
+        states = tuple(self.members.states(chain, bool(looks) or self._reads_all(chain, covered)))
+        places = (position.epoch, position.at, *self.cuts.standing(chain))
         return Assign(chain, known.node, *places, states, self.version, queries, known.latest, covered, looks)
 
     def _reads_all(self, chain: str, covered: Mapping[int, int]) -> bool:
         """Windows that markers cut need all events again, count windows those that are in no piece."""
-        latest = self._members.chains[chain].latest
-        return self._half.has_cuts or any(time <= latest for time in covered.values())
+        latest = self.members.chains[chain].latest
+        return self.half.has_cuts or any(time <= latest for time in covered.values())
 
     def all(self) -> list[Assign]:
         """Those of all chains, without the queries."""
-        return [self.of(chain) for chain in sorted(self._members.chains)]
+        return [self.of(chain) for chain in sorted(self.members.chains)]
 
     def first(self) -> Assign:
         """What a leaf with one source would be told if nobody had come before; of others only the names differ."""
-        watermark = self._members.watermark()
+        watermark = self.members.watermark()
         state = SourceState("", 0, watermark, 0, watermark)
-        return Assign("", "", 1, 0, self._cuts.last_number, self._cuts.time, (state,), self.version, None, NEVER)
+        return Assign("", "", 1, 0, self.cuts.last_number, self.cuts.time, (state,), self.version, None, NEVER)
 
     def rereads(self, chain: str) -> list[Reread]:
         """What holds the pieces of a chain that are looked into; none if it is to be read from where its assignment says."""
-        looks, known = self._half.looks(chain), self._members.chains[chain]
-        if not looks or not known.marks or self._reads_all(chain, self._half.covered(chain)):
+        looks, known = self.half.looks(chain), self.members.chains[chain]
+        if not looks or not known.marks or self._reads_all(chain, self.half.covered(chain)):
             return []
         spans = [(int(look.first[0]), int(look.last[0])) for some in looks.values() for look in some]
-        return rereads(known.marks, self._members.offsets[known.sources], spans)
+        return rereads(known.marks, self.members.offsets[known.sources], spans)
 
     # --- snapshots ---
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headwater.engine.counting.root import CountRootGroup
@@ -18,6 +18,7 @@ from headwater.protocols.membership import Membership
 from headwater.protocols.messages import CountPlan, LookInto, encode
 
 
+@dataclass(slots=True)
 class CountRounds:
     """The plan that leaves follow, and the pieces they have been asked to look into.
 
@@ -26,28 +27,25 @@ class CountRounds:
     time, never a wrong row. So only what cannot be asked for again is part of a snapshot.
     """
 
-    def __init__(
-        self, plans: CountPlans | None, half: RootHalf, members: Membership, routes: Routes, cuts: CutRounds
-    ) -> None:
-        #: How leaves are told of count windows; None: their events travel.
-        self.plans = plans
-        self._half = half
-        self._members = members
-        self._routes = routes
-        self._cuts = cuts
-        self._asked: set[tuple[int, int]] = set()  # pieces that leaves were asked to look into
-        self._told_watermark = NEVER
-        self._horizons: dict[int, int] = {}  # up to where leaves may go without another plan
+    #: How leaves are told of count windows; None: their events travel.
+    plans: CountPlans | None
+    half: RootHalf
+    members: Membership
+    routes: Routes
+    cuts: CutRounds
+    _asked: set[tuple[int, int]] = field(default_factory=set)  # pieces that leaves were asked to look into
+    _told_watermark: int = NEVER
+    _horizons: dict[int, int] = field(default_factory=dict)  # up to where leaves may go without another plan
 
     # --- plans ---
 
     def plan(self, has_guesses: bool = False) -> CountPlan:
         """What all leaves are told; with ``has_guesses``, also by cuts that are not proven yet."""
-        plans, groups = self.plans, self._half.counting()
+        plans, groups = self.plans, self.half.counting()
         assert plans is not None
         for family, group in groups.items():
             if family not in plans.forecasters and not group.counts_by_key:
-                plans.know(family, _largest(group), len(self._members.chains))
+                plans.know(family, _largest(group), len(self.members.chains))
         shares = {
             family: {name: group.shares.of(number) for name, number in group.chains.items()}
             for family, group in groups.items()
@@ -55,15 +53,15 @@ class CountRounds:
         }
         guesses = {family: group.guesses() for family, group in groups.items()} if has_guesses else {}
         forecasts = {f: told for f, told in plans.forecasts(self._horizons, shares, guesses).items() if f in groups}
-        return CountPlan(plans.number, self._members.watermark(), self._half.settled_time(), forecasts)
+        return CountPlan(plans.number, self.members.watermark(), self.half.settled_time(), forecasts)
 
     def advance(self) -> list[Action]:
         """Count windows came out, or cannot yet: tell leaves where the next will end, and what to look into."""
         plans = self.plans
         if plans is None:
             return []
-        groups = self._half.counting()
-        proven = self._half.take_proven()
+        groups = self.half.counting()
+        proven = self.half.take_proven()
         for family, cuts in proven.items():
             plans.told(family, _largest(groups[family]), [(cut.position, cut.time, cut.counts) for cut in cuts])
             if plans.counting.scheme == "approx" and groups[family].shares is None:
@@ -73,25 +71,25 @@ class CountRounds:
         if not proven and not is_stuck:
             return [*looks, *self._tell_watermark(plans, groups)]
         self._horizons = plans.next_horizons({n: group.frontier for n, group in groups.items()})
-        self._cuts.settle_marks()
+        self.cuts.settle_marks()
         plan = self.plan()
         if plans.is_known(plan.forecasts):
             return [*looks, *self._tell_watermark(plans, groups)]
         plans.number += 1
-        told = self._routes.to_all(encode(replace(plan, number=plans.number)))
+        told = self.routes.to_all(encode(replace(plan, number=plans.number)))
         plans.flows.down += len(told)
         return [*looks, *told]
 
     def _tell_watermark(self, plans: CountPlans, groups: Mapping[int, CountRootGroup]) -> list[Action]:
         """A leaf that waits for a source that has fallen idle holds all windows up: tell it how far the others are."""
-        watermark = self._members.watermark()
-        if self._members.are_all_active or all(group.frontier >= watermark for group in groups.values()):
+        watermark = self.members.watermark()
+        if self.members.are_all_active or all(group.frontier >= watermark for group in groups.values()):
             return []
         if watermark <= self._told_watermark:
             return []
         self._told_watermark = watermark
         plans.number += 1
-        return self._routes.to_all(encode(self.plan()))
+        return self.routes.to_all(encode(self.plan()))
 
     def frames(self) -> list[bytes]:
         """What a leaf is told beside its assignment."""
@@ -101,20 +99,20 @@ class CountRounds:
 
     def looks_of(self, chain: str) -> bytes:
         """What the owner of a chain has to look into, with its own numbers of sources."""
-        asked = self._half.looks(chain)
+        asked = self.half.looks(chain)
         if not asked:
             return b""
-        numbers = self._members.chains[chain].sources
+        numbers = self.members.chains[chain].sources
         return looks_to_bytes({family: [look.renumbered(numbers) for look in looks] for family, looks in asked.items()})
 
     def _look(self) -> list[Action]:
         """Ask the owners of chains what lies in pieces in which a window may end, once each."""
-        pieces = self._half.looked_into()
+        pieces = self.half.looked_into()
         fresh = pieces.keys() - self._asked
         self._asked = set(pieces)
         actions: list[Action] = []
         for chain in sorted({pieces[piece] for piece in fresh}):
-            actions.extend(self._routes.down(chain, encode(LookInto(chain, self.looks_of(chain)))))
+            actions.extend(self.routes.down(chain, encode(LookInto(chain, self.looks_of(chain)))))
         if self.plans is not None:
             self.plans.flows.down += len(actions)
         return [*([Noted("look", {"pieces": len(fresh)})] if fresh else []), *actions]
@@ -124,7 +122,7 @@ class CountRounds:
         if self.plans is None:
             return []
         self._asked.clear()
-        return [*self._look(), *self._routes.to_all(encode(self.plan()))]
+        return [*self._look(), *self.routes.to_all(encode(self.plan()))]
 
     # --- costs and snapshots ---
 
@@ -137,10 +135,10 @@ class CountRounds:
         """What count windows have cost so far."""
         if self.plans is None:
             return {}
-        groups = self._half.counting().values()
-        counted = ("cut_count", "corrections", "raw_count")
-        windows, corrections, raw = (sum(getattr(group, name) for group in groups) for name in counted)
-        return self.plans.flows.report({"windows": windows, "corrections": corrections, "raw_events": raw})
+        groups, flows = self.half.counting().values(), self.plans.flows
+        counted = {"windows": "cut_count", "corrections": "corrections", "raw_events": "raw_count"}
+        costs = {title: sum(getattr(group, name) for group in groups) for title, name in counted.items()}
+        return {"up_flows": flows.up, "down_flows": flows.down, **costs}
 
     def state(self) -> dict[str, Any]:
         horizons = [list(pair) for pair in self._horizons.items()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from headwater.engine.tree.root import RootHalf
@@ -12,6 +13,7 @@ from headwater.protocols.membership import Membership
 from headwater.protocols.messages import Cuts, decode, encode
 
 
+@dataclass(slots=True)
 class CutRounds:
     """Which cut is announced, who has answered, and up to where everything is cut.
 
@@ -19,16 +21,15 @@ class CutRounds:
     to ever later times. No chain has answered a cut that was not announced.
     """
 
-    def __init__(self, half: RootHalf, members: Membership, ledger: Ledger) -> None:
-        self._half = half
-        self._members = members
-        self._ledger = ledger
-        self._number = 0  # of the last cut that is done
-        #: Up to where everything is cut.
-        self.time = NEVER
-        #: The cut that leaves have been told of and not all have answered.
-        self.announced: Cuts | None = None
-        self._awaited: tuple[str, ...] = ()  # the chains that have events below it
+    half: RootHalf
+    members: Membership
+    ledger: Ledger
+    #: Up to where everything is cut.
+    time: int = NEVER
+    #: The cut that leaves have been told of and not all have answered.
+    announced: Cuts | None = None
+    _awaited: tuple[str, ...] = ()  # the chains that have events below it
+    _number: int = 0  # of the last cut that is done
 
     @property
     def last_number(self) -> int:
@@ -38,25 +39,25 @@ class CutRounds:
     @property
     def is_due(self) -> bool:
         """Whether windows that markers cut may be over, and no cut is announced that would say so."""
-        return self._half.has_cuts and self.announced is None and self._members.watermark() > self.time
+        return self.half.has_cuts and self.announced is None and self.members.watermark() > self.time
 
     def announce(self) -> Cuts | None:
         """Begin a round, if one is due: what to tell all leaves."""
         if not self.is_due:
             return None
-        members, until = self._members, self._members.watermark()
+        members, until = self.members, self.members.watermark()
         idle = {members.names[number]: int(members.offsets[number]) for number in members.idle_numbers()}
         # A chain whose events were all cut before has nothing to send, and may be gone.
         begin = max(self.time, NEVER + 1)
         self._awaited = tuple(sorted(name for name, chain in members.chains.items() if chain.latest >= begin))
-        self.announced = Cuts(self._number + 1, until, idle, self._half.announce(until))
+        self.announced = Cuts(self._number + 1, until, idle, self.half.announce(until))
         return self.announced
 
     def unanswered(self) -> list[str]:
         """The chains that everyone waits for."""
         if self.announced is None:
             return []
-        return [chain for chain in self._awaited if self._ledger.cut_of(chain) < self.announced.number]
+        return [chain for chain in self._awaited if self.ledger.cut_of(chain) < self.announced.number]
 
     def finish(self) -> Cuts | None:
         """End the round, if all have answered: its windows are over."""
@@ -64,7 +65,7 @@ class CutRounds:
         if done is None or self.unanswered():
             return None
         self._pass(done)
-        self._half.finish_cut(done.until)
+        self.half.finish_cut(done.until)
         self.settle_marks()
         return done
 
@@ -74,19 +75,19 @@ class CutRounds:
             self._pass(self.announced)
 
     def _pass(self, done: Cuts) -> None:
-        for chain in self._members.chains:
-            self._ledger.pass_cut(chain, done.number)
+        for chain in self.members.chains:
+            self.ledger.pass_cut(chain, done.number)
         self._number, self.time, self.announced = done.number, done.until, None
 
     def standing(self, chain: str) -> tuple[int, int]:
         """The last cut that a chain has answered, and its time."""
-        number = self._ledger.cut_of(chain)
+        number = self.ledger.cut_of(chain)
         is_ahead = self.announced is not None and number == self.announced.number
         return number, self.announced.until if self.announced is not None and is_ahead else self.time
 
     def settle_marks(self) -> None:
         """Forget the moments from which neither windows that markers cut nor count windows will read again."""
-        self._members.settle(min(self.time if self._half.has_cuts else FOREVER, self._half.settled_time()))
+        self.members.settle(min(self.time if self.half.has_cuts else FOREVER, self.half.settled_time()))
 
     # --- snapshots ---
 

@@ -175,11 +175,6 @@ class RootNode:
         return self._half.open_count
 
     @property
-    def idle_count(self) -> int:
-        """How many sources nobody waits for."""
-        return len(self._members.idle_numbers())
-
-    @property
     def idle_sources(self) -> list[str]:
         """Those that nobody waits for, by name."""
         return [self._members.names[number] for number in self._members.idle_numbers()]

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from headwater.protocols.actions import Action, SendMessage
 from headwater.protocols.delta import CUT_SUFFIX
 from headwater.protocols.ledger import Position
 
 
+@dataclass(slots=True)
 class Routes:
     """The ways down from a node with children. A chain may be heard on several links, after a takeover for example."""
 
-    def __init__(self) -> None:
-        self.links: dict[str, dict[str, None]] = {}
-        self.children: dict[str, None] = {}
-        self._last: dict[str, tuple[str, ...]] = {}
+    links: dict[str, dict[str, None]] = field(default_factory=dict)
+    children: dict[str, None] = field(default_factory=dict)
+    _last: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def heard(self, chain: str, link: str) -> None:
         self.children[link] = None

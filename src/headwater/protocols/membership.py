@@ -49,6 +49,10 @@ class Chain:
     #: How many deltas were accepted since the last mark.
     unmarked: int = 0
 
+    def state(self) -> list[Any]:
+        marks = [[mark.latest, mark.offsets, mark.watermarks] for mark in self.marks]
+        return [self.node, self.sources, self.latest, marks, self.former, self.unmarked]
+
 
 class Membership(SourceBook):
     """All sources of a tree, and the chains that bring them.
@@ -244,38 +248,22 @@ class Membership(SourceBook):
         """Where each source of a chain goes on, and from where it is read once more, if it is."""
         known = self.chains[chain]
         hold = known.marks[0] if known.marks and reads_again else None
+        now = self.offsets[known.sources], self.watermarks[known.sources]
+        begin = now if hold is None else (hold.offsets, hold.watermarks)
         found = []
-        for place, number in enumerate(known.sources.tolist()):
-            offset, watermark = int(self.offsets[number]), int(self.watermarks[number])
-            if hold is None:
-                home = self.homes[number]
-                found.append(SourceState(self.names[number], offset, watermark, offset, watermark, (), home))
-                continue
-            start = int(hold.offsets[place])
-            floors = tuple(floor for floor in self._floors.get(number, ()) if floor[0] >= start)
-            before, home = int(hold.watermarks[place]), self.homes[number]
-            found.append(SourceState(self.names[number], offset, watermark, start, before, floors, home))
+        for number, at, mark, start, before in zip(*(c.tolist() for c in (known.sources, *now, *begin)), strict=True):
+            floors = () if hold is None else self._floors.get(number, ())
+            behind = tuple(floor for floor in floors if floor[0] >= start)
+            found.append(SourceState(self.names[number], at, mark, start, before, behind, self.homes[number]))
         return found
 
     # --- snapshots ---
 
     def state(self) -> dict[str, Any]:
-        chains = [
-            [
-                name,
-                c.node,
-                c.sources,
-                c.latest,
-                [[m.latest, m.offsets, m.watermarks] for m in c.marks],
-                c.former,
-                c.unmarked,
-            ]
-            for name, c in self.chains.items()
-        ]
         return {
             "names": self.names,
             "homes": self.homes,
-            "chains": chains,
+            "chains": [[name, *chain.state()] for name, chain in self.chains.items()],
             "decisions": self.decision_rows(),
             "arrays": [self.offsets, self.watermarks, self.active, self._heard],
             "floors": [[number, [list(floor) for floor in floors]] for number, floors in self._floors.items()],

@@ -157,17 +157,15 @@ class LeafHalf(LeafIntake):
         self._told_latest = self._latest
         marks = self._watermarks
         numbers = sorted(marks.numbers[name] for name in self._moved)
-        places = zip(marks.offsets[numbers].tolist(), marks.watermarks[numbers].tolist()) if numbers else ()
-        for number, place in zip(numbers, places):
+        for number, *at in zip(numbers, marks.offsets[numbers].tolist(), marks.watermarks[numbers].tolist()):
             name = marks.names[number]
-            told = self._told[name]
-            if place[0] < self._standing[name].offset:
-                continue  # still reading again what was accepted
-            if place != told:
+            offset, watermark = self._told[name]
+            # Before that offset it is still reading again what was accepted.
+            if at[0] >= self._standing[name].offset and at != [offset, watermark]:
                 moved.sources.append(number)
-                moved.counts.append(place[0] - told[0])
-                moved.rises.append(place[1] - told[1])
-                self._told[name] = place
+                moved.counts.append(at[0] - offset)
+                moved.rises.append(at[1] - watermark)
+                self._told[name] = at[0], at[1]
         self._moved = {}
         return moved
 

@@ -167,9 +167,7 @@ class LeafIntake(Core):
         found.odd[which[list({*timeless, *(row for rows in misfits.values() for row in rows)})]] = True
         plain = ~found.odd[which]
         if scan is not None and plain.all():
-            self._accept_plain(
-                sources, numbers, which, offsets, Arrivals(batch, offsets, arrays, times, scan, {}, {}), scan
-            )
+            self._accept_plain(numbers, which, offsets, Arrivals(batch, offsets, arrays, times, scan, {}, {}), scan)
         elif plain.any():
             rows = np.flatnonzero(plain)
             events = Arrivals(
@@ -181,7 +179,7 @@ class LeafIntake(Core):
                 {},
                 {},
             )
-            self._accept_plain(sources, numbers, which[rows], offsets[rows], events, scan_times(events.times))
+            self._accept_plain(numbers, which[rows], offsets[rows], events, scan_times(events.times))
         places = np.flatnonzero((found.counts > 0) & ~found.odd)
         marks.offsets[numbers[places]] += found.counts[places]
         marks.watermarks[numbers[places]] = found.watermarks[places]
@@ -194,20 +192,15 @@ class LeafIntake(Core):
         return offset < standing.offset or any(at > offset for at, _ in standing.floors)
 
     def _accept_plain(
-        self,
-        sources: Sequence[str],
-        numbers: Int64Array,
-        which: Int64Array,
-        offsets: Int64Array,
-        events: Arrivals,
-        scan: TimeScan,
+        self, numbers: Int64Array, which: Int64Array, offsets: Int64Array, events: Arrivals, scan: TimeScan
     ) -> None:
         """Events of several sources of which none is late: one watermark below them all stands for each one's own."""
         self._reread(False)
         columns = {name: read_values(events.arrays[name]) for name in self._registry.value_columns}
         chunk = Chunk(events.times, offsets, numbers.astype(np.int32)[which], self._watermarks.names, columns)
         if self._registry.by_node:
-            homes = pa.array([self._watermarks.sources[name].node for name in sources], pa.string())
+            names = [self._watermarks.names[number] for number in numbers.tolist()]
+            homes = pa.array([self._watermarks.sources[name].node for name in names], pa.string())
             events.arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(pa.array(which.astype(np.int32)), homes)
         self._deal_out(events, scan, chunk, NEVER, "")
 
