@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.base.source_book import Decision
 from headwater.language.times import FOREVER, NEVER
 from headwater.protocols.advances import Advance, added, wrapped
-from headwater.protocols.membership import DELTAS_PER_MARK_OF_FEW, Decision, Membership
+from headwater.protocols.membership import DELTAS_PER_MARK_OF_FEW, Membership
 
 TIMES = st.integers(-100, 100)
 

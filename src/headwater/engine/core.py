@@ -15,12 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.base.source_book import Decision
 from headwater.engine.families import AnyGroup, Events, Family
 from headwater.engine.intake.arrivals import Arrivals, each_offset, read_columns, times_of
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import Times, TimeScan, read_values
 from headwater.engine.intake.keys import NODE_KEY
-from headwater.engine.intake.watermarks import Decision, Source
+from headwater.engine.intake.watermarks import Source
 from headwater.engine.modes import group_maker
 from headwater.engine.state import EngineState
 from headwater.engine.windows.late import Dropped

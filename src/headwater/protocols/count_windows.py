@@ -110,16 +110,6 @@ class Forecast:
         return cls(position, time, *rates, piece_max, horizon, is_raw, known, peers, patience, raw_max)
 
 
-@dataclass(slots=True)
-class Errors:
-    """How far one way to forecast was off, the last few times: time per root of an event."""
-
-    last: deque[float]
-
-    def mean(self) -> float:
-        return sum(self.last) / len(self.last) if self.last else math.inf
-
-
 class Forecaster:
     """Told where windows ended, it says where the next will end, and how sure that is.
 
@@ -139,7 +129,8 @@ class Forecaster:
         self.size = size
         self.leaves = leaves
         self._cuts: deque[tuple[int, int]] = deque(maxlen=counting.changes + 1)
-        self._errors = [Errors(deque(maxlen=2 * counting.changes)) for _ in range(2)]
+        # How far each way to forecast was off, the last few times: time per square root of events.
+        self._errors: list[deque[float]] = [deque(maxlen=2 * counting.changes) for _ in range(2)]
 
     def told(self, cuts: Sequence[tuple[int, int]]) -> None:
         """Proven cuts, ascending: behind how many events, at which time."""
@@ -149,7 +140,7 @@ class Forecaster:
             for way, per_event in enumerate(self._ways()):
                 (position, time) = self._cuts[-1]
                 distance = cut[0] - position
-                self._errors[way].last.append(abs(cut[1] - time - distance * per_event) / math.sqrt(distance))
+                self._errors[way].append(abs(cut[1] - time - distance * per_event) / math.sqrt(distance))
             self._cuts.append(cut)
 
     def guessing(self, cuts: Sequence[tuple[int, int]]) -> Forecaster:
@@ -170,7 +161,7 @@ class Forecaster:
 
     @property
     def has_forecast(self) -> bool:
-        return len(self._errors[0].last) >= 2
+        return len(self._errors[0]) >= 2
 
     def forecast(self) -> Forecast:
         """What to tell leaves."""
@@ -211,7 +202,7 @@ class Forecaster:
         return max(1, math.ceil(timeout(self.size, spread * math.sqrt(self.size) / per_event, 1 / per_event)))
 
     def _best(self) -> tuple[float, float]:
-        means = [errors.mean() for errors in self._errors]
+        means = [sum(errors) / len(errors) if errors else math.inf for errors in self._errors]
         way = means.index(min(means))
         # One tick more on either side, for times are whole.
         return self._ways()[way], self.counting.margin * means[way] + 1 / math.sqrt(self.size)
@@ -230,14 +221,14 @@ class Forecaster:
         return "monitor" if zone > most else "async"
 
     def state(self) -> list[Any]:
-        return [self.size, self.leaves, [list(cut) for cut in self._cuts], [list(e.last) for e in self._errors]]
+        return [self.size, self.leaves, [list(cut) for cut in self._cuts], list(map(list, self._errors))]
 
     @classmethod
     def restored(cls, counting: Counting, state: Sequence[Any], limits: CountLimits) -> Forecaster:
         forecaster = cls(counting, state[0], state[1], limits)
         forecaster._cuts.extend((position, time) for position, time in state[2])
         for errors, kept in zip(forecaster._errors, state[3], strict=True):
-            errors.last.extend(kept)
+            errors.extend(kept)
         return forecaster
 
 
@@ -247,9 +238,6 @@ class Flows:
 
     up: int = 0
     down: int = 0
-
-    def report(self, more: Mapping[str, float]) -> dict[str, float]:
-        return {"up_flows": self.up, "down_flows": self.down, **more}
 
 
 #: The begin and the size of each chain's share, and by how much it may differ.

@@ -18,7 +18,6 @@ from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import TimeScan, read_values
 from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.intake.many_sources import SourceShares, shares
-from headwater.engine.intake.watermarks import Source
 from headwater.engine.state import EngineState
 from headwater.engine.tree.leaf_sources import LeafSources, Moved, Standing
 from headwater.engine.tree.marker_cuts import CutLeafGroup
@@ -166,35 +165,33 @@ class LeafHalf:
         What is ordinary is taken in as one batch; sources with something odd (an event that is late or malformed, or was read
         before) one by one.
         """
-        origins = [self._sources[name] for name in sources]
+        marks = self._state.watermarks
+        numbers = np.array([marks.numbers[name] for name in sources], np.int64)
         times, timeless, scan = times_of(batch, self._state.time, self._state.unit)
         arrays, misfits = read_columns(batch, self._queries.needed, self._queries.types)
-        next_offsets = np.array([origin.next_offset for origin in origins], np.int64)
-        watermarks = np.array([origin.watermark for origin in origins], np.int64)
-        found = shares(times, which, offsets, self._state.watermarks.disorder, next_offsets, watermarks)
-        found.odd |= np.array([self._sources.needs_care(name) for name in sources], np.bool_)
+        next_offsets = marks.offsets[numbers]
+        found = shares(times, which, offsets, marks.disorder, next_offsets, marks.watermarks[numbers])
+        found.odd |= np.array(list(map(self._sources.needs_care, sources, next_offsets.tolist())), np.bool_)
         found.odd[which[list({*timeless, *(row for rows in misfits.values() for row in rows)})]] = True
         plain = ~found.odd[which]
         events = Arrivals(batch, offsets, arrays, times, scan, {}, {})
         if not plain.all():
             events = events.take(np.flatnonzero(plain))
         if events.scan is not None:
-            self._accept_plain(origins, which[plain], events, events.scan)
-        for place in np.flatnonzero((found.counts > 0) & ~found.odd).tolist():
-            origin = origins[place]
-            origin.next_offset += int(found.counts[place])
-            origin.watermark = int(found.watermarks[place])
-            origin.largest_time = max(origin.largest_time, int(found.latest[place]))
-            self._sources.moved(sources[place])
+            self._accept_plain(numbers, which[plain], events, events.scan)
+        places = np.flatnonzero((found.counts > 0) & ~found.odd)
+        marks.offsets[numbers[places]] += found.counts[places]
+        marks.watermarks[numbers[places]] = found.watermarks[places]
+        self._sources.moved(*[sources[place] for place in places.tolist()])
         return self._take_in_odd(sources, which, offsets, batch, found)
 
-    def _accept_plain(self, origins: Sequence[Source], which: Int64Array, events: Arrivals, scan: TimeScan) -> None:
+    def _accept_plain(self, numbers: Int64Array, which: Int64Array, events: Arrivals, scan: TimeScan) -> None:
         """Events of several sources of which none is late: one watermark below them all stands for each one's own."""
-        numbers = np.array([origin.number for origin in origins], np.int32)[which]
+        marks = self._state.watermarks
         columns = {name: read_values(events.arrays[name]) for name in self._queries.value_columns}
-        chunk = Chunk(events.times, events.offsets, numbers, self._state.watermarks.names, columns)
+        chunk = Chunk(events.times, events.offsets, numbers.astype(np.int32)[which], marks.names, columns)
         if self._queries.by_node:
-            homes = pa.array([origin.node for origin in origins], pa.string())
+            homes = pa.array([marks.sources[marks.names[number]].node for number in numbers.tolist()], pa.string())
             events.arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(pa.array(which.astype(np.int32)), homes)
         self._deal_out(Delivery(events, scan, chunk, NEVER, ""))
 

@@ -83,10 +83,10 @@ class LeafSources:
     def are_past_reread(self) -> bool:
         return all(map(self.is_past_reread, self._standing))
 
-    def needs_care(self, source: str) -> bool:
-        """Whether a source is still read again, or a watermark that was decided lies ahead."""
-        offset = self.next_offset(source)
-        return not self.is_past_reread(source) or any(at > offset for at, _ in self._standing[source].floors)
+    def needs_care(self, source: str, offset: int) -> bool:
+        """Whether a source is still read again at ``offset``, or a watermark that was decided lies ahead."""
+        standing = self._standing[source]
+        return offset < standing.offset or any(at > offset for at, _ in standing.floors)
 
     def next_stop(self, source: str, end: int) -> int:
         """The next offset at which something changes, at most ``end``."""
@@ -108,12 +108,13 @@ class LeafSources:
     @property
     def has_ended(self) -> bool:
         """Whether nothing more will come of any source."""
-        return all(source.watermark == FOREVER for source in self._watermarks.sources.values())
+        return bool((self._watermarks.watermarks == FOREVER).all())
 
     @property
     def lowest_watermark(self) -> int:
         """Nothing that comes has an earlier time."""
-        return min((source.watermark for source in self._watermarks.sources.values()), default=NEVER)
+        marks = self._watermarks.watermarks
+        return int(marks.min()) if len(marks) else NEVER
 
     # --- what the root is told ---
 
@@ -125,9 +126,9 @@ class LeafSources:
     def have_moved(self) -> bool:
         return bool(self._moved)
 
-    def moved(self, source: str) -> None:
-        """There is something to tell of a source."""
-        self._moved[source] = None
+    def moved(self, *sources: str) -> None:
+        """There is something to tell of these sources."""
+        self._moved |= dict.fromkeys(sources)
 
     def moved_all(self) -> None:
         self._moved |= dict.fromkeys(self._standing)
@@ -136,13 +137,16 @@ class LeafSources:
         """How far the sources went on since the last time."""
         moved = Moved([], [], [], self.latest - self._told_latest)
         self._told_latest = self.latest
-        for name in sorted(self._moved, key=lambda name: self[name].number):
-            source, (offset, watermark) = self[name], self._told[name]
-            # Not while events are read again that were accepted.
-            if self.is_past_reread(name) and (source.next_offset, source.watermark) != (offset, watermark):
-                moved.sources.append(source.number)
-                moved.counts.append(source.next_offset - offset)
-                moved.rises.append(source.watermark - watermark)
-                self._told[name] = source.next_offset, source.watermark
+        marks = self._watermarks
+        numbers = sorted(marks.numbers[name] for name in self._moved)
+        for number, *at in zip(numbers, marks.offsets[numbers].tolist(), marks.watermarks[numbers].tolist()):
+            name = marks.names[number]
+            offset, watermark = self._told[name]
+            # Before that offset it is still reading again what was accepted.
+            if at[0] >= self._standing[name].offset and at != [offset, watermark]:
+                moved.sources.append(number)
+                moved.counts.append(at[0] - offset)
+                moved.rises.append(at[1] - watermark)
+                self._told[name] = at[0], at[1]
         self._moved = {}
         return moved

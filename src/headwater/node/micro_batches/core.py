@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.engine.core import Core
+from headwater.engine.intake.watermarks import Source
 from headwater.language.files.queries import to_json
 from headwater.language.query import Query
 from headwater.language.times import NEVER
@@ -41,6 +42,11 @@ class BatchCore(Core):
         for source in sorted(marks, key=str.encode):
             self._state.watermarks.raise_source(source, marks[source])
         self._emit()
+
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        """The sources that have joined, in that order, and how far each has come."""
+        return self._state.watermarks.sources
 
     def take_rows(self) -> pa.Table:
         """The rows that came out since the last time."""
