@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
+from headwater.base.count_limits import CountLimits
 from headwater.engine.tree.leaf import LeafHalf
 from headwater.engine.tree.leaf_sources import Standing
 from headwater.engine.tree.root import RootHalf
@@ -97,7 +98,7 @@ def test_marked_windows_tell_their_markers_and_hold_events_until_they_are_cut():
 
 def test_pieces_cover_what_nothing_can_come_before():
     half = leaf(COUNTED, counts=True)
-    half.begin_counting({}, {}, 100)
+    half.begin_counting({}, {}, 100, False, CountLimits())
     half.take_in("s", 0, batch((1, "a", 1), (2, "b", 1), (3, "c", 1)), None)
     (pieces, _) = half.take()[1]
     assert isinstance(pieces, PiecesPart) and pieces.event_counts.sum() == 3
