@@ -52,7 +52,7 @@ def combine(deltas: Sequence[Delta], merge: Merge) -> Delta:
     >>> two = Delta({"a": ChainRange(1, 1, 2)}, {"a": Advance.of([0, 1], [2, 1], [1, 7])}, [b"y"])
     >>> both = combine([one, two], lambda lists: [part for parts in lists for part in parts])
     >>> both.ranges["a"], both.advances["a"].counts, both.parts
-    (Range(epoch=1, start=0, end=2), array([7, 1]), [b'x', b'y'])
+    (ChainRange(epoch=1, start=0, end=2), array([7, 1]), [b'x', b'y'])
     """
     ranges: dict[str, ChainRange] = {}
     moved: dict[str, list[Advance]] = {}

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.base.arrays import BoolArray, Int32Array, Int64Array, empty, frozen
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array, UInt64Array, empty, frozen
 from headwater.base.jit import njit
-from headwater.base.varints import UInt64Array
 
 
 def starts_of(lengths: Int64Array) -> Int64Array:
