@@ -312,10 +312,10 @@ def _read(data: UInt8Array, at: int, count: int, room: int, words: UInt64Array) 
     if way != _VARINT and at >= 0:
         at, base = _take_varint(data, at, len(data))
     written = count - 1 if are_steps else count
-    size = (written * bits + 7) >> 3
-    if (way in (_VARINT, _RICE)) and at >= 0:
+    size: Any = (written * bits + 7) >> 3
+    if way in (_VARINT, _RICE) and at >= 0:
         at, length = _take_varint(data, at, len(data))
-        size = int(min(length, np.uint64(len(data) + 1)))
+        size = np.int64(min(length, np.uint64(len(data) + 1)))
     if at < 0 or size > len(data) - at:
         return -1, _DAMAGED
     unwritten = max(count - size, 0) if is_packed or way in (_VARINT, _RICE) or bits == 0 else 0
