@@ -10,11 +10,12 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from headwater.base.arrow import table_from_bytes, table_to_bytes
 from headwater.engine.intake.watermarks import Decision, Watermarks
 from headwater.engine.registry import Registry
 from headwater.engine.results.output import ResultColumns, empty_table, layout_table
 from headwater.engine.results.side_output import SideOutput
-from headwater.engine.wire.snapshot_bytes import from_bytes, table_from_bytes, table_to_bytes, to_bytes
+from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_disorder, check_queries, check_source, check_time, check_unit
 from headwater.language.modes import check_mode

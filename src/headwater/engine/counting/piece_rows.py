@@ -9,9 +9,10 @@ import numpy as np
 from headwater.base.arrays import Int64Array
 from headwater.engine.counting.piece_intake import PieceIntake
 from headwater.engine.counting.piece_table import AT, BLOCK, COUNT, IS_RAW, T1, T2
-from headwater.engine.counting.pieces import Ranges, rows_of, spread
+from headwater.engine.counting.pieces import Ranges, rows_of
 from headwater.engine.intake.reorder import concat_stretches
 from headwater.engine.operators.operator import Op
+from headwater.engine.operators.ragged import spread
 from headwater.engine.slices.store import RowBlock, concat_blocks, concat_columns, map_columns
 from headwater.language.expressions import Expr
 from headwater.language.times import NEVER

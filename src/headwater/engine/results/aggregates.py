@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Float64Array
+from headwater.base.arrow import plain_type
 from headwater.engine.operators.numeric import CountColumn
 from headwater.engine.operators.objects import ObjectColumn, scaled, unscaled
 from headwater.engine.operators.operator import Op
@@ -74,7 +75,7 @@ def result_type(aggregation: Aggregation, type: pa.DataType | None) -> pa.DataTy
     if aggregation.function == "user":
         return aggregation.parameter.result_type
     if aggregation.function == "quantile" and aggregation.parameter[1] != "linear":
-        return _same(type)
+        return plain_type(type)
     return RULES[aggregation.function].type(type)
 
 
@@ -125,10 +126,6 @@ def lower_many(
     return arrays
 
 
-def _same(type: pa.DataType) -> pa.DataType:
-    return type.value_type if pa.types.is_dictionary(type) else type
-
-
 def _total_type(type: pa.DataType) -> pa.DataType:
     """Sums and ranges: as wide as the kind of number goes."""
     if pa.types.is_decimal256(type):
@@ -176,7 +173,7 @@ def _avg(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
 def _extreme(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
     column = columns[0]
     if isinstance(column, ObjectColumn):
-        return pa.array(column.partials, _same(type))
+        return pa.array(column.partials, plain_type(type))
     values, present = column.values()
     return typed_array(values, present, type)
 
@@ -229,7 +226,7 @@ def _edge(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
 
 def _collect(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
     (ordered,) = columns
-    items = typed_array(ordered.values, np.ones(len(ordered.values), bool), _same(type))
+    items = typed_array(ordered.values, np.ones(len(ordered.values), bool), plain_type(type))
     return pa.ListArray.from_arrays(pa.array(ordered.starts, pa.int32()), items)
 
 
@@ -315,15 +312,15 @@ RULES: Final[dict[str, Rule]] = {
     "count": Rule(("valid",), _always(INT64), _count),
     "sum": Rule(("sum", "valid"), _total_type, _sum),
     "avg": Rule(("sum", "valid"), _always(FLOAT64), _avg),
-    "min": Rule(("min",), _same, _extreme),
-    "max": Rule(("max",), _same, _extreme),
+    "min": Rule(("min",), plain_type, _extreme),
+    "max": Rule(("max",), plain_type, _extreme),
     "range": Rule(("min", "max"), _total_type, _range),
     "quantile": Rule(("run",), _always(FLOAT64), _quantile),
-    "mode": Rule(("run",), _same, _mode),
+    "mode": Rule(("run",), plain_type, _mode),
     "count_distinct": Rule(("run",), _always(INT64), _count_distinct),
-    "first": Rule(("first",), _same, _edge),
-    "last": Rule(("last",), _same, _edge),
-    "collect": Rule(("ordered",), lambda type: pa.list_(_same(type)), _collect),
+    "first": Rule(("first",), plain_type, _edge),
+    "last": Rule(("last",), plain_type, _edge),
+    "collect": Rule(("ordered",), lambda type: pa.list_(plain_type(type)), _collect),
     "variance": Rule(("sum", "sumsq", "valid"), _always(FLOAT64), _variance),
     "stddev": Rule(("sum", "sumsq", "valid"), _always(FLOAT64), _stddev),
     "product": Rule(("product",), _product_type, _product),

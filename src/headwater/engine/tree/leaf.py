@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.base.arrow import plain_array
 from headwater.engine.counting.leaf import CountLeafGroup
 from headwater.engine.counting.pieces import Zoning
 from headwater.engine.families import Family
@@ -302,5 +303,4 @@ def joined_events(parts: Sequence[EventsPart]) -> list[EventsPart]:
 
 
 def _concat(arrays: list[pa.Array]) -> pa.Array:
-    plain = [a.dictionary_decode() if pa.types.is_dictionary(a.type) else a for a in arrays]
-    return pa.concat_arrays(plain)
+    return pa.concat_arrays([plain_array(array) for array in arrays])

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.base.arrow import plain_type
 from headwater.base.source_numbers import Resolve
 from headwater.engine.counting.root import CountRootGroup
 from headwater.engine.families import Family
@@ -65,7 +66,7 @@ def _pieces_problem(part: PiecesPart, family: Family, types: Types, resolve: Res
     raw = part.raw
     if not len(part.sizes) and raw is None:
         return None  # whoever has seen no key does not know of which types they are
-    if [plain(column.type) for column in part.key_columns] != [_key_type(name, types) for name in group.key_names]:
+    if [plain_type(column.type) for column in part.key_columns] != [_key_type(name, types) for name in group.key_names]:
         return f"keys are {', '.join(group.key_names) or 'none'}, and others came"
     if len(part.sizes) and not set(group.ops) <= set(part.partials):
         return "partials of some operators are missing"
@@ -84,7 +85,7 @@ def _pieces_problem(part: PiecesPart, family: Family, types: Types, resolve: Res
 def _keyed_problem(
     part: RowsPart | LatePart | MarkersPart, group: QueryGroup, types: Types, resolve: Resolve
 ) -> str | None:
-    if [plain(column.type) for column in part.key_columns] != [_key_type(name, types) for name in group.key_names]:
+    if [plain_type(column.type) for column in part.key_columns] != [_key_type(name, types) for name in group.key_names]:
         return f"keys are {', '.join(group.key_names) or 'none'}, and others came"
     is_cut = isinstance(group, CutRootGroup)
     if isinstance(part, RowsPart):
@@ -109,7 +110,7 @@ def _events_problem(
     takers = raw if part.family < 0 else [f for number, f in families.items() if number == part.family]
     needed = {name for family in takers for name in family.columns}
     for name in sorted(needed):
-        if name not in part.columns or plain(part.columns[name].type) != plain(types[name]):
+        if name not in part.columns or plain_type(part.columns[name].type) != plain_type(types[name]):
             return f"events need the column {name!r} of type {types.get(name)}"
     size = len(part.times)
     if any(not 0 <= row < size for rows in part.misfits.values() for row in rows):
@@ -125,16 +126,11 @@ def _sources_problem(part: EventsPart | LatePart | MarkersPart, resolve: Resolve
 
 
 def _key_type(name: str, types: Types) -> pa.DataType:
-    return pa.string() if name == NODE_KEY else plain(types[name])
+    return pa.string() if name == NODE_KEY else plain_type(types[name])
 
 
 @lru_cache(256)
 def _kept_type(type_: pa.DataType) -> pa.DataType:
     """The type in which a column's values are kept: numbers in 64 bits, everything else as it is."""
-    kept = read_values(pa.nulls(0, plain(type_)))
+    kept = read_values(pa.nulls(0, plain_type(type_)))
     return pa.from_numpy_dtype(kept.data.dtype) if kept.data.dtype != object else kept.type
-
-
-def plain(type_: pa.DataType) -> pa.DataType:
-    """The type of a dictionary's values: how a column is encoded does not matter."""
-    return type_.value_type if pa.types.is_dictionary(type_) else type_

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int64Array
+from headwater.engine.operators.ragged import spread
 from headwater.engine.windows.assembler import Closed, for_each_query
 from headwater.engine.windows.markers import drop_from
 from headwater.engine.windows.registered import Registered
@@ -40,8 +41,7 @@ class CountWalk:
         owner = np.repeat(np.arange(len(totals)), fresh)
         if len(owner) == 0 or view.block is None:
             return []
-        place = np.arange(len(owner)) - np.repeat(np.cumsum(fresh) - fresh, fresh)
-        start = self.origin + (self.done[owner] + place) * step
+        start = self.origin + spread(self.done, fresh) * step
         self.done = np.maximum(self.done, full)
         piece = self._by_key(view, owner, start) if self.by_key else self._over_all(view, start)
         assert piece.first_time is not None

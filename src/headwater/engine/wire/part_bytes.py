@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.base.arrow import table_from_bytes, table_to_bytes
 from headwater.base.packing import Bytes, Reader, Writer
 from headwater.engine.intake.keys import to_int64
 from headwater.engine.operators.operator import Op
@@ -26,7 +27,6 @@ from headwater.engine.wire.parts import (
     RowsPart,
 )
 from headwater.engine.wire.piece_bytes import read_pieces, write_pieces
-from headwater.engine.wire.snapshot_bytes import table_from_bytes, table_to_bytes
 from headwater.errors import FormatError
 
 VERSION = 1

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.base.arrow import table_from_bytes, table_to_bytes
 from headwater.base.packing import Reader, Writer
 from headwater.engine.intake.keys import to_int64
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import partials_from_bytes, partials_to_bytes
 from headwater.engine.wire.key_bytes import read_keys, write_keys
 from headwater.engine.wire.parts import HEAD_CHAIN, KeyRows, PiecesPart, RawRuns
-from headwater.engine.wire.snapshot_bytes import table_from_bytes, table_to_bytes
 from headwater.errors import FormatError
 
 INTEGERS, FLOATS, ARROW = range(3)
