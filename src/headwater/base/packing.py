@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -47,24 +47,23 @@ def float_of_bits(bits: Int64Array) -> Float64Array:
 
 
 class Writer:
-    """Collects the parts of a byte form.
+    """Collects the parts of a byte form, one behind the other; the ``version`` of the form stands in front, if it has one.
 
-    >>> writer = Writer()
-    >>> writer.number(300)
-    >>> writer.ints(np.arange(1000))
-    >>> len(writer.finish())
+    >>> len(Writer().number(300).ints(np.arange(1000)).finish())
     7
     """
 
-    def __init__(self) -> None:
+    def __init__(self, version: int | None = None) -> None:
         self._parts: list[Bytes] = []
         self._unwritten = 0
+        if version is not None:
+            self.number(version)
 
     def finish(self) -> bytes:
         """Everything written so far."""
         return b"".join(self._parts)
 
-    def number(self, value: int) -> None:
+    def number(self, value: int) -> Self:
         """A number >= 0 of any size, seven bits to a byte."""
         encoded = bytearray()
         while value >= 0x80:
@@ -72,17 +71,19 @@ class Writer:
             value >>= 7
         encoded.append(value)
         self._parts.append(bytes(encoded))
+        return self
 
-    def signed(self, value: int) -> None:
+    def signed(self, value: int) -> Self:
         """A number of any sign and size."""
-        self.number(value << 1 if value >= 0 else (-value << 1) - 1)
+        return self.number(value << 1 if value >= 0 else (-value << 1) - 1)
 
-    def blob(self, data: Bytes) -> None:
+    def blob(self, data: Bytes) -> Self:
         """Bytes with their length in front."""
         self.number(len(data))
         self._parts.append(data)
+        return self
 
-    def ints(self, values: Int64Array) -> None:
+    def ints(self, values: Int64Array) -> Self:
         """An int64 array: its length, and its numbers in as few bytes as they need."""
         values = frozen(values, np.int64)
         self.number(len(values))
@@ -90,12 +91,13 @@ class Writer:
             data, unwritten = write_ints(values, UNWRITTEN_MAX - self._unwritten)
             self._unwritten += unwritten
             self._parts.append(data)
+        return self
 
-    def floats(self, values: Float64Array) -> None:
+    def floats(self, values: Float64Array) -> Self:
         """A float64 array, to the last bit."""
-        self.ints(order_bits(np.ascontiguousarray(values)))
+        return self.ints(order_bits(np.ascontiguousarray(values)))
 
-    def objects(self, values: Sequence[object]) -> None:
+    def objects(self, values: Sequence[object]) -> Self:
         """Texts, bytes, decimals, whole numbers of any size and None."""
         tags = bytearray()
         encoded: list[bytes] = []
@@ -106,56 +108,70 @@ class Writer:
         self.blob(bytes(tags))
         self.ints(np.array([len(data) for data in encoded], np.int64))
         self._parts.append(b"".join(encoded))
+        return self
 
-    def texts(self, values: Sequence[str]) -> None:
+    def texts(self, values: Sequence[str]) -> Self:
         """Texts: their lengths as one list, then all of them as one."""
         lengths, data = names_to_bytes(values)
-        self.ints(lengths)
-        self.blob(data)
+        return self.ints(lengths).blob(data)
 
-    def words(self, values: np.ndarray[Any, Any]) -> None:
+    def words(self, values: np.ndarray[Any, Any]) -> Self:
         """An array of int64 or float64 as it lies in memory: quick, and eight bytes each."""
         self._parts.append(values.dtype.kind.encode())
-        self.blob(np.ascontiguousarray(values, f"<{values.dtype.kind}8").data.cast("B"))
+        return self.blob(np.ascontiguousarray(values, f"<{values.dtype.kind}8").data.cast("B"))
 
-    def array(self, values: np.ndarray[Any, Any]) -> None:
+    def array(self, values: np.ndarray[Any, Any]) -> Self:
         """An array of int64, float64 or objects, with a byte that says which."""
         kind = values.dtype.kind
         self._parts.append(kind.encode())
         if kind == "O":
-            self.objects(values)  # type: ignore[arg-type]
-        else:
-            (self.floats if kind == "f" else self.ints)(values)
+            return self.objects(values)  # type: ignore[arg-type]
+        return (self.floats if kind == "f" else self.ints)(values)
 
 
 class Reader:
-    """Reads what a `Writer` wrote; anything else is a `FormatError`.
+    """Reads what a `Writer` wrote: of ``what``, in this ``version`` if it has one. Anything else is a `FormatError`.
 
-    >>> writer = Writer()
-    >>> writer.array(np.array([0.5, 0.5]))
-    >>> reader = Reader(writer.finish())
-    >>> reader.array()
+    Within ``with``, everything has to be read, and what NumPy says about parts that do not fit is such an error too.
+
+    >>> with Reader(Writer(1).array(np.array([0.5, 0.5])).finish(), "loads", version=1) as reader:
+    ...     reader.array()
     array([0.5, 0.5])
-    >>> reader.finish()
+    >>> Reader(Writer(2).finish(), "loads", version=1)
+    Traceback (most recent call last):
+    ...
+    headwater.errors.FormatError: loads of version 2; this release reads version 1
     """
 
-    def __init__(self, data: bytes | memoryview) -> None:
+    def __init__(self, data: Bytes, what: str = "a partial", version: int | None = None) -> None:
         self._data = memoryview(data)
         self._bytes: UInt8Array | None = None
         self._at = 0
         self._unwritten = 0
+        self._what = what
+        if version is not None and (found := self.number()) != version:
+            raise FormatError(f"{what} of version {found}; this release reads version {version}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is None:
+            self.finish()
+        elif isinstance(error, ValueError | OverflowError | MemoryError):
+            raise FormatError(f"{self._what} cannot be read: {error}") from error
 
     def finish(self) -> None:
         """Nothing may follow."""
         if self._at != len(self._data):
-            raise FormatError(f"{len(self._data) - self._at} bytes too many behind a partial")
+            raise FormatError(f"{len(self._data) - self._at} bytes too many behind {self._what}")
 
     def take(self, size: int) -> memoryview:
         """The next ``size`` bytes."""
         if size < 0:
             raise FormatError(f"{size} is no length")
         if size > len(self._data) - self._at:
-            raise FormatError(f"a partial ends {size - (len(self._data) - self._at)} bytes early")
+            raise FormatError(f"{self._what} ends {size - (len(self._data) - self._at)} bytes early")
         self._at += size
         return self._data[self._at - size : self._at]
 

@@ -188,13 +188,10 @@ def decode(data: Bytes, bytes_max: int = FRAME_BYTES_MAX) -> Message:
 
 
 def _positions_body(message: Positions) -> bytes:
-    writer = Writer()
-    writer.number(message.resend)
     chains = sorted(message.chains)
-    writer.texts(chains)
     positions = [message.chains[chain] for chain in chains]
-    writer.ints(np.array([*(p.epoch for p in positions), *(p.at for p in positions)], np.int64))
-    return writer.finish()
+    numbers = np.array([*(p.epoch for p in positions), *(p.at for p in positions)], np.int64)
+    return Writer().number(message.resend).texts(chains).ints(numbers).finish()
 
 
 def _read_positions(body: memoryview) -> Positions:
@@ -215,18 +212,14 @@ _CUTS_HEAD = form_of(tuple[int, int, Mapping[str, int]])
 
 
 def _cuts_body(message: Cuts) -> bytes:
-    writer = Writer()
-    writer.blob(_text_body(_CUTS_HEAD.write((message.number, message.until, message.idle))))
-    writer.blob(message.cuts)
-    return writer.finish()
+    head = _text_body(_CUTS_HEAD.write((message.number, message.until, message.idle)))
+    return Writer().blob(head).blob(message.cuts).finish()
 
 
 def _read_cuts(body: memoryview) -> Cuts:
-    reader = Reader(body)
-    number, until, idle = _CUTS_HEAD.read(_text(reader.blob()))
-    cuts = reader.blob()
-    reader.finish()
-    return Cuts(number, until, idle, cuts)
+    with Reader(body, "cuts") as reader:
+        number, until, idle = _CUTS_HEAD.read(_text(reader.blob()))
+        return Cuts(number, until, idle, reader.blob())
 
 
 # --- bodies of text ---
@@ -294,7 +287,7 @@ def _in_text(made: type, form: JsonForm | None = None) -> BodyForm:
     return BodyForm(made, lambda message: _text_body(known.write(message)), lambda body: known.read(_text(body)))
 
 
-def _in_bytes(made: type, *forms: tuple[Callable[[Writer, Any], None], Callable[[Reader], Any]]) -> BodyForm:
+def _in_bytes(made: type, *forms: tuple[Callable[[Writer, Any], object], Callable[[Reader], Any]]) -> BodyForm:
     """Field by field, each as it is written and read."""
 
     def write(message: Any) -> bytes:
@@ -304,10 +297,8 @@ def _in_bytes(made: type, *forms: tuple[Callable[[Writer, Any], None], Callable[
         return writer.finish()
 
     def read(body: memoryview) -> Any:
-        reader = Reader(body)
-        message = made(*[take(reader) for _, take in forms])
-        reader.finish()
-        return message
+        with Reader(body, "a message") as reader:
+            return made(*[take(reader) for _, take in forms])
 
     return BodyForm(made, write, read)
 

@@ -18,11 +18,9 @@ def write_keys(writer: Writer, columns: list[pa.Array], key: Int64Array) -> None
     for column in map(plain_array, columns):
         _write_type(writer, column.type)
         if is_integer_key(column.type) and column.null_count == 0:
-            writer.number(0)
-            writer.ints(to_int64(column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column))
+            writer.number(0).ints(to_int64(column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column))
         else:
-            writer.number(1)
-            writer.objects(column.to_pylist())
+            writer.number(1).objects(column.to_pylist())
     writer.ints(key)
 
 
