@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int64Array
+from headwater.base.snapshots import snapshot
 from headwater.engine.operators.ragged import spread
 from headwater.engine.windows.assembler import Closed, for_each_query
 from headwater.engine.windows.markers import drop_from
@@ -118,11 +117,7 @@ class CountQuery:
         """Count windows take no late events."""
         return drop_from(self.entry.begin, times, self.counts)
 
-    def state(self) -> list[Any]:
-        return [self.walk.done, self.counts]
-
-    def restore(self, state: list[Any]) -> None:
-        self.walk.done, self.counts = state[0].copy(), state[1].copy()
+    state, restore = snapshot("walk.done", "counts")
 
 
 def count_table(walks: list[CountWalk]) -> Int64Array:
