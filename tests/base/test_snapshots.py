@@ -27,16 +27,17 @@ class Part:
 
 
 class Whole:
-    spec = {
-        "numbers": ["first", "part.number"],
-        "floors": rows("floors", Floor),
-        "shares": [record("share", Share), record("no_share", Share)],
-        "by_key": pairs("by_key"),
-        "parts": parts("parts"),
-        "names": made_of("places", list, lambda names: {name: place for place, name in enumerate(names)}),
-        "part": "part",
-    }
-    state, restore = snapshot(spec)
+    state, restore = snapshot(
+        {
+            "numbers": ["first", "part.number"],
+            "floors": rows("floors", Floor),
+            "shares": [record("share", Share), record("no_share", Share)],
+            "by_key": pairs("by_key"),
+            "parts": parts("parts"),
+            "names": made_of("places", list, lambda names: {name: place for place, name in enumerate(names)}),
+            "part": "part",
+        }
+    )
 
     def __init__(self):
         self.first, self.part, self.parts = 1, Part(2), [Part(3), Part(4)]
@@ -77,5 +78,5 @@ def test_what_an_older_release_did_not_know_stays_as_it_is():
 def test_a_missing_name_or_component_is_an_error():
     with pytest.raises(KeyError):
         Whole().restore({})
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="shorter"):
         restore_into(Whole(), parts("parts"), [1])

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.base.arrays import BoolArray, Int32Array, Int64Array, frozen
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array, UInt64Array, frozen
 from headwater.base.packing import Bytes, Reader, Writer, order_bits
 from headwater.engine.intake.chunk import Values
 from headwater.engine.operators.extremes import MinMaxColumn
@@ -24,7 +24,6 @@ from headwater.engine.operators.sums.blocks import Accumulators, count_rows, scr
 from headwater.engine.operators.sums.exact_sum import NAN, NEGATIVE, POSITIVE, SumColumn, layout, rebased
 from headwater.engine.operators.sums.floats import NEEDS_NOTHING, NEEDS_SPECIALS, NO_HIGH, NO_LOW, add_float_events
 from headwater.engine.operators.sums.integers import add_integer_events
-from headwater.engine.operators.sums.limbs import UInt64Array
 from headwater.errors import FormatError
 
 VERSION = 1

@@ -90,6 +90,7 @@ def time_spans(times: Int64Array, ranges: Int64Array, size: int) -> tuple[Int64A
 
 def contents(chunk: Chunk, pairs: Pairs, size: int) -> Int64Array:
     """A number per window that changes with its members: the sum of a hash of their places of birth."""
+    # Not `operators/hashing.py`: these numbers lie in snapshots, and a window with another number is emitted again.
     source = chunk.source_ids.astype(np.uint64)
     birth = (chunk.offsets.astype(np.uint64) + (source << np.uint64(40)) + np.uint64(1)) * _MIX
     birth = (birth ^ (birth >> np.uint64(29))) * _MIX

@@ -8,21 +8,17 @@ trace. Special values follow for the rows that have any.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from headwater.base.arrays import Int64Array
+from headwater.base.arrays import Int64Array, UInt8Array, UInt64Array
 from headwater.base.jit import njit
 from headwater.base.packing import Bytes, Reader, Writer
-from headwater.engine.operators.sums.limbs import UInt64Array
 from headwater.errors import FormatError
 
 VERSION = 1
 #: Sums of squares reach from ``2**-2148`` to ``2**2048`` and some; nothing outside this many bytes was ever a sum.
 PLACE_MAX = 512
-
-UInt8Array = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 @dataclass(frozen=True, slots=True)
