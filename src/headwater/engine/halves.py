@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int32Array, Int64Array
+from headwater.base.arrow import plain_type
 from headwater.base.source_numbers import Resolve
 from headwater.engine.families import Events, Group
 from headwater.engine.groups.accounts import Totals
@@ -154,8 +155,8 @@ class SlicedRootGroup(QueryGroup):
                 return self.keys_problem(part, types) or sources_problem(part, resolve) or self._markers_problem(part)
 
     def keys_problem(self, part: GroupPart, types: Types) -> str | None:
-        found, names = [plain(column.type) for column in part.key_columns], self.key_names
-        right = [pa.string() if name == NODE_KEY else plain(types[name]) for name in names]
+        found, names = [plain_type(column.type) for column in part.key_columns], self.key_names
+        right = [pa.string() if name == NODE_KEY else plain_type(types[name]) for name in names]
         return None if found == right else f"keys are {', '.join(names) or 'none'}, and others came"
 
     def columns_problem(self, columns: Mapping[str, pa.Array], types: Types, kind: str) -> str | None:
@@ -211,10 +212,5 @@ def sources_problem(part: EventsPart | LatePart | MarkersPart, resolve: Resolve)
 @lru_cache(256)
 def _kept_type(type_: pa.DataType) -> pa.DataType:
     """The type in which a column's values are kept: numbers in 64 bits, everything else as it is."""
-    kept = read_values(pa.nulls(0, plain(type_)))
+    kept = read_values(pa.nulls(0, plain_type(type_)))
     return pa.from_numpy_dtype(kept.data.dtype) if kept.data.dtype != object else kept.type
-
-
-def plain(type_: pa.DataType) -> pa.DataType:
-    """The type of a dictionary's values: how a column is encoded does not matter."""
-    return type_.value_type if pa.types.is_dictionary(type_) else type_

@@ -10,12 +10,13 @@ from typing import Any, Generic
 
 import pyarrow as pa
 
+from headwater.base.arrow import table_from_bytes, table_to_bytes
 from headwater.engine.families import AnyGroup, Family, GroupMaker
 from headwater.engine.intake.watermarks import Watermarks
 from headwater.engine.registry import Registry
 from headwater.engine.results.output import ResultColumns, empty_table, layout_table
 from headwater.engine.results.side_output import SideOutput
-from headwater.engine.wire.snapshot_bytes import table_from_bytes, table_to_bytes, to_bytes
+from headwater.engine.wire.snapshot_bytes import to_bytes
 from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_disorder, check_queries, check_time, check_unit
 from headwater.language.query import Query

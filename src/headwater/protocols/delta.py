@@ -74,16 +74,14 @@ def delta_body(delta: Delta) -> bytes:
 
     In columns over all chains: a relay's delta is of hundreds, and a list costs about as much as the few numbers of a chain.
     """
-    writer = Writer()
     chains = sorted(delta.ranges)
-    writer.texts(chains)
+    writer = Writer().texts(chains)
     stretches = [delta.ranges[chain] for chain in chains]
     writer.ints(np.array([[s.epoch, s.start, s.end - s.start] for s in stretches], np.int64).T.ravel())
     apart = dict(delta.advances.items())
     moved = [place for place, chain in enumerate(chains) if chain in apart]
     advances = Advances.of({chains[place]: apart[chains[place]] for place in moved})
-    writer.ints(np.concatenate((np.array(moved, np.int64), advances.sizes)))
-    writer.ints(advances.latest)
+    writer.ints(np.concatenate((np.array(moved, np.int64), advances.sizes))).ints(advances.latest)
     columns = advances.sources, advances.counts, advances.rises
     if 0 < len(advances.sources) <= FEW_SOURCES:
         writer.ints(np.concatenate(columns))

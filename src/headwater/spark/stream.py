@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 import pyarrow as pa
 
+from headwater.base.arrow import schema_to_bytes
 from headwater.base.count_limits import CountLimits
 from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_disorder, check_queries
@@ -185,7 +186,7 @@ def begin(
             "id": uuid.uuid4().hex,
             "kind": opened.kind,
             "input": opened.to_data(),
-            "schema": schema.serialize().to_pybytes().hex(),
+            "schema": schema_to_bytes(schema).hex(),
             "settings": settings,
             "strict": settings["strict"],
             "chains": chains,

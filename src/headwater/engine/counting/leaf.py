@@ -27,7 +27,6 @@ from headwater.engine.counting.pieces import (
     raw_of,
     rows_of,
     run_rows,
-    spread,
     values_of,
     zones_between,
 )
@@ -35,6 +34,7 @@ from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.halves import HoldingLeafGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
+from headwater.engine.operators.ragged import spread
 from headwater.engine.wire.looks import Look
 from headwater.engine.wire.parts import KeyRows, PiecesPart, RawRuns, arrow_values, listed_keys
 from headwater.language.expressions import Expr

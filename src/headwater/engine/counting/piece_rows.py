@@ -8,11 +8,12 @@ import numpy as np
 
 from headwater.base.arrays import Int32Array, Int64Array
 from headwater.engine.counting.piece_table import AT, BLOCK, COUNT, IS_RAW, T1, T2, PieceTable
-from headwater.engine.counting.pieces import Ranges, rows_of, spread
+from headwater.engine.counting.pieces import Ranges, rows_of
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import concat_stretches
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn
+from headwater.engine.operators.ragged import spread
 from headwater.engine.slices.store import RowBlock, concat_blocks, concat_columns, map_columns
 
 #: The partials of rows: event i adds to row ``of_event[i]``, of so many.

@@ -17,6 +17,7 @@ from headwater.base.jit import njit
 from headwater.engine.intake.chunk import Chunk, concat_chunks, concat_values, source_ranks
 from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
 from headwater.engine.operators.operator import Op
+from headwater.engine.operators.ragged import spread
 from headwater.engine.wire.parts import KeyRows
 from headwater.language.times import FOREVER, NEVER
 
@@ -67,8 +68,7 @@ class Ranges:
         """
         sizes = np.diff(edges)
         parts = np.where(is_raw, 1, -(-sizes // piece_max))
-        whole = np.repeat(np.arange(len(sizes)), parts)
-        place = np.arange(len(whole)) - np.repeat(np.cumsum(parts) - parts, parts)
+        whole, place = np.repeat(np.arange(len(sizes)), parts), spread(np.zeros_like(parts), parts)
         starts = edges[whole] + place * sizes[whole] // parts[whole]
         return cls(starts, np.diff(starts, append=edges[-1]), is_raw[whole])
 
@@ -172,15 +172,6 @@ def _assign(
                 of_event[i] = row
         piece += not is_raw[j]
     return count
-
-
-def spread(starts: Int64Array, sizes: Int64Array) -> Int64Array:
-    """The events of ranges.
-
-    >>> spread(np.array([3, 10]), np.array([2, 3]))
-    array([ 3,  4, 10, 11, 12])
-    """
-    return np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(int(sizes.sum()))
 
 
 def between_keys(stretch: OrderedEvents, first: Int64Array, last: Int64Array) -> OrderedEvents:

@@ -15,6 +15,7 @@ import numpy as np
 
 from headwater.base.arrays import Int64Array, frozen
 from headwater.base.jit import njit
+from headwater.engine.operators.ragged import spread
 
 #: A zone is cut into pieces of about so many events, each for a task of its own.
 ZONE_EVENTS = 1 << 20
@@ -128,7 +129,7 @@ def look_inside(times: Int64Array, source: int, offsets: Int64Array, low: Int64A
     begins, ends = np.searchsorted(times, low), np.searchsorted(times, high)
     latest = np.where(begins > 0, times[np.maximum(begins - 1, 0)] if len(times) else NOTHING, NOTHING)
     counts = ends - begins
-    rows = np.repeat(begins - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))
+    rows = spread(begins, counts)
     zone = np.repeat(np.arange(len(low)), counts)
     return Inside(begins, latest, zone, times[rows], np.full(len(rows), source, np.int64), offsets[rows])
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.base.arrays import Int64Array, frozen
+from headwater.base.arrow import plain_array, plain_type
 from headwater.engine.intake.chunk import Chunk, Values, steps_back
 from headwater.language.schemas import type_kind
 from headwater.language.times import TICK_NANOS, TIME_MAX
@@ -114,10 +115,8 @@ def read_values(array: pa.Array) -> Values:
     >>> read_values(pa.array([1, None, 3])).valid
     array([ True, False,  True])
     """
+    array = plain_array(array)
     type_ = array.type
-    if pa.types.is_dictionary(type_):
-        array = array.dictionary_decode()
-        type_ = array.type
     valid = None if array.null_count == 0 else np.asarray(array.is_valid())
     if pa.types.is_floating(type_):
         filled = array if valid is None else array.fill_null(0.0)
@@ -155,10 +154,8 @@ def conform(array: pa.Array, wanted: pa.DataType, name: str) -> tuple[pa.Array, 
     """
     if array.type == wanted:
         return array, {}
-    if pa.types.is_dictionary(array.type):
-        return conform(array.dictionary_decode(), wanted, name)
-    if pa.types.is_dictionary(wanted):
-        return conform(array, wanted.value_type, name)
+    if pa.types.is_dictionary(array.type) or pa.types.is_dictionary(wanted):
+        return conform(plain_array(array), plain_type(wanted), name)
     if type_kind(array.type) != type_kind(wanted):
         # Text that happens to be a number is not one: what it means would depend on how it is written.
         rows = np.flatnonzero(np.asarray(array.is_valid())).tolist()

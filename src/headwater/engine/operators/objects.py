@@ -146,21 +146,13 @@ class ObjectColumn:
 
     def to_bytes(self) -> bytes:
         """The kind and one value per row."""
-        writer = Writer()
-        writer.number(VERSION)
-        writer.number(KINDS.index(self.kind))
-        writer.objects(self.partials)
-        return writer.finish()
+        return Writer(VERSION).number(KINDS.index(self.kind)).objects(self.partials).finish()
 
     @classmethod
     def from_bytes(cls, data: Bytes) -> ObjectColumn:
         """The column of which these are the bytes."""
-        reader = Reader(data)
-        if reader.number() != VERSION:
-            raise FormatError("partials of a version this release does not know")
-        kind = reader.number()
-        partials = reader.objects()
-        reader.finish()
+        with Reader(data, "partials of objects", VERSION) as reader:
+            kind, partials = reader.number(), reader.objects()
         if kind >= len(KINDS):
             raise FormatError(f"partials have no kind {kind}")
         return cls(KINDS[kind], partials)

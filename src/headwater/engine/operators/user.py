@@ -71,21 +71,13 @@ class UserColumn:
     def to_bytes(self) -> bytes:
         """The operator's import path, if it has one, and each partial in the operator's own byte form."""
         encoded = [self.operator.to_bytes(partial) for partial in self.partials]
-        writer = Writer()
-        writer.number(VERSION)
-        writer.blob((path_of(self.operator) or "").encode())
-        writer.objects(encoded)
-        return writer.finish()
+        return Writer(VERSION).blob((path_of(self.operator) or "").encode()).objects(encoded).finish()
 
     @classmethod
     def from_bytes(cls, data: Bytes, operator: Operator | None = None) -> UserColumn:
         """The column of which these are the bytes; the operator is found by its path unless it is given."""
-        reader = Reader(data)
-        if reader.number() != VERSION:
-            raise FormatError("partials of a user's operator of a version this release does not know")
-        path = reader.blob().decode()
-        encoded = reader.objects()
-        reader.finish()
+        with Reader(data, "partials of a user's operator", VERSION) as reader:
+            path, encoded = reader.blob().decode(), reader.objects()
         if operator is None:
             if not path:
                 raise FormatError("partials of a user's operator that has no import path; give the operator")

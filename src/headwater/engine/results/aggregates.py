@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Float64Array
+from headwater.base.arrow import plain_type
 from headwater.engine.operators.numeric import CountColumn
 from headwater.engine.operators.objects import ObjectColumn, scaled, unscaled
 from headwater.engine.operators.operator import Op
@@ -61,7 +62,7 @@ def result_type(aggregation: Aggregation, type: pa.DataType | None) -> pa.DataTy
     if aggregation.function == "user":
         return aggregation.parameter.result_type
     if aggregation.function == "quantile" and aggregation.parameter[1] != "linear":
-        return _same(type)
+        return plain_type(type)
     return _TYPES[FUNCTIONS[aggregation.function].gives](type)
 
 
@@ -112,10 +113,6 @@ def lower_many(
     return arrays
 
 
-def _same(type: pa.DataType) -> pa.DataType:
-    return type.value_type if pa.types.is_dictionary(type) else type
-
-
 def _total_type(type: pa.DataType) -> pa.DataType:
     """Sums and ranges: as wide as the kind of number goes."""
     if pa.types.is_decimal256(type):
@@ -133,10 +130,10 @@ def _product_type(type: pa.DataType) -> pa.DataType:
 _TYPES: Final[dict[str, Callable[[pa.DataType], pa.DataType]]] = {
     "int64": lambda _: INT64,
     "float64": lambda _: FLOAT64,
-    "same": _same,
+    "same": plain_type,
     "total": _total_type,
     "product": _product_type,
-    "list": lambda type: pa.list_(_same(type)),
+    "list": lambda type: pa.list_(plain_type(type)),
 }
 
 
@@ -174,7 +171,7 @@ def _avg(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
 def _extreme(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
     column = columns[0]
     if isinstance(column, ObjectColumn):
-        return pa.array(column.partials, _same(type))
+        return pa.array(column.partials, plain_type(type))
     values, present = column.values()
     return typed_array(values, present, type)
 
@@ -227,7 +224,7 @@ def _edge(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
 
 def _collect(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
     (ordered,) = columns
-    items = typed_array(ordered.values, np.ones(len(ordered.values), bool), _same(type))
+    items = typed_array(ordered.values, np.ones(len(ordered.values), bool), plain_type(type))
     return pa.ListArray.from_arrays(pa.array(ordered.starts, pa.int32()), items)
 
 

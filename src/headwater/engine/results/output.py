@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int32Array, Int64Array
+from headwater.base.arrow import plain_type
 from headwater.base.jit import njit
 from headwater.engine.intake.keys import NODE_KEY, KeyTable
 from headwater.engine.operators.numeric import CountColumn
@@ -42,7 +43,7 @@ class Layout:
         layout = cls({}, {}, False, False)
         for entry in entries:
             for name in entry.query.keys:
-                layout.keys.setdefault(name, _key_type(types.get(name, pa.null())))
+                layout.keys.setdefault(name, plain_type(types.get(name, pa.null())))
         for entry in entries:
             query = entry.query
             for alias, aggregation in query.aggregates:
@@ -77,10 +78,6 @@ class Layout:
             )
 
 
-def _key_type(type_: pa.DataType) -> pa.DataType:
-    return type_.value_type if pa.types.is_dictionary(type_) else type_
-
-
 def _result_type(aggregation: Aggregation, types: Mapping[str, pa.DataType]) -> pa.DataType:
     return result_type(aggregation, _column_type(aggregation, types))
 
@@ -88,7 +85,7 @@ def _result_type(aggregation: Aggregation, types: Mapping[str, pa.DataType]) -> 
 def _column_type(aggregation: Aggregation, types: Mapping[str, pa.DataType]) -> pa.DataType | None:
     if aggregation.column is None:
         return None
-    return _key_type(types.get(aggregation.column, pa.float64()))
+    return plain_type(types.get(aggregation.column, pa.float64()))
 
 
 @dataclass(slots=True)
@@ -103,7 +100,7 @@ class OutputPlan:
     """What a group's queries give under which name, worked out once: a query may have a thousand aggregates."""
 
     def __init__(self, entries: Sequence[Registered], types: Mapping[str, pa.DataType]) -> None:
-        self.types = {name: _key_type(type_) for name, type_ in types.items()}
+        self.types = {name: plain_type(type_) for name, type_ in types.items()}
         plans = alias_plans(entries)
         numbers = np.array([entry.number for entry in entries], np.int64)
         total = {a for a, plan in plans.items() if len(plan.choices) == 1 and (plan.of_query[numbers] == 0).all()}

@@ -7,10 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from headwater.base.arrow import plain_type
 from headwater.base.source_numbers import Resolve
 from headwater.engine.counting.root import CountRootGroup, ProvenCut
 from headwater.engine.families import Family
-from headwater.engine.halves import RootGroup, numbers_of, plain, sources_problem
+from headwater.engine.halves import RootGroup, numbers_of, sources_problem
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values, scan_times
 from headwater.engine.intake.keys import NODE_KEY
@@ -153,7 +154,7 @@ class RootHalf:
         types = self._queries.types
         needed = {name for family in self._takers(part.family, families) for name in family.columns}
         for name in sorted(needed):
-            if name not in part.columns or plain(part.columns[name].type) != plain(types[name]):
+            if name not in part.columns or plain_type(part.columns[name].type) != plain_type(types[name]):
                 return f"events need the column {name!r} of type {types.get(name)}"
         size = len(part.times)
         if any(not 0 <= row < size for rows in part.misfits.values() for row in rows):

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from headwater.base.arrow import table_from_bytes, table_to_bytes
 from headwater.engine.intake.arrivals import times_of
 from headwater.engine.intake.tie_order import ordered
 from headwater.engine.windows.live_rows import with_open_rows
-from headwater.engine.wire.snapshot_bytes import from_bytes, table_from_bytes, table_to_bytes, to_bytes
+from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import DataError, QueryError
 from headwater.language.files.queries import to_json
 from headwater.language.times import NEVER

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
 
+from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.base.packing import Bytes
 from headwater.engine.results.side_output import SCHEMA as ASIDE
 from headwater.errors import HeadwaterError, QueryError
@@ -71,7 +72,7 @@ def results(
     if output not in ("results", "aside", "accounts"):
         raise QueryError(f"output is {output!r}: give 'results', 'aside' or 'accounts'")
     wanted, struct = spark_types(_schema(root, output, columns))
-    schema = wanted.serialize().to_pybytes()
+    schema = schema_to_bytes(wanted)
 
     def assemble(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from headwater.spark.batch.root import rows
@@ -136,7 +137,7 @@ def rows(
     root: bytes, frames: Iterable[pa.RecordBatch], schema: bytes, flush: bool, output: Output = "results"
 ) -> Iterator[pa.RecordBatch]:
     """What a root makes of all its frames; ``schema`` is that of the rows."""
-    wanted = pa.ipc.read_schema(pa.py_buffer(schema))
+    wanted = schema_from_bytes(schema)
     for table in closed(root, frames, flush, output):
         if output == "results":
             table = table.set_column(0, "query", table.column("query").cast(pa.string()))

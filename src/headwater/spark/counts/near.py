@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.base.arrow import table_from_bytes, table_to_bytes
 from headwater.engine.counting.key_zones import (
     Keys,
     KeyZones,
@@ -25,7 +26,7 @@ from headwater.engine.counting.key_zones import (
     sampled_keys,
     zone_events_max,
 )
-from headwater.engine.wire.snapshot_bytes import from_bytes, table_from_bytes, table_to_bytes, to_bytes
+from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import HeadwaterError
 from headwater.spark.batch.leaf import FRAMES, LeafTask, SourceFeed
 from headwater.spark.batch.plan import ReadPlan

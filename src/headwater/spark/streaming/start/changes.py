@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
+from headwater.base.arrow import schema_from_bytes
 from headwater.engine.wire.query_set import read_query_set
 from headwater.errors import QueryError
 from headwater.language.files.queries import from_json, to_json
@@ -46,7 +45,7 @@ def change_queries(checkpoint: StreamCheckpoint, about: Mapping[str, Any], asked
                 " stream with another checkpoint"
             )
     fresh = [query for query in asked if query.name not in running]
-    schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(about["schema"])))
+    schema = schema_from_bytes(bytes.fromhex(about["schema"]))
     check_schemas(fresh, schema, about["settings"]["time"])
     for query in fresh:
         check_shared(query, about)
