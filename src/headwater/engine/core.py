@@ -318,8 +318,8 @@ class Core:
         groups = [family.group for family in self._state.registry.families.values()]
         return {
             "groups": len(groups),
-            "slices": sum(group.slice_count for group in groups),
-            "calculations": sum(group.calculation_count for group in groups),
+            "slices": sum(group.work.slice_count for group in groups),
+            "calculations": sum(group.work.calculation_count for group in groups),
             "rows": sum(group.row_count() for group in groups),
             "malformed": self._state.malformed,
             "repeated": self._state.repeated,

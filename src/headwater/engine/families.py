@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.engine.groups.baselines.work import WorkCount
 from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.columns import TimeScan, scan_times
+from headwater.engine.intake.columns import TimeScan, scan_times, take_events
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.results.output import Layout, OutputPlan, ResultColumns, piece_columns
 from headwater.engine.windows.assembler import Closed
@@ -35,9 +36,8 @@ class Group(Protocol):
     watermark: int
 
     @property
-    def slice_count(self) -> int: ...
-    @property
-    def calculation_count(self) -> int: ...
+    def work(self) -> WorkCount: ...
+
     def queries(self) -> list[Registered]: ...
     def register(self, entries: Iterable[Registered]) -> None: ...
     def unregister(self, number: int) -> None: ...
@@ -106,10 +106,8 @@ class Family(Generic[AnyGroup]):
         fits = np.ones(len(chunk), np.bool_)
         fits[list(wrong)] = False
         kept = np.flatnonzero(fits)
-        chunk = chunk.take(kept)
-        taken = {name: array.take(pa.array(kept)) for name, array in arrays.items()}
-        scan = scan_times(chunk.times) if len(kept) else scan
-        return chunk, taken, scan, watermarks if isinstance(watermarks, int) else watermarks[kept]
+        chunk, arrays, watermarks = take_events(chunk, arrays, arrays, watermarks, kept)
+        return chunk, arrays, scan_times(chunk.times) if len(kept) else scan, watermarks
 
     def pieces(self, closed: list[Closed], layout: Layout, types: Mapping[str, pa.DataType]) -> list[ResultColumns]:
         """Closed windows as columns."""

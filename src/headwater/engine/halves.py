@@ -20,6 +20,7 @@ from headwater.base.source_numbers import Resolve
 from headwater.engine.families import Events, Group
 from headwater.engine.groups.accounts import Totals
 from headwater.engine.groups.shared import QueryGroup
+from headwater.engine.groups.windows import columns_read
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values
 from headwater.engine.intake.keys import NODE_KEY
@@ -161,7 +162,7 @@ class SlicedRootGroup(QueryGroup):
 
     def columns_problem(self, columns: Mapping[str, pa.Array], types: Types, kind: str) -> str | None:
         """Whether events of which the leaf has made nothing come with the values that operators need."""
-        needed = {op.column for op in self.ops if op.column is not None}
+        needed = columns_read(self.ops)
         if {name: column.type for name, column in columns.items()} == {
             name: _kept_type(types[name]) for name in needed
         }:

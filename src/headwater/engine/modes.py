@@ -70,11 +70,12 @@ def _shared(entry: Registered) -> Group:
 
 
 def _buffer(entry: Registered) -> Group:
-    return ReplayGroup(group_keys(entry.query), entry.query.where)
+    return ReplayGroup(entry, group_keys(entry.query))
 
 
 def _buckets(entry: Registered) -> Group:
     query = entry.query
     if needs_replay(query) or overlap(query) == 1:
         return _shared(entry)
-    return BucketGroup(*group_settings(entry)) if can_split(query) else _buffer(entry)
+    keys, _, begin = group_settings(entry)
+    return BucketGroup(entry, keys, begin) if can_split(query) else _buffer(entry)

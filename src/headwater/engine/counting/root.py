@@ -96,10 +96,6 @@ class CountRootGroup(SlicedRootGroup):
 
     # --- pieces come ---
 
-    def begin_delta(self) -> None:
-        """The parts that come now are those of another delta."""
-        self.coverage.begin_delta()
-
     def absorb(self, part: GroupPart, types: Types, resolve: Resolve) -> None:
         """The pieces of a part; ``resolve``: the numbers of all sources of chains."""
         if not isinstance(part, PiecesPart):
@@ -184,19 +180,13 @@ class CountRootGroup(SlicedRootGroup):
         if not self._is_due():
             return
         self._searched, self._has_news = self.frontier, False
-        while True:
-            self._sort()
+        found = self._search()
+        while (is_here := found.asked & (self.table.rows[IS_RAW] == 1)).any():
+            self._cut_here(np.flatnonzero(is_here), found)
             found = self._search()
-            rows = self.table.rows
-            local = found.asked & (rows[IS_RAW] == 1)
-            if local.any():
-                self._cut_here(np.flatnonzero(local), found)
-                continue
-            self._ask(found)
-            if not found.settled.any():
-                return
+        self._ask(found)
+        if found.settled.any():
             self._settle(found)
-            return
 
     def _is_due(self) -> bool:
         if not self.table.event_count or not (self._has_news or self.frontier > self._searched):
@@ -216,14 +206,12 @@ class CountRootGroup(SlicedRootGroup):
         self._short_of = (NEVER, 0) if is_enough else (self.frontier, need)
         return is_enough
 
-    def _sort(self) -> None:
+    def _search(self) -> KnownPieces:
+        """Put the pieces in order and find out where cuts are, and where they may be."""
         rows, ranks = self.table.joined(), self._ranks
         keys = rows[T1], ranks[rows[S1]], rows[O1]
         order = np.lexsort((*keys[::-1], rows[SEQUENCE])) if self.counts_by_key else key_order(*keys)
-        self.table.rows = rows[:, order]
-
-    def _search(self) -> KnownPieces:
-        rows, ranks = self.table.rows, self._ranks
+        self.table.rows = rows = rows[:, order]
         base, windows = self._counts
         first, last = (rows[T1], ranks[rows[S1]], rows[O1]), (rows[T2], ranks[rows[S2]], rows[O2])
         return search(rows[SEQUENCE], first, last, rows[COUNT], base, windows, self.frontier)

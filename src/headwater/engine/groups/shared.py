@@ -389,14 +389,6 @@ class QueryGroup:
 
     # --- accounts and snapshots ---
 
-    @property
-    def slice_count(self) -> int:
-        return self.work.slice_count
-
-    @property
-    def calculation_count(self) -> int:
-        return self.work.calculation_count
-
     def row_count(self) -> int:
         return len(self.store)
 

@@ -20,7 +20,6 @@ from headwater.engine.operators.operator import Op
 from headwater.engine.windows.late import DROPPED, Dropped, standing
 from headwater.engine.windows.registered import Registered
 from headwater.engine.wire.parts import ALL_RAW, EventsPart, PiecesPart
-from headwater.language.expressions import Expr
 
 #: For so many deltas events travel before partials are tried again.
 DELTAS_RAW = 15
@@ -212,8 +211,8 @@ class ReplayRootGroup(ReplayGroup):
 
     ops: Sequence[Op] = ()
 
-    def __init__(self, keys: tuple[str, ...], where: Expr | None) -> None:
-        super().__init__(keys, where)
+    def __init__(self, entry: Registered, keys: tuple[str, ...]) -> None:
+        super().__init__(entry, keys)
         self.names: list[str] = []
 
     def is_due(self, until: int) -> bool:

@@ -83,7 +83,7 @@ class Role:
 
     def _root_group(self, entry: Registered) -> RootGroup:
         if needs_replay(entry.query):
-            return ReplayRootGroup(group_keys(entry.query), entry.query.where)
+            return ReplayRootGroup(entry, group_keys(entry.query))
         # Events that travel are cut into slices only here.
         classes = {"cuts": CutRootGroup, "counts": CountRootGroup, "slices": SlicedRootGroup, "raw": SlicedRootGroup}
         return classes[self.way(entry.query)](*group_settings(entry))

@@ -165,7 +165,7 @@ class RootHalf:
         """Take in the parts of an accepted delta. Parts of queries that are gone count for nothing."""
         families = self._ready_families()
         for group in self.counting().values():
-            group.begin_delta()
+            group.coverage.begin_delta()
         for part in parts:
             match part:
                 case AccountsPart():

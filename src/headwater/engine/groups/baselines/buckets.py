@@ -15,15 +15,15 @@ import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
 from headwater.engine.groups.accounts import OwnAccounts
+from headwater.engine.groups.baselines.work import WorkCount
 from headwater.engine.groups.shared import QueryGroup
+from headwater.engine.groups.single import SingleGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import TimeScan, take_events
 from headwater.engine.intake.keys import KeyTable
-from headwater.engine.intake.predicates import mask as predicate_mask
 from headwater.engine.windows.assembler import Closed
 from headwater.engine.windows.late import Dropped
 from headwater.engine.windows.registered import Registered
-from headwater.language.expressions import Expr
 from headwater.language.query import Query
 from headwater.language.times import NEVER
 from headwater.language.windows import CountWindow, Sliding
@@ -84,44 +84,26 @@ def _size_and_step(query: Query) -> tuple[int, int]:
     return (window.size, window.step) if isinstance(window, CountWindow) else (1, 1)
 
 
-class BucketGroup:
-    """One query of overlapping windows. ``begin``: events before it are in none of them."""
+class BucketGroup(SingleGroup):
+    """One query of overlapping windows. ``begin``: events before it are in none of them.
 
-    def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
-        self.key_names = keys
-        self.where = where
-        self.begin = begin
-        self.keys = KeyTable(keys)  # of the windows that closed last: each bucket numbers its keys for itself
-        self.watermark = NEVER
-        self._entry: Registered | None = None
-        self._buckets: list[tuple[Registered, QueryGroup]] = []
-        self._accounts = OwnAccounts()
+    ``keys`` are those of the windows that closed last: each bucket numbers its keys for itself.
+    """
 
-    # --- queries ---
-
-    def queries(self) -> list[Registered]:
-        return [] if self._entry is None else [self._entry]
+    def __init__(self, entry: Registered, keys: tuple[str, ...], begin: int = NEVER) -> None:
+        super().__init__(entry, keys)
+        # Without the condition, which is applied before: each event is counted once, however many windows it is in.
+        self._buckets = [(part, QueryGroup(keys, None, begin)) for part in split(entry)]
 
     def register(self, entries: Iterable[Registered]) -> None:
-        for entry in entries:
-            self._entry = entry
-            self._buckets = [(part, self._group(part)) for part in split(entry)]
-
-    def _group(self, part: Registered) -> QueryGroup:
-        # The condition is applied before: each event is counted once, however many windows it is in.
-        group = QueryGroup(self.key_names, None, self.begin)
-        group.watermark = self.watermark
-        group.register([part])
-        return group
-
-    def unregister(self, number: int) -> None:
-        self._entry, self._buckets = None, []
+        for part, group in self._buckets:
+            group.watermark = self.watermark
+            group.register([part])
 
     def changed(self) -> None:
         """The query is running out: so are its parts."""
         for part, group in self._buckets:
-            assert self._entry is not None
-            part.stop = self._entry.stop
+            part.stop = self.entry.stop
             group.changed()
 
     def prepare(self, types: Mapping[str, pa.DataType]) -> None:
@@ -134,12 +116,7 @@ class BucketGroup:
         self, chunk: Chunk, arrays: Mapping[str, pa.Array], scan: TimeScan, watermarks: Int64Array | int
     ) -> list[Dropped]:
         """Add each event to every window that holds it; returns the events that are too late."""
-        assert self._entry is not None
-        self._accounts.seen += len(chunk)
-        if self.where is not None:
-            chosen = np.flatnonzero(predicate_mask(self.where, arrays, len(chunk)))
-            self._accounts.filtered += len(chunk) - len(chosen)
-            chunk, arrays, watermarks = take_events(chunk, arrays, self.key_names, watermarks, chosen)
+        chunk, arrays, watermarks = self.passing(chunk, arrays, self.key_names, watermarks)
         if len(chunk) == 0:
             return []
         for part, group in self._buckets:
@@ -150,7 +127,7 @@ class BucketGroup:
                 own_chunk, own_arrays, own_watermarks = take_events(chunk, arrays, self.key_names, watermarks, inside)
                 group.accept(own_chunk, own_arrays, scan, own_watermarks)
         # Each event counts once, by the window that is best for it.
-        return self._accounts.classify(self._entry, chunk, scan.low, watermarks)[1]
+        return self.accounts.classify(self.entry, chunk, scan.low, watermarks)[1]
 
     def expected_rows(self, until: int) -> int:
         """About how many result rows an advance of the watermark to ``until`` gives."""
@@ -172,30 +149,23 @@ class BucketGroup:
     # --- accounts and snapshots ---
 
     @property
-    def slice_count(self) -> int:
-        return sum(group.slice_count for _, group in self._buckets)
-
-    @property
-    def calculation_count(self) -> int:
-        return sum(group.calculation_count for _, group in self._buckets)
+    def work(self) -> WorkCount:
+        """That of all buckets."""
+        done = [group.work for _, group in self._buckets]
+        return WorkCount(sum(work.slice_count for work in done), sum(work.calculation_count for work in done))
 
     def row_count(self) -> int:
         return sum(group.row_count() for _, group in self._buckets)
 
-    def count(self, seen: int, filtered: int, early: int) -> None:
-        """Events that another half of the engine has seen."""
-        self._accounts.seen += seen
-        self._accounts.filtered += filtered
-
     def counters(self, number: int) -> dict[str, int]:
-        return self._accounts.counters()
+        return self.accounts.counters()
 
     def state(self) -> dict[str, Any]:
         return {
             "watermark": self.watermark,
             "buckets": [group.state() for _, group in self._buckets],
-            "counts": self._accounts.counts,
-            "numbers": [self._accounts.seen, self._accounts.filtered],
+            "counts": self.accounts.counts,
+            "numbers": [self.accounts.seen, self.accounts.filtered],
         }
 
     def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None:
@@ -203,7 +173,7 @@ class BucketGroup:
         self.watermark = state["watermark"]
         for (_, group), kept in zip(self._buckets, state["buckets"], strict=True):
             group.restore(kept, types)
-        self._accounts = OwnAccounts(*[*state["numbers"], state["counts"].copy()])
+        self.accounts = OwnAccounts(*[*state["numbers"], state["counts"].copy()])
 
 
 def _inside(part: Registered, times: Int64Array) -> Int64Array | None:
