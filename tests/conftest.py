@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 #: Seconds after which a test of a kind is taken for hanging; all others have what pyproject.toml says.
-TIMEOUTS = {"slow": 3_600, "spark": 900, "kafka": 900}
+TIMEOUTS = {"slow": 3_600, "spark": 1_800, "kafka": 1_800}
 
 # A first example may wait for kernels to load, and two workers share two cores: time says nothing about correctness.
 _SLOW_IS_FINE = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 #: Far more than anything takes on two busy cores: whoever waits longer waits in vain.
-SECONDS_MAX = 180.0
+SECONDS_MAX = 300.0
 
 Found = TypeVar("Found")
 

@@ -25,7 +25,7 @@ from waiting import wait_for_events, wait_until
 STEPS = ("read", "compute", "rows", "state", "directive", "commit")
 DISORDER = 6
 #: A life that makes no progress is a mistake.
-LIFE_SECONDS_MAX = 240
+LIFE_SECONDS_MAX = 600
 QUERIES = [
     hw.query("mean", hw.sliding(20, 10), keys=["house"], mean=hw.avg("load"), n=hw.count()),
     hw.query("rests", hw.session(8), keys=["house"], total=hw.sum("load"), ends=hw.last("note")),
