@@ -9,7 +9,7 @@ from headwater.engine.windows.late import DROPPED, LATE, OUTSIDE
 def test_a_query_counts_from_when_it_came():
     accounts = Accounts()
     accounts.count(10, 2, 1)
-    accounts.open(7)
+    accounts.open([7])
     accounts.count(5, 1, 1)
     extra = np.zeros(4, np.int64)
     extra[[OUTSIDE, LATE, DROPPED]] = 1, 0, 1
@@ -26,7 +26,7 @@ def test_totals_that_were_taken_begin_anew():
 def test_accounts_are_restored_with_what_queries_count_from():
     accounts = Accounts()
     accounts.count(10, 2, 1)
-    accounts.open(7)
+    accounts.open([7])
     again = Accounts()
     again.restore(accounts.state())
     assert again.state() == accounts.state()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,9 +31,9 @@ class Accounts:
         self.totals = Totals()
         self._before: dict[int, Totals] = {}
 
-    def open(self, number: int) -> None:
-        """A query comes: what was seen before is not its own."""
-        self._before[number] = Totals(*astuple(self.totals))
+    def open(self, numbers: Iterable[int]) -> None:
+        """Queries come: what was seen before is not their own."""
+        self._before |= dict.fromkeys(numbers, replace(self.totals))
 
     def count(self, seen: int, filtered: int, early: int) -> None:
         """Events that were seen elsewhere."""

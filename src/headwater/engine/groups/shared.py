@@ -7,7 +7,7 @@ is final, then cuts them at everything at once, so all its queries still share o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -75,11 +75,11 @@ class QueryGroup:
     def queries(self) -> list[Registered]:
         return self.windows.entries()
 
-    def register(self, entries: Iterable[Registered]) -> None:
+    def register(self, entries: Sequence[Registered]) -> None:
         waiting = len(self.buffer)
         for entry in entries:
             self.windows.add(entry, waiting)
-            self.accounts.open(entry.number)
+        self.accounts.open(entry.number for entry in entries)
         self.in_order |= self.windows.need_order
 
     def unregister(self, number: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,7 @@ class SingleGroup:
     def queries(self) -> list[Registered]:
         return [] if self._is_gone else [self.entry]
 
-    def register(self, entries: Iterable[Registered]) -> None:
+    def register(self, entries: Sequence[Registered]) -> None:
         """The query comes that is here already."""
 
     def unregister(self, number: int) -> None:

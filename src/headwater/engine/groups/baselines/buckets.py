@@ -6,7 +6,7 @@ the query becomes n queries of disjoint windows. Each of these is a query group 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -95,7 +95,7 @@ class BucketGroup(SingleGroup):
         # Without the condition, which is applied before: each event is counted once, however many windows it is in.
         self._buckets = [(part, QueryGroup(keys, None, begin)) for part in split(entry)]
 
-    def register(self, entries: Iterable[Registered]) -> None:
+    def register(self, entries: Sequence[Registered]) -> None:
         for part, group in self._buckets:
             group.watermark = self.watermark
             group.register([part])
