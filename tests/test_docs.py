@@ -16,16 +16,6 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "headwater"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-#: Pages that still name files as they were before the rooms, or that are still to come.
-NOT_YET = {
-    "ARCHITECTURE.md",
-    "CONTRIBUTING.md",
-    "docs/count-windows.md",
-    "docs/decisions/counts.md",
-    "docs/streaming-aggregate.md",
-    "docs/streaming.md",
-    "docs/trees.md",
-}
 #: What is written down as history names files as they were.
 HISTORY = {"CHANGELOG.md"}
 
@@ -103,11 +93,7 @@ def leads_somewhere(path: Path, target: str) -> bool:
 
 @pytest.mark.parametrize("path", [path for path in PAGES if name_of(path) not in HISTORY], ids=name_of)
 def test_a_page_names_and_links_to_what_exists(path):
-    found = missing(path)
-    if name_of(path) in NOT_YET:
-        assert found, f"{name_of(path)} is in order: take it out of NOT_YET"
-    else:
-        assert found == []
+    assert missing(path) == []
 
 
 def anchors(page: str) -> set[str]:
