@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -15,7 +15,7 @@ from headwater.spark.batch.columns import Types
 from headwater.spark.batch.files import SourceOf
 from headwater.spark.batch.plan import ReadPlan, plan_events, plan_queries
 from headwater.spark.batch.root import Output, cores_of, fitted_rows, results, root_count, row_type
-from headwater.spark.counts.stages import can_be_selected, count_rows, groups
+from headwater.spark.counts.plan import LIMITS, CountLimits, can_be_selected, count_rows, groups
 from headwater.spark.native.types import functions_of
 from headwater.spark.progress import is_wanted, watch
 
@@ -60,9 +60,8 @@ def read(
 
     Everything that can be wrong with files or queries is said at once; Spark runs when rows are asked for.
     """
-    cores = cores_of(spark)
     _check_tasks(tasks)
-    parallelism = cores if tasks is None else tasks
+    parallelism = cores_of(spark) if tasks is None else tasks
     if queries is None:
         chosen = plan_events(source, format, columns, parallelism, where=where, strict=strict, types=types)
         return _load(spark, _watched(spark, chosen))
@@ -76,16 +75,31 @@ def read(
     def plan_of(asked: Sequence[Query]) -> ReadPlan:
         return plan_queries(source, asked, format, parallelism, flush, sources=sources, types=types, **settings)
 
-    plan = _watched(spark, plan_of(listed))
-    assert plan.root is not None
     is_complete = output == "results" and flush and disorder is None
-    counted = [query for query in listed if is_complete and can_be_selected(query, plan)]
+    return query_rows(spark, listed, plan_of, time, unit, output, is_complete)
+
+
+def query_rows(
+    spark: SparkSession,
+    queries: Sequence[Query],
+    plan_of: Callable[[Sequence[Query]], ReadPlan],
+    time: str = "time",
+    unit: str = "us",
+    output: Output = "results",
+    is_complete: bool = True,
+    limits: CountLimits = LIMITS,
+) -> DataFrame:
+    """The rows of queries; count windows of whole files (``is_complete``) are cut where the files are read, if that pays."""
+    cores = cores_of(spark)
+    plan = _watched(spark, plan_of(queries))
+    assert plan.root is not None
+    counted = [query for query in queries if is_complete and can_be_selected(query, plan, limits)]
     if not counted:
-        return _answered(spark, plan, listed, cores, output)
+        return _answered(spark, plan, queries, cores, output)
     wanted = row_type(plan.root)
-    parts = [count_rows(spark, plan, group, time, unit, cores, wanted) for group in groups(counted)]
+    parts = [count_rows(spark, plan, group, time, unit, cores, wanted, limits) for group in groups(counted)]
     names = {query.name for query in counted}
-    others = [query for query in listed if query.name not in names]
+    others = [query for query in queries if query.name not in names]
     if others:
         parts.append(fitted_rows(_answered(spark, plan_of(others), others, cores, output), wanted))
     return reduce(lambda one, other: one.unionByName(other), parts)
