@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
 from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_queries
@@ -16,14 +15,12 @@ from headwater.spark.batch.files import SourceOf
 from headwater.spark.batch.plan import ReadPlan, plan_events, plan_queries
 from headwater.spark.batch.root import Output, cores_of, fitted_rows, results, root_count, row_type
 from headwater.spark.counts.plan import LIMITS, CountLimits, can_be_selected, count_rows, groups
+from headwater.spark.data_sources import register
 from headwater.spark.native.types import functions_of
 from headwater.spark.progress import is_wanted, watch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-#: Sessions that know the data source.
-_KNOWING: WeakSet[Any] = WeakSet()
 
 
 def read(
@@ -132,16 +129,6 @@ def _born(aside: DataFrame, plan: ReadPlan) -> DataFrame:
 def _check_tasks(tasks: object) -> None:
     if tasks is not None and not (isinstance(tasks, int) and tasks >= 1):
         raise DataError(f"tasks is {tasks!r}: give an integer of at least 1")
-
-
-def register(spark: SparkSession) -> None:
-    """Make ``spark.read.format("headwater")`` known to a session; `read` does it by itself."""
-    from headwater.spark.batch.source import HeadwaterSource
-
-    # Once: Spark warns of a source that takes the place of another.
-    if spark not in _KNOWING:
-        spark.dataSource.register(HeadwaterSource)
-        _KNOWING.add(spark)
 
 
 def _watched(spark: SparkSession, plan: ReadPlan) -> ReadPlan:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from headwater.engine.counting.selection import (
     Keys,
+    find_cuts,
     find_stretches,
     find_zones,
     positions_inside,
@@ -89,6 +90,11 @@ def test_inside_zones_every_event_gets_its_position(piece, streams, step, every)
         rows = [row for row, stretch in enumerate(at.tolist()) if stretch % 4 == 1 + 2 * owner]
         inside = [keys[row] for row in rows]
         assert positions_inside(counts, at[rows] // 2, columns_of(inside)).tolist() == [true[key] for key in inside]
+        positions, cuts = find_cuts(counts, at[rows] // 2, columns_of(inside), step)
+        found = zip(cuts.times.tolist(), cuts.sources.tolist(), cuts.offsets.tolist())
+        assert dict(zip(found, positions.tolist())) == {
+            key: true[key] for key in inside if true[key] % step == 0 and true[key] > 0
+        }
 
 
 @settings(max_examples=300)

@@ -197,9 +197,31 @@ def positions_inside(counts: Int64Array, zones: Int64Array, keys: Keys) -> Int64
     >>> positions_inside(np.array([10, 2, 100, 1, 7]), np.array([0, 0, 1]), keys)
     array([ 11,  10, 112])
     """
-    order = np.lexsort((keys.offsets, keys.sources, keys.times))
-    ordered = zones[order]
-    firsts = np.cumsum(counts)[0::2]
+    order, firsts, ranks, inside = _ranked(counts, zones, keys)
     positions = np.empty(len(order), np.int64)
-    positions[order] = firsts[ordered] + np.arange(len(order)) - np.searchsorted(ordered, ordered)
+    positions[order] = np.arange(len(order)) + np.repeat(firsts - ranks, inside)
     return positions
+
+
+def find_cuts(counts: Int64Array, zones: Int64Array, keys: Keys, step: int) -> tuple[Int64Array, Keys]:
+    """The positions and keys of the cuts among the events of some zones, given as to `positions_inside`.
+
+    >>> keys = Keys(np.array([5, 3, 9]), np.zeros(3, np.int64), np.array([1, 0, 2]))
+    >>> positions, cuts = find_cuts(np.array([10, 2, 100, 1, 7]), np.array([0, 0, 1]), keys, 11)
+    >>> positions, cuts.times
+    (array([11]), array([5]))
+    """
+    order, firsts, ranks, inside = _ranked(counts, zones, keys)
+    positions = np.arange(step, counts.sum(), step, dtype=np.int64)
+    zone = np.searchsorted(firsts, positions, "right") - 1
+    # Zones of others are empty here.
+    known = positions < (firsts + inside)[zone]
+    positions, zone = positions[known], zone[known]
+    return positions, keys.take(order[positions - firsts[zone] + ranks[zone]])
+
+
+def _ranked(counts: Int64Array, zones: Int64Array, keys: Keys) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+    """The order of events inside zones, and for each zone the position of its first event, its rank here, and how many it has."""
+    order = np.lexsort((keys.offsets, keys.sources, keys.times))
+    inside = np.bincount(zones, minlength=len(counts) // 2)
+    return order, np.cumsum(counts)[0:-1:2], np.cumsum(inside) - inside, inside

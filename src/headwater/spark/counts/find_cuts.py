@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.counting.selection import Keys, positions_inside
+from headwater.engine.counting.selection import Keys, find_cuts
 from headwater.spark.batch.leaf import FRAMES
 from headwater.spark.counts.exchange import (
     NOTES,
@@ -66,17 +66,17 @@ def keys(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.Re
     for task, columns in given:
         edges = Keys(*columns)
         counts = np.zeros(len(edges.times) + 1, np.int64)
-        owner = _owner(len(counts) // 2, shared.owners)
+        owner = _owners(len(counts), shared.owners)
         for events in counted_by_task(shared, task):
             stretches = events.stretches(edges)
             np.add.at(counts, stretches.numbers, stretches.lengths)
-            numbers = stretches.for_events(stretches.numbers)
-            rows = np.flatnonzero(numbers & 1)
-            zones = numbers[rows] >> 1
-            for number in np.unique(owner[zones]).tolist():
-                own = owner[zones] == number
-                inside = events.keys(rows[own])
-                yield note(number, [zones[own], inside.times, inside.sources, inside.offsets])
+            owned = owner[stretches.numbers]
+            for number in range(shared.owners):
+                own = owned == number
+                if own.any():
+                    inside = events.keys(np.flatnonzero(stretches.for_events(own)))
+                    zones = np.repeat(stretches.numbers[own] >> 1, stretches.lengths[own])
+                    yield note(number, [zones, inside.times, inside.sources, inside.offsets])
         for number in range(shared.owners):
             yield note(number, counts)
 
@@ -89,9 +89,8 @@ def cut_zones(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[
     inside = [tree for tree in notes if isinstance(tree, list)]
     counts = np.sum([tree for tree in notes if not isinstance(tree, list)], axis=0)
     zones, *columns = (np.concatenate(column) for column in zip([np.empty(0, np.int64)] * 4, *inside))
-    positions = positions_inside(counts, zones, Keys(*columns))
-    rows = np.flatnonzero((positions % shared.step == 0) & (positions > 0))
-    yield notes_for_all(task_count(shared), [positions[rows], *(column[rows] for column in columns)])
+    positions, cuts = find_cuts(counts, zones, Keys(*columns), shared.step)
+    yield notes_for_all(task_count(shared), [positions, cuts.times, cuts.sources, cuts.offsets])
 
 
 def leaves(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
@@ -110,5 +109,7 @@ def leaves(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.
     yield from leaf_frames(shared, addressee(notes), place)
 
 
-def _owner(zones: int, owners: int) -> Int64Array:
-    return np.arange(zones, dtype=np.int64) * owners // max(zones, 1)
+def _owners(stretches: int, owners: int) -> Int64Array:
+    """Who looks into each stretch: zones are shared out, and the stretches between them are nobody's, -1."""
+    numbers, zones = np.arange(stretches, dtype=np.int64), stretches // 2
+    return np.where(numbers & 1, (numbers >> 1) * owners // max(zones, 1), -1)

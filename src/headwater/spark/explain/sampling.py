@@ -136,10 +136,10 @@ class SizeLine:
     def through(cls, empty: float, counts: tuple[int, int], sizes: tuple[float, float]) -> SizeLine:
         """Through two samples; through the longer and nothing at all, if the shorter is not shorter.
 
-        >>> Line.through(5, (10, 20), (27, 47))
-        Line(anyway=7.0, each=2.0)
-        >>> Line.through(5, (20, 20), (40, 45))
-        Line(anyway=5, each=2.0)
+        >>> SizeLine.through(5, (10, 20), (27, 47))
+        SizeLine(anyway=7.0, each=2.0)
+        >>> SizeLine.through(5, (20, 20), (40, 45))
+        SizeLine(anyway=5, each=2.0)
         """
         (few, many), (small, large) = counts, sizes
         if many < 1.5 * few or few == 0 or large < small:
