@@ -57,6 +57,7 @@ ALLOWED = {
     ("reference.aggregates", "headwater.engine.operators.sketches"),
     # The front door names what needs Spark, and opens it only when it is asked for.
     ("__init__", "headwater.spark.aggregate"),
+    ("__init__", "headwater.spark.data_sources"),
     ("__init__", "headwater.spark.explain.explanation"),
     ("__init__", "headwater.spark.read"),
     ("__init__", "headwater.spark.stream"),

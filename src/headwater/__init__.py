@@ -51,8 +51,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from headwater.spark.aggregate import aggregate
+    from headwater.spark.data_sources import register
     from headwater.spark.explain.explanation import SparkExplanation
-    from headwater.spark.read import read, register
+    from headwater.spark.read import read
     from headwater.spark.stream import stream
 
 __version__ = "0.1.0"

@@ -1,133 +1,99 @@
-"""The live line: shown in a terminal while a job takes long, and nowhere else."""
+"""The line of progress: shown while a job takes long, and nowhere else. Time is passed in; one test asks Spark itself."""
 
-import io
-import sys
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql.connect.shell.progress import StageInfo
 
 import headwater as hw
 from headwater.spark import progress, read
-from headwater.spark.live_line import ERASE, LiveLine
-from headwater.spark.progress import Stage, Watch, watch
+from headwater.spark.progress import JobProgress, Stage, watch
 from spark.cluster_job import EVENTS, SOURCES, paced
-from waiting import wait_until
 
 MEAN = hw.query("mean", hw.tumbling(100), mean=hw.avg("value"), n=hw.count())
 
 
-class Terminal(io.StringIO):
-    """Opens a gate as soon as a line with progress is written to it."""
+class Recorder:
+    """In the place of a terminal: keeps what is shown, and calls a function then."""
 
-    def __init__(self, gate: Path) -> None:
-        super().__init__()
-        self._gate = gate
+    def __init__(self, on_line=lambda: None) -> None:
+        self.lines = []
+        self._on_line = on_line
 
-    def isatty(self) -> bool:
-        return True
+    def show(self, owner, line) -> None:
+        self.lines.append(line())
+        self._on_line()
 
-    def write(self, text: str) -> int:
-        if "partitions" in text:
-            self._gate.touch()
-        return super().write(text)
-
-
-@pytest.fixture
-def enter(tmp_path, monkeypatch):
-    """Makes stderr a terminal: called by the test itself, for pytest puts its own in place before each."""
-
-    def replace(*names: str) -> Terminal:
-        terminal = Terminal(tmp_path / "gate")
-        for name in ("stderr", *names):
-            monkeypatch.setattr(sys, name, terminal)
-        return terminal
-
-    return replace
+    def clear(self, owner) -> None:
+        pass
 
 
 @pytest.mark.spark
-def test_a_job_that_takes_long_shows_its_progress(session, enter, tmp_path):
-    # Jobs of the test before, which a thread may still follow, are no part of this run and open no gate.
-    wait_until(lambda: not any(known.is_busy for known in progress._WATCHES.values()), "nothing runs")
-    terminal = enter()
+def test_a_job_that_takes_long_shows_its_progress(session, tmp_path):
+    terminal = Recorder((tmp_path / "gate").touch)
     rows = read(session, paced(str(tmp_path / "gate")), MEAN, tasks=SOURCES)
-    watch(session, SOURCES * EVENTS, SOURCES)
+    session.conf.set(progress.SETTING, "on")
+    try:
+        watch(session, SOURCES * EVENTS, SOURCES, terminal)
+    finally:
+        session.conf.unset(progress.SETTING)
     # Sources wait behind the gate, which only the line of progress opens.
     assert sum(row.n for row in rows.collect()) == SOURCES * EVENTS
-    assert f"/{SOURCES} partitions" in terminal.getvalue()
-    assert "M events/s" in terminal.getvalue()
+    assert f"/{SOURCES} partitions" in terminal.lines[0]
 
 
-@pytest.mark.spark
-def test_it_can_be_switched_off_and_is_off_without_a_terminal(spark, enter, monkeypatch):
-    enter()
-    monkeypatch.setattr(progress, "_WATCHES", {})
-    spark.conf.set(progress.SETTING, "off")
-    watch(spark, 10, 1)
-    spark.conf.unset(progress.SETTING)
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    watch(spark, 10, 1)
-    assert progress._WATCHES == {}
+@pytest.mark.parametrize(("setting", "is_terminal", "is_on"), [
+    ("auto", True, True), ("auto", False, False), ("on", False, True), ("off", True, False),
+])  # fmt: skip
+def test_it_can_be_switched_off_and_is_off_without_a_terminal(monkeypatch, setting, is_terminal, is_on):
+    monkeypatch.setattr(progress, "is_terminal", lambda: is_terminal)
+    assert progress.is_wanted(SimpleNamespace(conf={progress.SETTING: setting})) == is_on
 
 
-def test_short_jobs_show_nothing(enter):
-    terminal = enter()
-    known = Watch(expected={4: 1000})
+def test_short_jobs_show_nothing():
+    known = JobProgress(expected={4: 1000})
     known.see({0: Stage(4, 1)}, now=10.0)
+    assert not known.is_shown(10.0)
     known.see({0: Stage(4, 3)}, now=11.9)
+    assert not known.is_shown(11.9)
     known.see({}, now=11.95)
     known.see({}, now=13.0)
-    assert not known.is_busy
-    assert terminal.getvalue() == ""
+    assert not known.stages and not known.is_shown(13.0)
 
 
-def test_stages_of_one_run_add_up(enter):
-    terminal = enter()
-    known = Watch()
-    known.expect(4, 8_000_000)
-    known.expect(1, None)
-    known.see({0: Stage(4, 1)}, now=10.0)
-    known.see({0: Stage(4, 2)}, now=12.0)
-    known.see({}, now=12.1)
-    known.see({1: Stage(1, 0, 17)}, now=14.0)
-    known.see({}, now=20.0)
-    shown = [line for line in terminal.getvalue().replace(ERASE, "").split("\r") if line]
+def test_stages_of_one_run_add_up():
+    known = JobProgress(expected={4: 8_000_000, 1: None})
+    shown = []
+    for active, now in [
+        ({0: Stage(4, 1)}, 10.0),
+        ({0: Stage(4, 2)}, 12.0),
+        ({}, 12.1),
+        ({1: Stage(1, 0, 17)}, 12.8),
+        ({1: Stage(1, 0, 17)}, 14.0),
+        ({}, 20.0),
+    ]:
+        known.see(active, now)
+        shown += [known.line(now)] if known.is_shown(now) else []
     assert shown == [
         "[######------] 2/4 partitions, 4.0 of 8.0 M events, 2.0 M events/s, 2 s",
         "[############] 4/4 partitions, 8.0 of 8.0 M events, 3.8 M events/s, 2 s",
+        "[#########---] 4/5 partitions, 8.0 of 8.0 M events, 2.9 M events/s, 3 s",
         "[#########---] 4/5 partitions, 8.0 of 8.0 M events, 2.0 M events/s, 4 s",
     ]
-    assert not known.is_busy
+    assert not known.stages
 
 
-def test_what_spark_has_counted_itself_is_shown(enter):
-    terminal = enter()
-    known = Watch()
+def test_what_spark_has_counted_itself_is_shown():
+    known = JobProgress()
     known.see({0: Stage(4, 1, 1_000_000)}, now=0.0)
     known.see({0: Stage(4, 2, 2_000_000)}, now=4.0)
-    assert "2/4 partitions, 2.0 M events, 0.5 M events/s, 4 s" in terminal.getvalue()
+    assert known.line(4.0) == "[######------] 2/4 partitions, 2.0 M events, 0.5 M events/s, 4 s"
 
 
-def test_an_operation_that_failed_is_not_part_of_the_next(enter):
-    terminal = enter()
-    known = Watch(expected={8: None})
-    known.on_report([StageInfo(1, 27, 20, 0, False)], 2, "failed", done=False)
-    known.on_report([StageInfo(0, 15, 15, 0, True), StageInfo(4, 8, 3, 0, False)], 2, "next", done=False)
-    assert "3/8 partitions" in terminal.getvalue()
-    known.on_report([], 0, "next", done=True)
-    assert not known.is_busy
-
-
-def test_the_line_makes_way_for_what_is_printed(enter):
-    terminal = enter("stdout")
-    line = LiveLine()
-    line.show("half of it")
-    assert sys.stdout is not terminal
-    print("a result")
-    assert sys.stdout is terminal and sys.stderr is terminal
-    line.show("more of it")
-    line.clear()
-    line.clear()
-    assert terminal.getvalue() == f"\rhalf of it{ERASE}\r{ERASE}a result\n\rmore of it{ERASE}\r{ERASE}"
-    assert sys.stdout is terminal and sys.stderr is terminal
+def test_an_operation_that_failed_is_not_part_of_the_next():
+    known = JobProgress(expected={8: None})
+    known.report([StageInfo(1, 27, 20, 0, False)], "failed", done=False, now=1.0)
+    known.report([StageInfo(0, 15, 15, 0, True), StageInfo(4, 8, 3, 0, False)], "next", done=False, now=2.0)
+    assert known.is_shown(2.0) and "3/8 partitions" in known.line(2.0)
+    known.report([], "next", done=True, now=3.0)
+    assert not known.stages and not known.is_shown(3.0)

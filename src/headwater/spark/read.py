@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
 from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_queries
@@ -15,16 +14,13 @@ from headwater.spark.batch.columns import Types
 from headwater.spark.batch.files import SourceOf
 from headwater.spark.batch.plan import ReadPlan, plan_events, plan_queries
 from headwater.spark.batch.root import Output, cores_of, fitted_rows, results, root_count, row_type
-from headwater.spark.counts.notes import SelectionLimits
-from headwater.spark.counts.stages import can_be_selected, count_rows, groups
+from headwater.spark.counts.plan import LIMITS, SelectionLimits, can_be_selected, count_rows, groups
+from headwater.spark.data_sources import register
 from headwater.spark.native.types import functions_of
 from headwater.spark.progress import is_wanted, watch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-#: Sessions that know the data source.
-_KNOWING: WeakSet[Any] = WeakSet()
 
 
 def read(
@@ -61,9 +57,8 @@ def read(
 
     Everything that can be wrong with files or queries is said at once; Spark runs when rows are asked for.
     """
-    cores = cores_of(spark)
     _check_tasks(tasks)
-    parallelism = cores if tasks is None else tasks
+    parallelism = cores_of(spark) if tasks is None else tasks
     if queries is None:
         chosen = plan_events(source, format, columns, parallelism, where=where, strict=strict, types=types)
         return _load(spark, _watched(spark, chosen))
@@ -77,32 +72,33 @@ def read(
     def plan_of(asked: Sequence[Query]) -> ReadPlan:
         return plan_queries(source, asked, format, parallelism, flush, sources=sources, types=types, **settings)
 
-    if output == "results" and flush and disorder is None:
-        return complete_rows(spark, plan_of, listed, time, unit)
-    return _answered(spark, _watched(spark, plan_of(listed)), listed, cores, output)
+    is_complete = output == "results" and flush and disorder is None
+    return query_rows(spark, listed, plan_of, time, unit, output, is_complete)
 
 
-def complete_rows(
+def query_rows(
     spark: SparkSession,
-    plan_of: Callable[[Sequence[Query]], ReadPlan],
     queries: Sequence[Query],
-    time: str,
-    unit: str,
-    limits: SelectionLimits | None = None,
+    plan_of: Callable[[Sequence[Query]], ReadPlan],
+    time: str = "time",
+    unit: str = "us",
+    output: Output = "results",
+    is_complete: bool = True,
+    limits: SelectionLimits = LIMITS,
 ) -> DataFrame:
-    """Result rows when every event counts: then cuts between count windows can be selected where files are read."""
-    limits = limits or SelectionLimits()
-    cores, plan = cores_of(spark), _watched(spark, plan_of(queries))
+    """The rows of queries; count windows of whole files (``is_complete``) are cut where the files are read, if that pays."""
+    cores = cores_of(spark)
+    plan = _watched(spark, plan_of(queries))
     assert plan.root is not None
-    counted = [query for query in queries if can_be_selected(query, plan, limits)]
+    counted = [query for query in queries if is_complete and can_be_selected(query, plan, limits)]
     if not counted:
-        return _answered(spark, plan, queries, cores, "results")
+        return _answered(spark, plan, queries, cores, output)
     wanted = row_type(plan.root)
     parts = [count_rows(spark, plan, group, time, unit, cores, wanted, limits) for group in groups(counted)]
     names = {query.name for query in counted}
     others = [query for query in queries if query.name not in names]
     if others:
-        parts.append(fitted_rows(_answered(spark, plan_of(others), others, cores, "results"), wanted))
+        parts.append(fitted_rows(_answered(spark, plan_of(others), others, cores, output), wanted))
     return reduce(lambda one, other: one.unionByName(other), parts)
 
 
@@ -133,16 +129,6 @@ def _born(aside: DataFrame, plan: ReadPlan) -> DataFrame:
 def _check_tasks(tasks: object) -> None:
     if tasks is not None and not (isinstance(tasks, int) and tasks >= 1):
         raise DataError(f"tasks is {tasks!r}: give an integer of at least 1")
-
-
-def register(spark: SparkSession) -> None:
-    """Make ``spark.read.format("headwater")`` known to a session; `read` does it by itself."""
-    from headwater.spark.batch.source import HeadwaterSource
-
-    # Once: Spark warns of a source that takes the place of another.
-    if spark not in _KNOWING:
-        spark.dataSource.register(HeadwaterSource)
-        _KNOWING.add(spark)
 
 
 def _watched(spark: SparkSession, plan: ReadPlan) -> ReadPlan:

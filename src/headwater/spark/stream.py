@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
 import pyarrow as pa
 
-from headwater.base.arrow import schema_to_bytes
 from headwater.base.count_limits import CountLimits
 from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_disorder, check_queries
@@ -27,6 +24,8 @@ from headwater.protocols.events import MessageReceived
 from headwater.protocols.messages import Hello, encode
 from headwater.spark.batch.columns import Types
 from headwater.spark.batch.root import cores_of
+from headwater.spark.data_sources import register
+from headwater.spark.streaming.about import About
 from headwater.spark.streaming.checkpoint import StreamCheckpoint, checkpoint_folder
 from headwater.spark.streaming.host import RootHost
 from headwater.spark.streaming.inputs.input import Input
@@ -46,8 +45,6 @@ from headwater.spark.streaming.watch.observing import StreamObserver
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Sessions that know the data source.
-_KNOWING: WeakSet[Any] = WeakSet()
 #: The host writes snapshots when they pay; the root is not to take any by itself.
 NEVER_BY_ITSELF = 1 << 62
 
@@ -139,12 +136,11 @@ def stream(
 
 def _open(checkpoint: StreamCheckpoint, sinks: Mapping[str, Any]) -> None:
     """Sinks that have to know whose rows they get are told."""
-    about = checkpoint.about()
-    assert about is not None
+    about = checkpoint.begun()
     for what, sink in sinks.items():
         if hasattr(sink, "open"):
-            stream = about["id"] if what == "sink" else f"{about['id']}-{what}"
-            sink.open(stream, lambda query: running_queries(checkpoint)[query].keys, about["born_ms"])
+            stream = about.id if what == "sink" else f"{about.id}-{what}"
+            sink.open(stream, lambda query: running_queries(checkpoint)[query].keys, about.born_ms)
 
 
 def _check_counts(events: object, tasks: object) -> None:
@@ -181,22 +177,20 @@ def begin(
         RootHost(checkpoint).begin(root, Offset())
     else:
         begin_roots(checkpoint, root, roots)
-    checkpoint.write_about(
-        {
-            "id": uuid.uuid4().hex,
-            "kind": opened.kind,
-            "input": opened.to_data(),
-            "schema": schema_to_bytes(schema).hex(),
-            "settings": settings,
-            "strict": settings["strict"],
-            "chains": chains,
-            "roots": roots,
-            "sharing": asdict(Sharing.of(queries, round_trips=roots == 1)),
-            "why": why,
-            "counting": None if counting is None else asdict(counting),
-            "born_ms": time_ns() // 1_000_000,
-        }
+    about = About(
+        id=uuid.uuid4().hex,
+        kind=opened.kind,
+        input=opened.to_data(),
+        schema=schema,
+        settings=settings,
+        chains=chains,
+        roots=roots,
+        sharing=Sharing.of(queries, round_trips=roots == 1),
+        why=why,
+        counting=counting,
+        born_ms=time_ns() // 1_000_000,
     )
+    checkpoint.write_about(about)
 
 
 def _start(
@@ -208,12 +202,9 @@ def _start(
     events: int | None,
     name: str | None,
 ) -> Stream:
-    from headwater.spark.streaming.source import NAME, StreamSource
+    from headwater.spark.streaming.source import NAME
 
-    # Once: Spark warns of a source that takes the place of another.
-    if spark not in _KNOWING:
-        spark.dataSource.register(StreamSource)
-        _KNOWING.add(spark)
+    register(spark)
     reader = spark.readStream.format(NAME).option("checkpoint", str(place / "headwater"))
     if events is not None:
         reader = reader.option("events", events)

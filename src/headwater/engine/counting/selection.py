@@ -1,9 +1,10 @@
-"""Exact cut points of count windows over many sources, found without bringing the events together.
+"""Where the cuts of count windows lie in events of many sources that nobody brings together.
 
-Events have one order, (time, source, offset), and a window begins at each multiple of a step in it. Whoever has events says three
-times a little of them: first every so many-th time of each sorted run, from which follow the zones of time in which cuts
-lie; then how many events lie before each zone, and the keys of those inside; and last, when the keys at the cuts are known, in
-which stretch between two cuts each event lies. All of it is exact; samples only decide how narrow zones are.
+Events have one order, that of their keys (time, source, offset), and a cut is the event at a multiple of ``step`` in it. Of each
+sorted run every ``every``-th key is a sample. Between two samples of a run lie fewer than ``every`` events, however many share a
+time; so samples bound the position of every sample from both sides, and from these bounds follow zones that hold all cuts. It is
+known before anything is read how many events zones can hold. Between zones every event knows how many cuts are before it; inside,
+positions follow once the keys there are brought together. All of it is exact: samples only decide how narrow zones are.
 """
 
 from __future__ import annotations
@@ -15,193 +16,212 @@ import numpy as np
 
 from headwater.base.arrays import Int64Array, frozen
 from headwater.base.jit import njit
-from headwater.engine.operators.ragged import spread
 
-#: A zone is cut into pieces of about so many events, each for a task of its own.
-ZONE_EVENTS = 1 << 20
+#: A zone that may hold more events is cut into several, so that several tasks can look into it.
+ZONE_EVENTS_MAX = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
-    """A sorted run of ``count`` times, of which ``times`` are those at every ``every``-th place from the first, and the last."""
+class Keys:
+    """Places in the order of events."""
 
+    times: Int64Array
+    sources: Int64Array
+    offsets: Int64Array
+
+    def take(self, rows: Int64Array) -> Keys:
+        return Keys(self.times[rows], self.sources[rows], self.offsets[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class SampledKeys:
+    """Of ``count`` sorted events of one source those at every ``every``-th place from the first, and the last."""
+
+    source: int
     count: int
     every: int
     times: Int64Array
+    offsets: Int64Array
 
 
-def sampled(times: Int64Array, every: int) -> Sampled:
+def sampled_keys(times: Int64Array, source: int, offsets: Int64Array, every: int) -> SampledKeys:
     """
-    >>> sampled(np.arange(10), 4).times
+    >>> sampled_keys(np.arange(10), 0, np.arange(10), 4).times
     array([0, 4, 8, 9])
     """
-    return Sampled(len(times), every, np.append(times[::every], times[-1:]))
+    places = _places(len(times), every)
+    return SampledKeys(source, len(times), every, times[places], offsets[places])
+
+
+def _places(count: int, every: int) -> Int64Array:
+    last = np.arange(max(count - 1, 0), count, dtype=np.int64)
+    return np.concatenate([np.arange(0, max(count - 1, 0), every, dtype=np.int64), last])
+
+
+def zone_events_max(runs: int, every: int) -> int:
+    """How many events the zone of one cut can hold, whatever they are: on either side of it a gap of each run."""
+    return 2 * runs * every
 
 
 @dataclass(frozen=True, slots=True)
-class Zones:
-    """Stretches of time [low, high), ascending and apart, that hold all cuts; ``total``: how many events there are at all.
+class CutZones:
+    """Stretches of the order: before the first zone, inside it, up to the second, inside that, and so on behind the last.
 
-    ``last``: the time of the very last event.
+    ``edges``: the first key of each stretch but the first. ``cuts``: how many cuts lie before each stretch that is no zone.
     """
 
-    low: Int64Array
-    high: Int64Array
-    total: int
-    last: int
+    edges: Keys
+    cuts: Int64Array
+
+    @property
+    def count(self) -> int:
+        return len(self.cuts) - 1
 
 
-def find_zones(runs: Sequence[Sampled], step: int) -> Zones:
-    """Where the events at positions step, 2 step, ... can lie.
+def find_zones(runs: Sequence[SampledKeys], step: int, events_max: int = ZONE_EVENTS_MAX) -> CutZones:
+    """The zones in which the events at positions step, 2 step, ... lie.
 
-    >>> runs = [sampled(np.arange(0, 100, 2), 10), sampled(np.arange(1, 100, 2), 10)]
-    >>> zones = find_zones(runs, 50)
-    >>> zones.total, bool(zones.low[0] <= 50 < zones.high[0])
-    (100, True)
+    >>> even, odd = np.arange(0, 100, 2), np.arange(1, 100, 2)
+    >>> zones = find_zones([sampled_keys(even, 0, even, 10), sampled_keys(odd, 1, odd, 10)], 50)
+    >>> zones.edges.times, zones.cuts
+    (array([41, 60]), array([0, 1]))
     """
-    total = sum(run.count for run in runs)
-    filled = [run for run in runs if run.count]
-    if not filled:
-        none = np.empty(0, np.int64)
-        return Zones(none, none, 0, 0)
-    times, least, most = _bounds(filled)
-    # A cut at the very end has no event behind it, and is known already.
-    cuts = np.arange(step, total, step)
-    before = np.searchsorted(most, cuts, "right") - 1  # the last sample behind which at most so many events lie
-    low = np.where(before < 0, times[0], times[np.minimum(before + 1, len(times) - 1)])
-    high = times[np.searchsorted(least, cuts + 1)] + 1
-    joined = _joined(low, high)
-    return Zones(*_in_pieces(*joined, times, most), total, int(times[-1]))
+    samples, least, most = _bounds(runs)
+    # A cut at the very end has no event behind it.
+    cuts = np.arange(step, sum(run.count for run in runs), step, dtype=np.int64)
+    # Events before a sample are at most those up to the gaps that follow the sample before it: so a cut is no earlier than the
+    # first sample for which these may be more, and no later than the first up to which there are certainly more.
+    low, high = np.searchsorted(most, cuts, "right"), np.searchsorted(least, cuts, "right")
+    firsts = np.flatnonzero(np.append(True, low[1:] > high[:-1])[: len(cuts)])
+    lasts = np.append(firsts[1:], len(cuts))[: len(firsts)]
+    # An edge is before a sample (2 * its row), or just behind it (2 * its row + 1).
+    begins, ends = 2 * low[firsts], 2 * high[lasts - 1] + 1
+    inner = 2 * (np.flatnonzero(np.diff(most // events_max)) + 1)
+    inner = inner[np.searchsorted(begins, inner) > np.searchsorted(ends, inner)]
+    # Between the parts of one zone lies a stretch without events.
+    edges = np.sort(np.concatenate([begins, ends, inner, inner]))
+    before = np.append(0, lasts)[np.searchsorted(ends, edges[1::2], "right")]
+    found = samples.take(edges // 2)
+    return CutZones(Keys(found.times, found.sources, found.offsets + edges % 2), np.append(0, before))
 
 
-def _bounds(runs: Sequence[Sampled]) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Sampled times, and for each how many events are at most that late: at least, and at most."""
-    least_steps, most_steps = [], []
+def _bounds(runs: Sequence[SampledKeys]) -> tuple[Keys, Int64Array, Int64Array]:
+    """All samples in order, and for each how many events are not behind it: at least, and at most."""
+    none = np.empty(0, np.int64)
+    least_steps, most_steps = [none], [none]
     for run in runs:
-        inner = len(run.times) - 1
-        places = np.arange(inner) * run.every
-        # Up to sample j there are at least j * every + 1 events, and less than (j + 1) * every + 1; up to the last all.
-        least_steps.append(np.diff(np.concatenate([places + 1, [run.count]]), prepend=0))
-        most_steps.append(np.diff(np.append(np.minimum(places + run.every, run.count), run.count), prepend=0))
-    times = np.concatenate([run.times for run in runs])
-    order = np.argsort(times, kind="stable")
-    times = times[order]
-    ends = np.append(np.flatnonzero(np.diff(times)), len(times) - 1)
-    least, most = (np.cumsum(np.concatenate(steps)[order])[ends] for steps in (least_steps, most_steps))
-    return times[ends], least, most
-
-
-def _joined(low: Int64Array, high: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Zones that overlap or touch as one; both bounds ascend."""
-    if len(low) == 0:
-        return low, high
-    begins = np.append(True, low[1:] > high[:-1])
-    return low[begins], high[np.append(np.flatnonzero(begins)[1:] - 1, len(high) - 1)]
-
-
-def _in_pieces(low: Int64Array, high: Int64Array, times: Int64Array, most: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """The same zones cut where about so many events have come together."""
-    every = most // ZONE_EVENTS
-    edges = times[np.flatnonzero(np.diff(every)) + 1]
-    inside = np.searchsorted(low, edges, "left") > np.searchsorted(high, edges, "right")
-    extra = edges[inside]
-    return np.sort(np.concatenate([low, extra])), np.sort(np.concatenate([high, extra]))
+        places = _places(run.count, run.every)
+        least_steps.append(np.diff(places + 1, prepend=0))
+        most_steps.append(np.diff(np.append(places[1:], run.count), prepend=0)[: len(places)])
+    times = np.concatenate([none, *(run.times for run in runs)])
+    offsets = np.concatenate([none, *(run.offsets for run in runs)])
+    sources = np.repeat(np.array([run.source for run in runs], np.int64), [len(run.times) for run in runs])
+    order = np.lexsort((offsets, sources, times))
+    least, most = (np.cumsum(np.concatenate(steps)[order]) for steps in (least_steps, most_steps))
+    return Keys(times, sources, offsets).take(order), least, most
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
-    """Of some sorted runs: how many events lie before each zone, the largest time of them, and the keys of those inside."""
+class StretchRuns:
+    """In which stretch each event of a batch lies, as runs: ``lengths`` events in a row in the stretch of this number."""
 
-    before: Int64Array
-    latest: Int64Array
-    zone: Int64Array
-    times: Int64Array
-    sources: Int64Array
-    offsets: Int64Array
+    numbers: Int64Array
+    lengths: Int64Array
 
-
-#: Nothing lies before.
-NOTHING = np.int64(-(2**63))
+    def for_events(self, of_runs: np.ndarray) -> np.ndarray:
+        """What is known of each run, for each event."""
+        return np.repeat(of_runs, self.lengths)
 
 
-def look_inside(times: Int64Array, source: int, offsets: Int64Array, low: Int64Array, high: Int64Array) -> Inside:
-    """What one run of one source, sorted by time and offset, has in zones."""
-    begins, ends = np.searchsorted(times, low), np.searchsorted(times, high)
-    latest = np.where(begins > 0, times[np.maximum(begins - 1, 0)] if len(times) else NOTHING, NOTHING)
-    counts = ends - begins
-    rows = spread(begins, counts)
-    zone = np.repeat(np.arange(len(low)), counts)
-    return Inside(begins, latest, zone, times[rows], np.full(len(rows), source, np.int64), offsets[rows])
+def find_stretches(times: Int64Array, source: int, offsets: Int64Array, edges: Keys) -> StretchRuns:
+    """For each event of a source the number of edges at or before it; ``times`` in any order.
 
-
-@dataclass(frozen=True, slots=True)
-class SelectedCuts:
-    """The events at multiples of the step, ascending: their keys, and the time of the event before each."""
-
-    positions: Int64Array
-    times: Int64Array
-    sources: Int64Array
-    offsets: Int64Array
-    before: Int64Array
-
-    def take(self, rows: Int64Array) -> SelectedCuts:
-        return SelectedCuts(
-            self.positions[rows], self.times[rows], self.sources[rows], self.offsets[rows], self.before[rows]
-        )
-
-
-def find_cuts(before: int, latest: int, inside: Inside, step: int) -> SelectedCuts:
-    """The cuts of one zone: ``inside`` holds its keys in any order, and before it lie so many events.
-
-    >>> keys = np.array([5, 3, 4])
-    >>> zeros = np.zeros(3, np.int64)
-    >>> cuts = find_cuts(9, 2, Inside(zeros, zeros, zeros, keys, zeros, keys), 10)
-    >>> cuts.positions, cuts.times, cuts.before
-    (array([10]), array([4]), array([3]))
+    >>> edges = Keys(np.array([4, 4, 7]), np.array([0, 2, 1]), np.array([9, 0, 3]))
+    >>> runs = find_stretches(np.array([3, 4, 4, 7, 7]), 1, np.arange(5), edges)
+    >>> runs.numbers, runs.lengths
+    (array([0, 1, 3]), array([1, 2, 2]))
     """
-    order = np.lexsort((inside.offsets, inside.sources, inside.times))
-    first = max(-(-before // step), 1) * step
-    positions = np.arange(first, before + len(order), step, dtype=np.int64)
-    ranks = positions - before
-    rows = order[ranks]
-    previous = np.where(ranks > 0, inside.times[order[np.maximum(ranks - 1, 0)]], latest)
-    return SelectedCuts(positions, inside.times[rows], inside.sources[rows], inside.offsets[rows], previous)
-
-
-def stretches(times: Int64Array, source: int, offsets: Int64Array, cuts: SelectedCuts) -> Int64Array:
-    """For each event of a source the number of cuts at or before it; ``times`` in any order."""
-    out = np.empty(len(times), np.int64)
-    cut_times, cut_sources, cut_offsets = (frozen(c, np.int64) for c in (cuts.times, cuts.sources, cuts.offsets))
-    known = cut_times, cut_sources, cut_offsets
-    _count_cuts(frozen(times, np.int64), np.int64(source), frozen(offsets, np.int64), *known, out)
-    return out
+    starts, numbers = np.empty(len(times) + 1, np.int64), np.empty(len(times), np.int64)
+    edge_times, edge_sources, edge_offsets = (
+        frozen(each, np.int64) for each in (edges.times, edges.sources, edges.offsets)
+    )
+    own = frozen(times, np.int64), np.int64(source), frozen(offsets, np.int64)
+    count = _find_runs(*own, edge_times, edge_sources, edge_offsets, starts, numbers)
+    # A copy: they are mostly few, in arrays for as many as there are events.
+    return StretchRuns(numbers[:count].copy(), np.diff(starts[: count + 1]))
 
 
 @njit
-def _count_cuts(
+def _find_runs(
     times: Int64Array,
     source: np.int64,
     offsets: Int64Array,
-    cut_times: Int64Array,
-    cut_sources: Int64Array,
-    cut_offsets: Int64Array,
-    out: Int64Array,
-) -> None:
-    count = len(cut_times)
+    edge_times: Int64Array,
+    edge_sources: Int64Array,
+    edge_offsets: Int64Array,
+    starts: Int64Array,
+    numbers: Int64Array,
+) -> int:
+    """Write where each run of events in one stretch starts, its stretch, and behind the last where it ends; their count."""
+    count = len(edge_times)
+    found = 0
     at = 0  # events come mostly in order: the next is near the last
     for i in range(len(times)):
         time = times[i]
-        if at > 0 and cut_times[at - 1] > time or at < count and cut_times[at] <= time:
-            at = np.searchsorted(cut_times, time, side="right")
-        # Behind them are only later cuts; of those at the same time some may be of later events.
+        if at > 0 and edge_times[at - 1] > time or at < count and edge_times[at] <= time:
+            at = np.searchsorted(edge_times, time, side="right")
+        # Behind them are only later edges; of those at the same time some may be behind the event.
         low, high = at, at
-        if at > 0 and cut_times[at - 1] == time:
-            low = np.searchsorted(cut_times, time)
+        if at > 0 and edge_times[at - 1] == time:
+            low = np.searchsorted(edge_times, time)
         while low < high:
             middle = (low + high) // 2
-            other = cut_sources[middle]
-            if other < source or other == source and cut_offsets[middle] <= offsets[i]:
+            other = edge_sources[middle]
+            if other < source or other == source and edge_offsets[middle] <= offsets[i]:
                 low = middle + 1
             else:
                 high = middle
-        out[i] = low
+        if found == 0 or numbers[found - 1] != low:
+            starts[found], numbers[found] = i, low
+            found += 1
+    starts[found] = len(times)
+    return found
+
+
+def positions_inside(counts: Int64Array, zones: Int64Array, keys: Keys) -> Int64Array:
+    """The positions of all events of some zones, given in any order, each with the number of its zone.
+
+    ``counts``: how many events lie in each stretch.
+
+    >>> keys = Keys(np.array([5, 3, 9]), np.zeros(3, np.int64), np.array([1, 0, 2]))
+    >>> positions_inside(np.array([10, 2, 100, 1, 7]), np.array([0, 0, 1]), keys)
+    array([ 11,  10, 112])
+    """
+    order, firsts, ranks, inside = _ranked(counts, zones, keys)
+    positions = np.empty(len(order), np.int64)
+    positions[order] = np.arange(len(order)) + np.repeat(firsts - ranks, inside)
+    return positions
+
+
+def find_cuts(counts: Int64Array, zones: Int64Array, keys: Keys, step: int) -> tuple[Int64Array, Keys]:
+    """The positions and keys of the cuts among the events of some zones, given as to `positions_inside`.
+
+    >>> keys = Keys(np.array([5, 3, 9]), np.zeros(3, np.int64), np.array([1, 0, 2]))
+    >>> positions, cuts = find_cuts(np.array([10, 2, 100, 1, 7]), np.array([0, 0, 1]), keys, 11)
+    >>> positions, cuts.times
+    (array([11]), array([5]))
+    """
+    order, firsts, ranks, inside = _ranked(counts, zones, keys)
+    positions = np.arange(step, counts.sum(), step, dtype=np.int64)
+    zone = np.searchsorted(firsts, positions, "right") - 1
+    # Zones of others are empty here.
+    known = positions < (firsts + inside)[zone]
+    positions, zone = positions[known], zone[known]
+    return positions, keys.take(order[positions - firsts[zone] + ranks[zone]])
+
+
+def _ranked(counts: Int64Array, zones: Int64Array, keys: Keys) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+    """The order of events inside zones, and for each zone the position of its first event, its rank here, and how many it has."""
+    order = np.lexsort((keys.offsets, keys.sources, keys.times))
+    inside = np.bincount(zones, minlength=len(counts) // 2)
+    return order, np.cumsum(counts)[0:-1:2], np.cumsum(inside) - inside, inside

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,7 @@ from typing import Any
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import DataError, HeadwaterError
 from headwater.logs import files
-from headwater.node.splitting import Sharing
-from headwater.protocols.count_windows import Counting
+from headwater.spark.streaming.about import About
 
 VERSION = 2
 #: States and directives of so many batches are kept behind the last, for whoever wants to look.
@@ -54,7 +53,7 @@ class StreamCheckpoint:
 
     # --- what it is ---
 
-    def about(self) -> dict[str, Any] | None:
+    def about(self) -> About | None:
         """What the stream is; None if there is none yet."""
         place = self.path / "about.json"
         if not place.exists():
@@ -69,16 +68,23 @@ class StreamCheckpoint:
                 f"{place}: the checkpoint has version {version}, this release reads version {VERSION}; go on with the release"
                 " that wrote it, or begin anew with another folder"
             )
-        return tree
+        return About.from_data(tree)
+
+    def begun(self) -> About:
+        """What the stream is that has begun here."""
+        about = self.about()
+        if about is None:
+            raise CheckpointError(f"{self.path}: there is no stream here; begin one with headwater.stream")
+        return about
 
     def prepare(self) -> None:
         """Make room for a new stream."""
         for folder in ("states", "directives", "queries", "commands"):
             (self.path / folder).mkdir(parents=True, exist_ok=True)
 
-    def write_about(self, about: dict[str, Any]) -> None:
+    def write_about(self, about: About) -> None:
         """Last of all that is there before the first batch: with this the stream exists."""
-        self._put(self.path / "about.json", _json({"headwater_stream": VERSION, **about}))
+        self._put(self.path / "about.json", _json({"headwater_stream": VERSION, **about.to_data()}))
 
     # --- after each batch ---
 
@@ -185,18 +191,6 @@ class StreamCheckpoint:
         except FileNotFoundError:
             raise CheckpointError(f"{place.parent}: this part of the checkpoint is gone") from None
         files.sync_directory(place.parent)
-
-
-def sharing_of(about: Mapping[str, Any]) -> Sharing:
-    """What the roots of a stream agree on about keys."""
-    told = about["sharing"]
-    return Sharing(tuple(told["raw_keys"]), tuple(map(tuple, told["together"])))
-
-
-def counting_of(about: Mapping[str, Any]) -> Counting:
-    """How a stream counts; of those that began before there were schemes, and of several roots, events travel."""
-    told = about.get("counting")
-    return Counting("central") if told is None or about["roots"] > 1 else Counting(**told)
 
 
 def checkpoint_folder(path: object) -> Path:

@@ -80,10 +80,8 @@ def root_tables(path: str, batch: int, frames: Iterable[pa.RecordBatch]) -> Iter
 
 def _host(path: str, number: int) -> RootHost:
     """One of an earlier batch, if this worker has run the root before: it knows by itself whether it is up to date."""
-    about = StreamCheckpoint(path).about()
-    assert about is not None
     # By what the stream is: another may have begun in the same folder.
-    return _kept_host(path, number, about["id"])
+    return _kept_host(path, number, StreamCheckpoint(path).begun().id)
 
 
 @lru_cache(maxsize=2)

@@ -48,8 +48,8 @@ class BatchRunner:
         self._is_closed = False
         self.observer = observer
         self._host = RootHost(checkpoint)
-        about = checkpoint.about() or {}
-        self._roots, self._chains = about.get("roots", 1), about.get("chains", 1)
+        about = checkpoint.about()
+        self._roots, self._chains = (1, 1) if about is None else (about.roots, about.chains)
 
     def __call__(self, frames: DataFrame, batch: int) -> None:
         with self._running:

@@ -20,7 +20,8 @@ from pyspark.sql.types import StructType
 from headwater.language.times import FOREVER
 from headwater.protocols.messages import Assign, Cuts, SourceState, decode, encode
 from headwater.spark.batch.leaf import FRAMES
-from headwater.spark.streaming.checkpoint import CheckpointError, StreamCheckpoint, sharing_of
+from headwater.spark.streaming.about import About
+from headwater.spark.streaming.checkpoint import CheckpointError, StreamCheckpoint
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.inputs.input import Extent, Input, input_class
 from headwater.spark.streaming.leaf import LeafWork, Run, control_row
@@ -77,15 +78,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return StreamCheckpoint(self._path)
 
     @cached_property
-    def _about(self) -> dict[str, Any]:
-        about = self._checkpoint.about()
-        if about is None:
-            raise CheckpointError(f"{self._path}: there is no stream here; begin one with headwater.stream")
-        return about
+    def _about(self) -> About:
+        return self._checkpoint.begun()
 
     @cached_property
     def _input(self) -> Input:
-        found: Input = input_class(self._about["kind"]).from_data(self._about["input"])
+        found: Input = input_class(self._about.kind).from_data(self._about.input)
         return found
 
     def _directive(self, batch: int, hash_: str | None = None) -> Directive:
@@ -117,14 +115,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         extents = self._input.extents() if self._target is None else self._target
         found = PlannerView(extents, commands, flush, self.clock())
         events_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        return next_offset(last, directive, found, self._about["chains"], events_max).to_data()
+        return next_offset(last, directive, found, self._about.chains, events_max).to_data()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         if start == end:
             return []
         offset = Offset.from_data(end)
         directive = self._directive(offset.batch - 1, offset.directive)
-        roots = self._about["roots"]
+        roots = self._about.roots
         works = [LeafTurn(leaf, None, roots) for leaf in self._leaves(offset, directive)] or [
             LeafTurn(None, None, roots)
         ]
@@ -135,13 +133,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A leaf for each chain that has something to do."""
         about = self._about
         text = self._text(directive.queries)
-        fixed = (
-            directive.columns,
-            bytes.fromhex(about["schema"]),
-            about["strict"],
-            about["roots"],
-            sharing_of(about),
-        )
+        fixed = directive.columns, about.schema_bytes, about.settings["strict"], about.roots, about.sharing
         cuts = None if directive.cuts is None else decode(directive.cuts)
         for number, assign in enumerate(directive.assigns.values()):
             is_asked = isinstance(cuts, Cuts) and assign.cut < cuts.number
@@ -158,7 +150,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     for source in assign.sources
                 }
                 rest = False, None, directive.plan
-            yield LeafWork(number, encode(assign), text, about["kind"], runs, *fixed, *rest)
+            yield LeafWork(number, encode(assign), text, about.kind, runs, *fixed, *rest)
 
     def _read_runs(self, source: str, stretches: Sequence[Sequence[int]]) -> list[Run]:
         return [(begin, self._input.stretches(source, begin, stop)) for begin, stop in stretches]

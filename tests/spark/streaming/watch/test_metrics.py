@@ -3,8 +3,6 @@
 import io
 import json
 import logging
-import sys
-import threading
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -13,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
+from rich.console import Console
 
 import headwater as hw
 from headwater.language.times import FOREVER, NEVER
-from headwater.spark.live_line import LiveLine
 from headwater.spark.streaming.watch.batch_log import LOGGER, json_lines, log_event, log_status, status_fields
-from headwater.spark.streaming.watch.live_status import LiveStatus
 from headwater.spark.streaming.watch.metrics import serve
+from headwater.spark.streaming.watch.observing import StreamObserver
 from headwater.spark.streaming.watch.status import (
     FATES,
     LATENCY_BOUNDS_S,
@@ -30,6 +28,7 @@ from headwater.spark.streaming.watch.status import (
     line,
 )
 from headwater.spark.streaming.watch.status_board import StatusBoard
+from headwater.spark.terminal import Terminal
 
 SECOND = 1_000_000
 fates = st.fixed_dictionaries({fate: st.integers(0, 10**12) for fate in FATES})
@@ -315,18 +314,14 @@ def test_plain_logging_has_the_batch_too(caplog):
     assert caplog.messages == ["load batch 7: batch done rows=3"]
 
 
-def test_the_live_line_shows_the_status_until_it_is_closed(monkeypatch):
-    shown = threading.Event()
-
-    class Terminal(io.StringIO):
-        def write(self, text: str) -> int:
-            if "batch 3:" in text:
-                shown.set()
-            return super().write(text)
-
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    with LiveStatus(lambda: StreamStatus(batch=3), terminal=LiveLine(), seconds=0.01):
-        assert shown.wait(60)
-    assert terminal.getvalue().endswith("\x1b[K")
-    assert sys.stderr is terminal
+def test_the_live_line_shows_the_status_until_it_is_closed():
+    out = io.StringIO()
+    terminal = Terminal(Console(file=out, force_terminal=True, width=80))
+    settings = {"untimed": frozenset(), "metrics_port": None, "terminal": terminal}
+    observer = StreamObserver("load", "us", progress=True, **settings)
+    assert "waiting for the first batch" in out.getvalue()
+    observer.batch_done(news(3))
+    assert terminal.text().plain.startswith("batch 3: ")
+    observer.close()
+    assert terminal.text().plain == ""
+    assert StreamObserver("load", "us", progress=False, **settings) and terminal.text().plain == ""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headwater.base.arrow import schema_from_bytes
 from headwater.engine.wire.query_set import read_query_set
 from headwater.errors import QueryError
 from headwater.language.files.queries import from_json, to_json
 from headwater.language.query import Query
 from headwater.language.schemas import check_schemas
-from headwater.spark.streaming.checkpoint import StreamCheckpoint, sharing_of
+from headwater.spark.streaming.about import About
+from headwater.spark.streaming.checkpoint import StreamCheckpoint
 
 
 def running_queries(checkpoint: StreamCheckpoint) -> dict[str, Query]:
@@ -33,9 +33,9 @@ def _apply(running: dict[str, Query], command: Mapping[str, Any]) -> None:
         running.pop(command["name"], None)
 
 
-def change_queries(checkpoint: StreamCheckpoint, about: Mapping[str, Any], asked: Sequence[Query]) -> None:
+def change_queries(checkpoint: StreamCheckpoint, about: About, asked: Sequence[Query]) -> None:
     """What is asked now in the place of what was asked when the stream stopped: new queries begin, missing ones end."""
-    running, unit = running_queries(checkpoint), about["settings"]["unit"]
+    running, unit = running_queries(checkpoint), about.settings["unit"]
     for query in asked:
         before = running.get(query.name)
         # In ticks: that is how the root keeps durations.
@@ -45,8 +45,7 @@ def change_queries(checkpoint: StreamCheckpoint, about: Mapping[str, Any], asked
                 " stream with another checkpoint"
             )
     fresh = [query for query in asked if query.name not in running]
-    schema = schema_from_bytes(bytes.fromhex(about["schema"]))
-    check_schemas(fresh, schema, about["settings"]["time"])
+    check_schemas(fresh, about.schema, about.settings["time"])
     for query in fresh:
         check_shared(query, about)
     for query in fresh:
@@ -55,11 +54,11 @@ def change_queries(checkpoint: StreamCheckpoint, about: Mapping[str, Any], asked
         checkpoint.ask({"what": "remove", "name": name, "drain": False})
 
 
-def check_shared(query: Query, about: Mapping[str, Any] | None) -> None:
+def check_shared(query: Query, about: About | None) -> None:
     """Refuse a query for which the roots of a stream would have to share their keys in another way."""
-    if about is None or about["roots"] == 1:
+    if about is None or about.roots == 1:
         return
-    problem = sharing_of(about).problem(query, round_trips=False)
+    problem = about.sharing.problem(query, round_trips=False)
     if problem is not None:
         raise QueryError(
             f"query {query.name!r}: {problem}; start a stream of its own for it, or one with root='driver'"

@@ -11,7 +11,7 @@ from headwater.errors import HeadwaterError, QueryError
 from headwater.language.files.queries import to_json
 from headwater.language.query import Query
 from headwater.node.explanation import explain
-from headwater.spark.streaming.checkpoint import StreamCheckpoint, counting_of
+from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.inputs.input import Input
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.start.changes import running_queries
@@ -98,13 +98,12 @@ class Stream:
 
     def explain(self) -> str:
         """Where the root is and why, and for each query where it is computed and what travels for it."""
-        about = self._checkpoint.about()
-        assert about is not None
-        where = "on the driver" if about["roots"] == 1 else f"in {about['roots']} tasks that share the keys"
+        about = self._checkpoint.begun()
+        where = "on the driver" if about.roots == 1 else f"in {about.roots} tasks that share the keys"
         queries = list(running_queries(self._checkpoint).values())
-        counting = counting_of(about)
-        ways = about["roots"] == 1, counting.is_distributed, counting.leaves_small_ones
-        return f"root {where}: {about['why']}\n{explain(queries, *ways)}"
+        counting = about.count_scheme
+        ways = about.roots == 1, counting.is_distributed, counting.leaves_small_ones
+        return f"root {where}: {about.why}\n{explain(queries, *ways)}"
 
     # --- what it is asked for ---
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from headwater.errors import DataError
 from headwater.spark.batch.columns import Types
+from headwater.spark.streaming.about import About
 from headwater.spark.streaming.checkpoint import CheckpointError, StreamCheckpoint
 from headwater.spark.streaming.inputs.input import Input, LogInput
 
@@ -50,14 +51,14 @@ def open_input(
     return FolderInput(path, seen, sources=sources, format=format, schema=schema, types=types, strict=strict)
 
 
-def check_same(about: Mapping[str, Any], given: Input, settings: Mapping[str, Any], place: Path) -> None:
+def check_same(about: About, given: Input, settings: Mapping[str, Any], place: Path) -> None:
     """Refuse to go on with another source, or with times that mean something else."""
-    if about["kind"] != given.kind or _lasting(about["input"]) != _lasting(given.to_data()):
+    if about.kind != given.kind or _lasting(about.input) != _lasting(given.to_data()):
         raise CheckpointError(f"{place}: this checkpoint is of a stream over another source; give another folder")
     for name, value in settings.items():
-        if about["settings"][name] != value:
+        if about.settings[name] != value:
             raise CheckpointError(
-                f"{place}: {name} is {value!r}, but was {about['settings'][name]!r} when the stream began; it cannot change"
+                f"{place}: {name} is {value!r}, but was {about.settings[name]!r} when the stream began; it cannot change"
             )
 
 

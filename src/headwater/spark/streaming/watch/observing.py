@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -11,9 +10,9 @@ import pyarrow as pa
 
 from headwater.errors import DataError
 from headwater.spark.streaming.watch.batch_log import log_status
-from headwater.spark.streaming.watch.live_status import LiveStatus
-from headwater.spark.streaming.watch.status import StreamStatus
+from headwater.spark.streaming.watch.status import StreamStatus, line
 from headwater.spark.streaming.watch.status_board import StatusBoard
+from headwater.spark.terminal import TERMINAL, Terminal, is_terminal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,21 +28,30 @@ class StreamObserver:
     """
 
     def __init__(
-        self, name: str, unit: str, untimed: frozenset[str], *, metrics_port: int | None, progress: bool | None
+        self,
+        name: str,
+        unit: str,
+        untimed: frozenset[str],
+        *,
+        metrics_port: int | None,
+        progress: bool | None,
+        terminal: Terminal = TERMINAL,
     ) -> None:
         self._board = StatusBoard(name, unit=unit, untimed=untimed)
         self._listener: StatusListener | None = None
         self._spark: SparkSession | None = None
         self.metrics: MetricsServer | None = None if metrics_port is None else _serve(self._board, metrics_port)
-        is_live = bool(sys.stderr) and sys.stderr.isatty() if progress is None else progress
-        self._live = LiveStatus(self._board.status) if is_live else None
+        self._terminal = terminal
+        self._is_live = is_terminal() if progress is None else progress
+        if self._is_live:
+            terminal.show(self, lambda: line(self.status()))
 
     def status(self) -> StreamStatus:
         return self._board.status()
 
     def begin(self, spark: SparkSession, query_id: object) -> None:
         """The stream has started: hear what Spark says of it, if anybody looks; to be told costs Spark some 20 ms a batch."""
-        if self.metrics is None and self._live is None:
+        if self.metrics is None and not self._is_live:
             return
         from headwater.spark.streaming.watch.listener import StatusListener
 
@@ -63,8 +71,7 @@ class StreamObserver:
 
     def close(self) -> None:
         self._board.ended()
-        if self._live is not None:
-            self._live.close()
+        self._terminal.clear(self)
         if self.metrics is not None:
             self.metrics.close()
         if self._spark is not None and self._listener is not None:

@@ -1,0 +1,115 @@
+"""Count windows over files of any size: the exact cuts are found first, from keys alone, then one pass answers.
+
+Tasks read the times of their files twice (`engine.counting.selection`) and everything once, when the cuts are known, and so
+between which two of them each event lies. Between stages travel samples, the keys of events inside zones, and cuts; never events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.base.arrays import Int64Array
+from headwater.engine.counting.selection import Keys, find_cuts
+from headwater.spark.batch.leaf import FRAMES
+from headwater.spark.counts.exchange import (
+    NOTES,
+    CountedEvents,
+    SharedCuts,
+    addressee,
+    counted_by_task,
+    empty_notes,
+    leaf_frames,
+    note,
+    notes_for_all,
+    on_notes,
+    sampled,
+    task_count,
+    zones_of,
+)
+from headwater.spark.native.positions import POSITION
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def frames_by_cuts(spark: SparkSession, shared: SharedCuts) -> DataFrame:
+    """Frames of leaves over positions."""
+    from headwater.spark.types import spark_types
+
+    notes, frames = spark_types(NOTES)[1], spark_types(FRAMES)[1]
+    count = task_count(shared)
+    sent = empty_notes(spark, count).mapInArrow(on_notes(sample, shared), notes).repartition(1)
+    zoned = sent.mapInArrow(on_notes(zone, shared), notes).repartitionById(count, "task")
+    keyed = zoned.mapInArrow(on_notes(keys, shared), notes).repartitionById(shared.owners, "task")
+    cut = keyed.mapInArrow(on_notes(cut_zones, shared), notes).repartitionById(count, "task")
+    return cut.mapInArrow(on_notes(leaves, shared), frames)
+
+
+def sample(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
+    """The samples of each run of a task's events, for the one task that finds zones."""
+    for task, _ in given:
+        yield note(0, sampled(shared, task))
+
+
+def zone(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
+    """Zones, for every task."""
+    edges = zones_of(shared, given).edges
+    yield notes_for_all(task_count(shared), [edges.times, edges.sources, edges.offsets])
+
+
+def keys(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
+    """How many events of a task lie in each stretch, for all owners of zones, and the keys of those inside, for their owner."""
+    for task, columns in given:
+        edges = Keys(*columns)
+        counts = np.zeros(len(edges.times) + 1, np.int64)
+        owner = _owners(len(counts), shared.owners)
+        for events in counted_by_task(shared, task):
+            stretches = events.stretches(edges)
+            np.add.at(counts, stretches.numbers, stretches.lengths)
+            owned = owner[stretches.numbers]
+            for number in range(shared.owners):
+                own = owned == number
+                if own.any():
+                    inside = events.keys(np.flatnonzero(stretches.for_events(own)))
+                    zones = np.repeat(stretches.numbers[own] >> 1, stretches.lengths[own])
+                    yield note(number, [zones, inside.times, inside.sources, inside.offsets])
+        for number in range(shared.owners):
+            yield note(number, counts)
+
+
+def cut_zones(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
+    """The positions and keys of the cuts in the zones of one owner, for every task."""
+    notes = [tree for _, tree in given]
+    if not notes:
+        return
+    inside = [tree for tree in notes if isinstance(tree, list)]
+    counts = np.sum([tree for tree in notes if not isinstance(tree, list)], axis=0)
+    zones, *columns = (np.concatenate(column) for column in zip([np.empty(0, np.int64)] * 4, *inside))
+    positions, cuts = find_cuts(counts, zones, Keys(*columns), shared.step)
+    yield notes_for_all(task_count(shared), [positions, cuts.times, cuts.sources, cuts.offsets])
+
+
+def leaves(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
+    """The frames of a leaf that reads events at their positions, when all cuts are known."""
+    notes = list(given)
+    if not notes:
+        return
+    positions, *columns = (np.concatenate(column) for column in zip(*(tree for _, tree in notes)))
+    cuts = Keys(*columns).take(np.argsort(positions))
+
+    def place(events: CountedEvents) -> pa.RecordBatch:
+        stretches = events.stretches(cuts)
+        positions = stretches.for_events(stretches.numbers * shared.step)
+        return events.with_times().append_column(POSITION, pa.array(positions))
+
+    yield from leaf_frames(shared, addressee(notes), place)
+
+
+def _owners(stretches: int, owners: int) -> Int64Array:
+    """Who looks into each stretch: zones are shared out, and the stretches between them are nobody's, -1."""
+    numbers, zones = np.arange(stretches, dtype=np.int64), stretches // 2
+    return np.where(numbers & 1, (numbers >> 1) * owners // max(zones, 1), -1)
