@@ -121,10 +121,31 @@ Time is of the host, and every limit is in `NodeSettings`. ``check`` of each nod
 simulator calls it after each.
 """
 
+from __future__ import annotations
+
+from typing import Protocol
+
 from headwater.node.leaf import LeafNode
-from headwater.node.node import Node
 from headwater.node.relay import RelayNode
 from headwater.node.root import RootNode
 from headwater.node.settings import NodeSettings
+from headwater.protocols.actions import Action
+from headwater.protocols.events import Event
 
 __all__ = ["LeafNode", "Node", "NodeSettings", "RelayNode", "RootNode"]
+
+
+class Node(Protocol):
+    """A leaf, a relay or a root."""
+
+    def handle(self, event: Event, now_ns: int) -> list[Action]:
+        """What happens, at a time of the host's clock; returns what is to be done about it, in this order."""
+        ...
+
+    def snapshot(self) -> bytes:
+        """What it knows; ``restore`` of its class makes a node of this that goes on."""
+        ...
+
+    def check(self) -> None:
+        """Assert what holds between two events; the simulator does so after each."""
+        ...
