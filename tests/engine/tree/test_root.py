@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
+from headwater.base.count_limits import CountLimits
 from headwater.base.source_numbers import SourceNumbers
 from headwater.engine.tree.leaf import LeafHalf
 from headwater.engine.tree.leaf_sources import Standing
@@ -34,7 +35,7 @@ def halves(*queries: hw.Query, count: int = 2, **ways: bool) -> tuple[RootHalf, 
     standings = [Standing(f"s{i}", "", 0, NEVER, 0, NEVER) for i in range(count)]
     leaves = [LeafHalf(root.query_set(), s.name, [s], NEVER, NEVER) for s in standings]
     for leaf in leaves:
-        leaf.begin_counting({}, {}, 100)
+        leaf.begin_counting({}, {}, 100, False, CountLimits())
     return root, leaves
 
 
