@@ -1,6 +1,7 @@
 """How events come in does not matter: cut into any batches, sent twice, in tables of any maker, along any path inside."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -18,7 +19,7 @@ from headwater.engine.intake import keys
 from headwater.engine.slices import edges, slicer, store
 from headwater.engine.windows import assembler
 from headwater.local import engine as live
-from headwater.reference.history import Arrived, Flushed
+from headwater.reference.history import Arrived, Flushed, Removed
 from headwater.reference.rows import ResultRow, identity
 from strategies import EXACT, SCHEMA, SKETCHES, Scenario, alike, bulk_scenarios, queries, scenarios
 
@@ -63,8 +64,11 @@ class MakerHost(EngineHost):
 
 
 def played(host: EngineHost, scenario: Scenario) -> Played:
-    """To the end of the stream: when late members show before it depends on how events were cut into batches."""
-    history = scenario.history
+    """To the end of the stream: when late members show before it depends on how events were cut into batches.
+
+    So does what a query has shown that is removed at once: here every query lives until its open windows have closed.
+    """
+    history = [replace(step, drain=True) if isinstance(step, Removed) else step for step in scenario.history]
     if not any(isinstance(step, Flushed) for step in history):
         history = [*history, Flushed()]
     return host.play(scenario.settings, history, SCHEMA)
