@@ -43,3 +43,9 @@ def test_every_kind_of_record_is_tried_here() -> None:
 def test_a_record_of_a_later_release_is_refused_by_a_sentence() -> None:
     with pytest.raises(FormatError, match="'dance'"):
         event_of(to_bytes([5, "dance"]))
+
+
+def test_a_frame_that_is_a_view_of_what_was_received_is_recorded_as_bytes() -> None:
+    frame = b"x" * 100_000
+    event, _ = event_of(record_of(MessageReceived("leaf", memoryview(frame)), 7))
+    assert isinstance(event, MessageReceived) and bytes(event.frame) == frame

@@ -34,8 +34,13 @@ KINDS = {event: kind for kind, event in EVENTS.items()}
 
 def record_of(event: Event, now_ns: int) -> bytes:
     """An event that changed something, and when."""
-    values = [getattr(event, field.name) for field in fields(event)]
-    return to_bytes([now_ns, KINDS[type(event)], *(to_json([v]) if isinstance(v, Query) else v for v in values)])
+    values = [_plain(getattr(event, field.name)) for field in fields(event)]
+    return to_bytes([now_ns, KINDS[type(event)], *values])
+
+
+def _plain(value: object) -> object:
+    # A large frame is a view of what a link received.
+    return to_json([value]) if isinstance(value, Query) else bytes(value) if isinstance(value, memoryview) else value
 
 
 def event_of(record: bytes) -> tuple[Event, int]:
