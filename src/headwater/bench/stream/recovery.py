@@ -16,9 +16,8 @@ from typing import IO, Any
 import headwater as hw
 from headwater.bench.common.report import at_most
 from headwater.bench.common.workload import SECOND
-from headwater.bench.load.driver import Load, now_us, start_load
-from headwater.bench.load.schedule import SCHEMA
-from headwater.bench.load.targets import LogTarget
+from headwater.bench.load.driver import now_us, start_load
+from headwater.bench.load.schedule import SCHEMA, Schedule
 from headwater.bench.spark.ways import two
 from headwater.bench.stream.cluster import SparkCluster, started, wait_for
 from headwater.bench.stream.data import SOURCES
@@ -46,7 +45,7 @@ def recovery(bench: StreamBench) -> None:
         driver = cluster.start("driver", sys.executable, "-m", __name__, cluster.address, str(place), is_heard=True)
         assert driver.stdout is not None
         rows = SeenRows(driver.stdout)
-        with start_load(Load(RATE, LOAD_SECONDS, slot_us=20_000), LogTarget(log, SOURCES)):
+        with start_load(Schedule(RATE, LOAD_SECONDS), log):
             wait_for(lambda: rows.count > 0, "the first row")
             seconds = [killed(cluster, rows, number % WORKERS) for number in range(bench.sizes.kills)]
     listed = ", ".join(f"{each:.2f}" for each in seconds)
