@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from headwater.base.arrays import Int64Array
-from headwater.bench.common.workload import KEY_COUNT, SECOND, SEED, Floats
+from headwater.base.arrays import Float64Array, Int64Array
+from headwater.bench.common.workload import KEY_COUNT, SECOND, SEED
 from headwater.errors import DataError, shown
 
 #: The columns of every batch of a load; times are microseconds.
@@ -106,11 +106,11 @@ class Content:
     block: int = 1 << 18
 
     @cached_property
-    def _block(self) -> tuple[Int64Array, Floats]:
+    def _block(self) -> tuple[Int64Array, Float64Array]:
         keys, values = (np.random.default_rng([self.seed, column]) for column in range(2))
         return keys.integers(0, KEY_COUNT, self.block, dtype=np.int64), values.standard_normal(self.block)
 
-    def columns(self, first: int, stop: int) -> tuple[Int64Array, Floats]:
+    def columns(self, first: int, stop: int) -> tuple[Int64Array, Float64Array]:
         """The keys and the values of events ``[first, stop)``."""
         places = np.arange(first, stop) % self.block
         keys, values = self._block
