@@ -149,13 +149,10 @@ class RelayNode:
     def _on_positions(self, positions: Positions) -> list[Action]:
         if not positions.resend:
             self._holding.accepted(positions.chains)
-            told = self._routes.split(positions.chains)
-            return [SendMessage(link, encode(Positions(False, known))) for link, known in told.items()]
+            return self._routes.positions(False, positions.chains)
         again = self._holding.rejected(positions.chains)
-        notes: list[Action] = [Noted("recombined", {"chains": sorted(positions.chains)})]
-        told = self._routes.split(again)
-        sends = [SendMessage(link, encode(Positions(True, known))) for link, known in told.items()]
-        return [*notes, *sends, *self._soon()]
+        note = Noted("recombined", {"chains": sorted(positions.chains)})
+        return [note, *self._routes.positions(True, again), *self._soon()]
 
     def check(self) -> None:
         """Assert what holds after each event."""
