@@ -28,46 +28,17 @@ from headwater.node.cut_rounds import CutRounds
 from headwater.node.records import event_of, record_of
 from headwater.node.routes import Routes
 from headwater.node.settings import NodeSettings
-from headwater.protocols.actions import (
-    Action,
-    Checkpoint,
-    EmitAside,
-    EmitRows,
-    Finished,
-    Noted,
-    Record,
-    SendMessage,
-    SetTimer,
-)
+from headwater.protocols import actions as act
+from headwater.protocols import events, messages
+from headwater.protocols.actions import Action, Noted
 from headwater.protocols.advances import Advances, Moves
 from headwater.protocols.count_windows import Counting, CountPlans
 from headwater.protocols.delta import CUT_SUFFIX, Delta
-from headwater.protocols.events import (
-    Event,
-    FlushAsked,
-    IdleAsked,
-    MessageReceived,
-    QueryAdded,
-    QueryRemoved,
-    ReturnAsked,
-    Started,
-    TimerFired,
-)
+from headwater.protocols.events import Event
 from headwater.protocols.frames import FrameError
 from headwater.protocols.ledger import OLD_EPOCH, Ledger
 from headwater.protocols.membership import Membership
-from headwater.protocols.messages import (
-    Assign,
-    CountPlan,
-    Cuts,
-    Flush,
-    Hello,
-    Positions,
-    Rates,
-    Refuse,
-    decode,
-    encode,
-)
+from headwater.protocols.messages import decode, encode
 from headwater.protocols.rereading import Reread
 
 THE_END = "the stream has ended; what comes now is in no window"
@@ -148,20 +119,20 @@ class RootNode:
         return self._assignments.query_text
 
     @property
-    def announced(self) -> Cuts | None:
+    def announced(self) -> messages.Cuts | None:
         """The cut that leaves have been told of and not answered."""
         return self._cuts.announced
 
     @property
-    def count_plan(self) -> CountPlan | None:
+    def count_plan(self) -> messages.CountPlan | None:
         """What leaves are told of count windows that are asked no sooner than in the next batch; None if nothing is."""
         return None if self._counts.plans is None else self._counts.plan(has_guesses=True)
 
-    def assignments(self) -> list[Assign]:
+    def assignments(self) -> list[messages.Assign]:
         """Where each chain goes on, without the queries: for a host whose leaves begin anew at every step."""
         return self._assignments.all()
 
-    def first_assignment(self) -> Assign:
+    def first_assignment(self) -> messages.Assign:
         """What a root that has met nobody would answer a leaf with one source; of others only the names differ."""
         return self._assignments.first()
 
@@ -217,61 +188,61 @@ class RootNode:
             return actions
         self._records += 1
         self._since_checkpoint += 1
-        recorded: list[Action] = [Record(record_of(event, now_ns)), *actions]
+        recorded: list[Action] = [act.Record(record_of(event, now_ns)), *actions]
         if self._since_checkpoint >= self.settings.checkpoint_every:
             self._since_checkpoint = 0
-            recorded.append(Checkpoint(self.snapshot()))
+            recorded.append(act.Checkpoint(self.snapshot()))
         return recorded
 
     def _react(self, event: Event, now_ns: int) -> list[Action]:
         match event:
-            case Started():
+            case events.Started():
                 return self._on_started()
-            case MessageReceived():
+            case events.MessageReceived():
                 return self._on_frame(event, now_ns)
-            case TimerFired("idle"):
+            case events.TimerFired("idle"):
                 return self._on_idle_timer(now_ns)
-            case TimerFired("cut"):
+            case events.TimerFired("cut"):
                 return self._on_cut_timer()
-            case TimerFired("tend"):
+            case events.TimerFired("tend"):
                 return self._on_tend_timer()
-            case QueryAdded():
+            case events.QueryAdded():
                 return self._on_query_added(event)
-            case QueryRemoved():
+            case events.QueryRemoved():
                 return self._on_query_removed(event)
-            case FlushAsked():
+            case events.FlushAsked():
                 return self._on_flush_asked()
-            case IdleAsked(source):
+            case events.IdleAsked(source):
                 return self._on_idle_asked(source)
-            case ReturnAsked(source):
+            case events.ReturnAsked(source):
                 return self._on_return_asked(source, now_ns)
         return []
 
     def _on_started(self) -> list[Action]:
-        actions: list[Action] = [Checkpoint(self.snapshot()), SetTimer("tend", self.settings.resend_ns)]
+        actions: list[Action] = [act.Checkpoint(self.snapshot()), act.SetTimer("tend", self.settings.resend_ns)]
         if self.settings.idle_ns is not None:
-            actions.append(SetTimer("idle", self.settings.idle_ns // 4))
+            actions.append(act.SetTimer("idle", self.settings.idle_ns // 4))
         self._cut_timer = False
         return [*actions, *self._cut_soon()]
 
-    def _on_frame(self, event: MessageReceived, now_ns: int) -> list[Action]:
+    def _on_frame(self, event: events.MessageReceived, now_ns: int) -> list[Action]:
         try:
             message = decode(event.frame, self.settings.frame_bytes_max)
         except FrameError as error:
             return [Noted("damaged frame", {"why": str(error)})]
-        if isinstance(message, Hello):
+        if isinstance(message, messages.Hello):
             return self._on_hello(event.sender, message, now_ns)
         if isinstance(message, Delta):
             return self._on_delta(event.sender, message, now_ns)
-        if isinstance(message, Positions):
+        if isinstance(message, messages.Positions):
             return self._on_quiet_leaf(event.sender, message)
-        if isinstance(message, Rates):
+        if isinstance(message, messages.Rates):
             return self._routes.to_all(bytes(event.frame), but=event.sender)
         return []
 
     def _on_tend_timer(self) -> list[Action]:
         """Say again what may not have been heard."""
-        actions: list[Action] = [SetTimer("tend", self.settings.resend_ns), *self._cut_soon()]
+        actions: list[Action] = [act.SetTimer("tend", self.settings.resend_ns), *self._cut_soon()]
         for chain in self._cuts.unanswered():
             actions.extend(self._assignments.tell(chain))  # it may not have heard of its epoch
         if self._cuts.announced is not None:
@@ -279,7 +250,7 @@ class RootNode:
         if not self._finished:
             actions.extend(self._counts.tell_again())
         if self._flushing and not self._finished:
-            actions.extend(self._routes.to_all(encode(Flush())))
+            actions.extend(self._routes.to_all(encode(messages.Flush())))
         return actions
 
     def _noted(self, title: str, **detail: Any) -> Noted:
@@ -288,14 +259,14 @@ class RootNode:
 
     # --- leaves ---
 
-    def _on_hello(self, sender: str, hello: Hello, now_ns: int) -> list[Action]:
+    def _on_hello(self, sender: str, hello: messages.Hello, now_ns: int) -> list[Action]:
         """A leaf asks for its chain: it is refused, told where the chain stands, or becomes its owner under a new epoch."""
         chain, members = hello.chain, self._members
         self._routes.heard(chain, sender)
         problem = members.problems(chain, hello.sources) or self._misfit(hello.schema)
         if problem is not None:
             note = Noted("refused", {"chain": chain, "why": problem})
-            return [note, SendMessage(sender, encode(Refuse(chain, problem)))]
+            return [note, act.SendMessage(sender, encode(messages.Refuse(chain, problem)))]
         self._assignments.has_queries(chain, hello.version)
         if self._assignments.is_settled(hello):
             return self._assignments.tell(chain)
@@ -320,7 +291,7 @@ class RootNode:
             return str(error)
         return None
 
-    def _on_quiet_leaf(self, sender: str, positions: Positions) -> list[Action]:
+    def _on_quiet_leaf(self, sender: str, positions: messages.Positions) -> list[Action]:
         """A leaf that has nothing to send says where it stands: one that missed its assignment is told again."""
         actions: list[Action] = []
         for chain, position in positions.chains.items():
@@ -382,14 +353,14 @@ class RootNode:
         ends = members.offsets[numbers]
         return Moves(members.names, numbers, np.stack((ends - moved.counts, ends, members.watermarks[numbers]), 1))
 
-    def _accepted(self, sender: str, delta: Delta) -> SendMessage:
+    def _accepted(self, sender: str, delta: Delta) -> act.SendMessage:
         """What is accepted of a delta's chains; it may have been said before and not been heard."""
         known = {chain: position for chain, position in self._ledger.of(delta.ranges).items() if position.epoch}
-        return SendMessage(sender, encode(Positions(False, known)))
+        return act.SendMessage(sender, encode(messages.Positions(False, known)))
 
-    def _say_again(self, sender: str, delta: Delta) -> SendMessage:
+    def _say_again(self, sender: str, delta: Delta) -> act.SendMessage:
         """Nothing of a delta was accepted: where its chains stand, from where to send again."""
-        return SendMessage(sender, encode(Positions(True, self._ledger.of(delta.ranges))))
+        return act.SendMessage(sender, encode(messages.Positions(True, self._ledger.of(delta.ranges))))
 
     def _reject(self, sender: str, delta: Delta, reasons: dict[str, str]) -> list[Action]:
         """Say where the chains stand; an owner that has not heard of its new epoch is told once more."""
@@ -414,7 +385,7 @@ class RootNode:
         news = {
             chain.removesuffix(CUT_SUFFIX) for chain, stretch in delta.ranges.items() if stretch.end > known[chain].at
         }
-        refusals = [SendMessage(sender, encode(Refuse(chain, THE_END))) for chain in sorted(news)]
+        refusals = [act.SendMessage(sender, encode(messages.Refuse(chain, THE_END))) for chain in sorted(news)]
         note = Noted("rejected", {"chains": dict.fromkeys(sorted(delta.ranges), "finished")})
         return [note, self._accepted(sender, delta), *refusals]
 
@@ -437,7 +408,7 @@ class RootNode:
 
     def _on_idle_timer(self, now_ns: int) -> list[Action]:
         assert self.settings.idle_ns is not None
-        timer = SetTimer("idle", self.settings.idle_ns // 4)
+        timer = act.SetTimer("idle", self.settings.idle_ns // 4)
         if not self._members.decide_idle(now_ns, self.settings.idle_ns):
             return [timer]
         self._changed = True
@@ -502,15 +473,15 @@ class RootNode:
         if rows is None and not len(side):
             return []
         self._step += 1
-        actions: list[Action] = [] if rows is None else [EmitRows(self._step, rows)]
-        return [*actions, *([EmitAside(self._step, side)] if len(side) else [])]
+        actions: list[Action] = [] if rows is None else [act.EmitRows(self._step, rows)]
+        return [*actions, *([act.EmitAside(self._step, side)] if len(side) else [])]
 
     def _cut_soon(self) -> list[Action]:
         """Announce cuts after a while, if some are due: one round for all markers that come together."""
         if not self._cuts.is_due or self._cut_timer:
             return []
         self._cut_timer = True
-        return [SetTimer("cut", self.settings.linger_ns)]
+        return [act.SetTimer("cut", self.settings.linger_ns)]
 
     def _on_cut_timer(self) -> list[Action]:
         self._cut_timer = False
@@ -529,11 +500,11 @@ class RootNode:
         if not done or self._finished:
             return []
         self._finished = True
-        return [self._noted("flushed"), Finished()]
+        return [self._noted("flushed"), act.Finished()]
 
     # --- queries ---
 
-    def _on_query_added(self, event: QueryAdded) -> list[Action]:
+    def _on_query_added(self, event: events.QueryAdded) -> list[Action]:
         to_json([event.query])  # a query that cannot travel is refused here
         schema = self._assignments.schema
         if schema is not None:
@@ -545,7 +516,7 @@ class RootNode:
         note = self._noted("query added", name=event.query.name, at=begin)
         return [note, *self._assignments.change_queries()]
 
-    def _on_query_removed(self, event: QueryRemoved) -> list[Action]:
+    def _on_query_removed(self, event: events.QueryRemoved) -> list[Action]:
         self._half.remove_query(event.name, event.drain)
         self._changed = True
         if not self._half.has_cuts:
@@ -558,7 +529,7 @@ class RootNode:
     def _on_flush_asked(self) -> list[Action]:
         self._changed = True
         self._flushing = True
-        return [*self._routes.to_all(encode(Flush())), *self._advance()]
+        return [*self._routes.to_all(encode(messages.Flush())), *self._advance()]
 
     # --- snapshots ---
 
@@ -612,6 +583,6 @@ class RootNode:
         repeated: list[Action] = []
         for record in records:
             actions = root.handle(*event_of(record))
-            repeated.extend(a for a in actions if isinstance(a, EmitRows | EmitAside | Noted | Finished))
+            repeated.extend(a for a in actions if isinstance(a, act.EmitRows | act.EmitAside | Noted | act.Finished))
         root._since_checkpoint = 0
         return root, repeated

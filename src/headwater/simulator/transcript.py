@@ -6,29 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from headwater.base.packing import Bytes
-from headwater.protocols.actions import (
-    Action,
-    Checkpoint,
-    EmitAside,
-    EmitRows,
-    Noted,
-    ReadFrom,
-    Record,
-    Refused,
-    SendMessage,
-    SetTimer,
-)
+from headwater.protocols import actions as act
+from headwater.protocols import events
+from headwater.protocols.actions import Action
 from headwater.protocols.delta import Delta
-from headwater.protocols.events import (
-    BatchArrived,
-    Event,
-    MessageReceived,
-    QueryAdded,
-    QueryRemoved,
-    SourceEnded,
-    SourceOpened,
-    TimerFired,
-)
+from headwater.protocols.events import Event
 from headwater.protocols.frames import FrameError
 from headwater.protocols.messages import Assign, CountPlan, Cuts, Hello, LookInto, Positions, Refuse, decode
 from headwater.simulator.world.machine import Machine
@@ -66,51 +48,51 @@ class Transcript:
 
 def event_text(event: Event | None) -> str:
     """
-    >>> event_text(TimerFired("resend"))
+    >>> event_text(events.TimerFired("resend"))
     'timer resend'
     """
     match event:
         case None:
             return "recovers"
-        case MessageReceived(sender, frame):
+        case events.MessageReceived(sender, frame):
             return f"from {sender}: {frame_text(frame)}"
-        case TimerFired(name):
+        case events.TimerFired(name):
             return f"timer {name}"
-        case SourceOpened(source, home):
+        case events.SourceOpened(source, home):
             return f"opens {source} of {home}"
-        case BatchArrived(source, offset, batch, watermark):
+        case events.BatchArrived(source, offset, batch, watermark):
             told = "" if watermark is None else f" watermark {watermark}"
             return f"reads {source} [{offset}, {offset + batch.num_rows}){told}"
-        case SourceEnded(source, offset):
+        case events.SourceEnded(source, offset):
             return f"{source} ends at {offset}"
-        case QueryAdded(query):
+        case events.QueryAdded(query):
             return f"add query {query.name}"
-        case QueryRemoved(name, drain):
+        case events.QueryRemoved(name, drain):
             return f"remove query {name}{' (drain)' if drain else ''}"
     return type(event).__name__
 
 
 def action_text(action: Action) -> str:
     """
-    >>> action_text(ReadFrom("a", 7))
+    >>> action_text(act.ReadFrom("a", 7))
     'read a from 7'
     """
     match action:
-        case SendMessage(target, frame):
+        case act.SendMessage(target, frame):
             return f"to {target}: {frame_text(frame)}"
-        case SetTimer(name, delay_ns):
+        case act.SetTimer(name, delay_ns):
             return f"timer {name} in {delay_ns / 1e6:g} ms"
-        case ReadFrom(source, offset):
+        case act.ReadFrom(source, offset):
             return f"read {source} from {offset}"
-        case Record(data) | Checkpoint(data):
+        case act.Record(data) | act.Checkpoint(data):
             return f"{type(action).__name__.lower()} {len(data)} B"
-        case EmitRows(step, rows):
+        case act.EmitRows(step, rows):
             return f"emit step {step}: {_rows_text(rows.to_pylist())}"
-        case EmitAside(step, rows):
+        case act.EmitAside(step, rows):
             return f"aside step {step}: {rows.num_rows} events"
-        case Refused(reason):
+        case act.Refused(reason):
             return f"refused: {reason}"
-        case Noted(what, detail):
+        case act.Noted(what, detail):
             return f"note {what}{_detail(detail)}"
     return type(action).__name__
 
