@@ -114,7 +114,7 @@ def test_without_faults_none_occurs():
 
 def test_ids_tell_events_apart_and_every_count_window_adds_them_up():
     for seed in range(20):
-        workload = draw_count_workload(Random(seed), tree(5, 1), 300).workload
+        workload, _ = draw_count_workload(Random(seed), tree(5, 1), 300)
         ids = [row[MEMBER] for log in workload.all_logs for row in log.rows]
         assert len(set(ids)) == len(ids) and max(ids) < 2**MEMBER_BITS
         for query in workload.queries:

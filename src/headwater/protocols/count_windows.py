@@ -232,14 +232,6 @@ class Forecaster:
         return forecaster
 
 
-@dataclass(slots=True)
-class Flows:
-    """What count windows have cost so far."""
-
-    up: int = 0
-    down: int = 0
-
-
 #: The begin and the size of each chain's share, and by how much it may differ.
 Shares = Mapping[str, tuple[int, int, int]]
 #: Cuts that are nearly known: behind how many events, at about which time.
@@ -254,7 +246,9 @@ class CountPlans:
     limits: CountLimits = field(default_factory=CountLimits)
     forecasters: dict[int, Forecaster] = field(default_factory=dict)
     number: int = 0
-    flows: Flows = field(default_factory=Flows)
+    #: How many messages about count windows went up and down so far.
+    up_flows: int = 0
+    down_flows: int = 0
     sizes: dict[int, LocalSizes] = field(default_factory=dict)
     #: What leaves were told last, and how often that would have been the same since. Who has lost it says it once more.
     last: dict[int, Sequence[Any]] = field(default_factory=dict)
@@ -315,14 +309,20 @@ class CountPlans:
 
     def state(self) -> list[Any]:
         c = self.counting
-        flows = [self.flows.up, self.flows.down]
         known = [[family, forecaster.state()] for family, forecaster in self.forecasters.items()]
         sizes = [[family, sizes.state()] for family, sizes in self.sizes.items()]
-        return [[c.scheme, c.prefer, c.changes, c.margin, c.forecast], self.number, flows, known, sizes]
+        return [
+            [c.scheme, c.prefer, c.changes, c.margin, c.forecast],
+            self.number,
+            [self.up_flows, self.down_flows],
+            known,
+            sizes,
+        ]
 
     @classmethod
     def restored(cls, state: Sequence[Any], limits: CountLimits) -> CountPlans:
         counting = Counting(*state[0])
         known = {family: Forecaster.restored(counting, kept, limits) for family, kept in state[3]}
         sizes = {family: LocalSizes.restored(counting.changes, kept) for family, kept in state[4]}
-        return cls(counting, limits, known, state[1], Flows(*state[2]), sizes)
+        up, down = state[2]
+        return cls(counting, limits, known, state[1], up, down, sizes)

@@ -56,21 +56,6 @@ class World:
         self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._scheduled = 0
         self._parents: dict[str, str] = {}
-        self._doers: dict[type, Callable[[Machine, Any], None]] = {
-            act.SendMessage: self._send,
-            act.SetTimer: self._set_timer,
-            act.ReadFrom: self._read_from,
-            act.PauseReading: self._pause_reading,
-            act.ResumeReading: self._resume_reading,
-            act.Record: self._record,
-            act.Checkpoint: self._checkpoint,
-            act.Finished: self._finish,
-            act.Superseded: self._supersede,
-            act.Refused: self._nothing,
-            act.EmitRows: self._nothing,
-            act.EmitAside: self._nothing,
-            act.Noted: self._nothing,
-        }
 
     # --- time ---
 
@@ -168,9 +153,8 @@ class World:
         done = len(actions)
         if stumble is not None and len(actions) >= 2:
             done = 1 + stumble[0] % (len(actions) - 1)
-        doers = self._doers
-        for action in actions if done == len(actions) else actions[:done]:
-            doers[type(action)](machine, action)
+        for action in actions[:done]:
+            self._do(machine, action)
         for observer in self.observers:
             observer.after(self.time_ns, machine, event, actions, done)
         if stumble is not None and done < len(actions):
@@ -180,45 +164,34 @@ class World:
 
     # --- what nodes ask for ---
 
-    def _send(self, machine: Machine, action: act.SendMessage) -> None:
-        self.network.send(machine.name, action.target, action.frame, self.time_ns)
-
-    def _set_timer(self, machine: Machine, action: act.SetTimer) -> None:
-        number = machine.timers.get(action.name, 0) + 1
-        machine.timers[action.name] = number
-        delay_ns = machine.clock.real_delay(action.delay_ns)
-        self.at(self.time_ns + delay_ns, self._fire, machine, machine.life, action.name, number)
-
-    def _read_from(self, machine: Machine, action: act.ReadFrom) -> None:
-        # A node that has its memory back may ask before its sources were opened again.
-        self._reader(machine, action.source).move(action.offset)
-        self._look_soon(machine)
-
-    def _pause_reading(self, machine: Machine, _action: act.PauseReading) -> None:
-        machine.is_reading_paused = True
-
-    def _resume_reading(self, machine: Machine, _action: act.ResumeReading) -> None:
-        machine.is_reading_paused = False
-        self._look_soon(machine)
-
-    def _record(self, machine: Machine, action: act.Record) -> None:
-        machine.records.append(action.data)
-
-    def _checkpoint(self, machine: Machine, action: act.Checkpoint) -> None:
-        machine.checkpoint = action.data
-        machine.records.clear()
-
-    def _finish(self, machine: Machine, _action: act.Finished) -> None:
-        if machine.role == "root":
-            self.is_finished = True
-
-    def _supersede(self, machine: Machine, _action: act.Superseded) -> None:
-        machine.is_retired = True
-        # Not at once: the rest of its list is still to be done.
-        self.at(self.time_ns, machine.forget_life)
-
-    def _nothing(self, machine: Machine, action: Action) -> None:
-        """Observers see to it."""
+    def _do(self, machine: Machine, action: Action) -> None:
+        """One of them; rows and notes are for observers."""
+        match action:
+            case act.SendMessage(target, frame):
+                self.network.send(machine.name, target, frame, self.time_ns)
+            case act.SetTimer(name, delay_ns):
+                number = machine.timers[name] = machine.timers.get(name, 0) + 1
+                at_ns = self.time_ns + machine.clock.real_delay(delay_ns)
+                self.at(at_ns, self._fire, machine, machine.life, name, number)
+            case act.ReadFrom(source, offset):
+                # A node that has its memory back may ask before its sources were opened again.
+                self._reader(machine, source).move(offset)
+                self._look_soon(machine)
+            case act.PauseReading():
+                machine.is_reading_paused = True
+            case act.ResumeReading():
+                machine.is_reading_paused = False
+                self._look_soon(machine)
+            case act.Record(data):
+                machine.records.append(data)
+            case act.Checkpoint(data):
+                machine.checkpoint, machine.records = data, []
+            case act.Finished():
+                self.is_finished |= machine.role == "root"
+            case act.Superseded():
+                machine.is_retired = True
+                # Not at once: the rest of its list is still to be done.
+                self.at(self.time_ns, machine.forget_life)
 
     # --- what happens later ---
 
