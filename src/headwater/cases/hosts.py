@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.language.aggregations import Aggregation
-from headwater.language.query import Query
 from headwater.reference import history as steps
 from headwater.reference.aggregates import value_of
 from headwater.reference.rows import ReferenceStream, ResultRow, counters, story
+from headwater.simulator.checks.checkers import result_rows
 
 Place = tuple[str, str, int]  # query, source, offset
 
@@ -161,28 +161,6 @@ def arrow_schema(history: Sequence[steps.Step], time: str) -> pa.Schema:
                 columns.setdefault(name, []).append(value)
     types = {name: pa.array(values).type for name, values in columns.items() if name != time}
     return pa.schema({time: pa.int64()} | types)
-
-
-def result_rows(table: pa.Table, queries: dict[str, Query]) -> list[ResultRow]:
-    """The rows of a results table as the reference writes them."""
-    return [_result_row(row, queries[row["query"]]) for row in table.to_pylist()]
-
-
-def _result_row(row: dict[str, Any], query: Query) -> ResultRow:
-    replaces = tuple(tuple(other.values()) for other in row["replaces"] or ()) or None
-    return ResultRow(
-        query.name,
-        row["window_start"],
-        row["window_end"],
-        tuple(row[key] for key in query.keys),
-        {alias: row[alias] for alias, _ in query.aggregates},
-        row["event_count"],
-        row["revision"],
-        replaces,
-        row.get("node") or "",
-        row.get("first_time"),
-        row.get("last_time"),
-    )
 
 
 def batches(history: Sequence[steps.Step]) -> list[tuple[int, steps.Step, list[steps.Arrived]]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headwater.cases.hosts import EngineHost, Played, arrow_schema, batches, dropped_places, result_rows
+from headwater.cases.hosts import EngineHost, Played, arrow_schema, batches, dropped_places
 from headwater.cases.merge import run_merge
 from headwater.cases.outcome import CASE_ERRORS, CaseOutcome, run_case
 from headwater.cases.stream import Case, history_of, settings_of
@@ -27,6 +27,7 @@ from headwater.node import RootNode
 from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted
 from headwater.protocols.events import Event, MessageReceived, QueryAdded
 from headwater.reference.history import Added, Arrived, Joined, Step, StreamSettings
+from headwater.simulator.checks.checkers import result_rows
 from headwater.simulator.instant import InstantTree
 
 if TYPE_CHECKING:

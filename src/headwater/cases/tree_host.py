@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.cases.differences import explain_difference
-from headwater.cases.hosts import EngineHost, Played, arrow_schema, batches, dropped_places, result_rows
+from headwater.cases.hosts import EngineHost, Played, arrow_schema, batches, dropped_places
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values
 from headwater.engine.operators.operator import Op
@@ -25,6 +25,7 @@ from headwater.protocols.count_windows import Counting
 from headwater.protocols.events import FlushAsked, IdleAsked, QueryAdded, QueryRemoved, ReturnAsked
 from headwater.reference import history as steps
 from headwater.reference.rows import ResultRow, row_order
+from headwater.simulator.checks.checkers import result_rows
 from headwater.simulator.instant import InstantTree
 
 ROOT = "root"

@@ -10,6 +10,7 @@ them. Nothing here reads a clock: a batch brings its time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,16 @@ from headwater.errors import DataError, QueryError
 from headwater.language.files.queries import to_json
 from headwater.language.times import NEVER
 from headwater.node.micro_batches.core import BatchCore
-from headwater.node.micro_batches.frames import SOURCE, EventGroup, Frame, Heard
-from headwater.node.micro_batches.settings import BatchSettings, StepOutput
+from headwater.node.micro_batches.frames import SOURCE, BatchSettings, EventGroup, Frame, Heard
+
+
+@dataclass(slots=True)
+class StepOutput:
+    """What came out of a step: tables of rows, of events set aside, and what was counted since the last step."""
+
+    rows: list[pa.Table] = field(default_factory=list)
+    aside: list[pa.Table] = field(default_factory=list)
+    accounts: list[dict[str, Any]] = field(default_factory=list)
 
 
 class BatchRoot:
