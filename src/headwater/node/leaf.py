@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from headwater.base.arrow import schema_to_bytes
 from headwater.base.packing import Bytes
 from headwater.engine.tree.leaf import LeafHalf
 from headwater.engine.tree.leaf_sources import Standing
@@ -135,7 +136,7 @@ class LeafNode:
         is_new = event.source not in self._homes
         self._homes.setdefault(event.source, event.home)
         if event.schema is not None and not self._schema:
-            self._schema = event.schema.serialize().to_pybytes()
+            self._schema = schema_to_bytes(event.schema)
             is_new = True
         # Not at once: sources mostly come together.
         return [act.SetTimer("hello", 0)] if is_new else []

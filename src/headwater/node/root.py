@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from headwater.base.arrow import schema_from_bytes
 from headwater.engine.tree.root import RootHalf
 from headwater.engine.wire.part_bytes import part_from_bytes
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
@@ -252,7 +253,7 @@ class RootNode:
         if not schema:
             return None
         try:
-            self._changed |= self.assignments.learn(pa.ipc.read_schema(pa.py_buffer(schema)))
+            self._changed |= self.assignments.learn(schema_from_bytes(schema))
         except (QueryError, pa.ArrowException, OSError, ValueError) as error:
             return str(error)
         return None

@@ -141,13 +141,7 @@ class Faults:
         self._world.tell(machine.name, "is cut off")
 
     def _crash(self, machine: Machine, strike: Strike) -> None:
-        self._fall(machine, strike, keeps_memory=True)
-
-    def _amnesia(self, machine: Machine, strike: Strike) -> None:
-        self._fall(machine, strike, keeps_memory=False)
-
-    def _fall(self, machine: Machine, strike: Strike, keeps_memory: bool) -> None:
-        self._world.crash(machine, keeps_memory)
+        self._world.crash(machine, keeps_memory=strike.fault != "amnesia")
         machine.unread_faults.append(strike.fault)
         self._world.at(self._world.time_ns + strike.length_ns, self._restart, machine)
 
@@ -184,7 +178,7 @@ class Faults:
 STRIKES: dict[str, tuple[int, Callable[[Faults, Machine, Strike], None]]] = {
     "pause": (4, Faults._pause),
     "crash": (4, Faults._crash),
-    "amnesia": (4, Faults._amnesia),
+    "amnesia": (4, Faults._crash),
     "halfway": (6, Faults._halfway),
     "replacement": (3, Faults._replacement),
     "root": (3, Faults._crash),
