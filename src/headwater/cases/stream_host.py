@@ -121,7 +121,7 @@ class _Stage:
 
     def play(self, script: Script, following: Sequence[Script]) -> Any:
         """What the stream says to a case: the rows of each step, or the answers to all that a merge asks."""
-        emitted: list[tuple[int, list[ResultRow]]] = []
+        emitted: dict[int, list[ResultRow]] = {}
         places = set()
         for turn in script.turns:
             if turn is script.turns[-1]:
@@ -130,14 +130,14 @@ class _Stage:
             for rows, aside in self._taken(turn):
                 found = in_order(list(script.answers(rows)), [name.partition(":")[2] for name in script.named])
                 if found:
-                    emitted.append((turn.index, found))
+                    emitted.setdefault(turn.index, []).extend(found)
                 for row in aside.to_pylist():
                     if row["query"] in script.named:
                         places.add(script.place(row["query"], row["source"], row["offset"]))
         if script.case["kind"] == "merge":
-            values = {row.query: row.values["value"] for _, rows in emitted for row in rows}
+            values = {row.query: row.values["value"] for rows in emitted.values() for row in rows}
             return [values.get(str(place)) for place in range(len(script.queries))]
-        return Played(_joined(emitted), frozenset(places), {})
+        return Played(list(emitted.items()), frozenset(places), {})
 
     def _taken(self, turn: Turn) -> list[tuple[pa.Table, pa.Table]]:
         """Let a turn happen; the rows and the events put aside of its batches."""
@@ -178,11 +178,3 @@ class _Stage:
         accepted = {source.name: source.offset for each in directive.assigns.values() for source in each.sources}
         is_read = all(accepted.get(name) == end for name, end in self._ends.items())
         return is_read and not directive.wants_batch and directive.commands == self._commands
-
-
-def _joined(emitted: Sequence[tuple[int, list[ResultRow]]]) -> list[tuple[int, list[ResultRow]]]:
-    """One entry for each step."""
-    steps: dict[int, list[ResultRow]] = {}
-    for index, rows in emitted:
-        steps.setdefault(index, []).extend(rows)
-    return list(steps.items())

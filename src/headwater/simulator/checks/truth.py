@@ -113,12 +113,8 @@ class Truth:
                 f" accepted are {self.accepted[source]}, the watermark is {self.stream.watermark}"
             )
         self.active[source] = what != "idle"
-        if what == "joined":
-            self._take(history.Joined(source, self.logs[source].home))
-        elif what == "idle":
-            self._take(history.Idle(source))
-        else:
-            self._take(history.Returned(source))
+        back = history.Joined(source, self.logs[source].home) if what == "joined" else history.Returned(source)
+        self._take(history.Idle(source) if what == "idle" else back)
         is_awaited = self.active[source] and self.stream.sources[source].watermark < FOREVER
         if is_awaited and self.logs[source].ended_ns is None:
             self.waiting_for.add(source)
