@@ -18,7 +18,7 @@ from headwater.node import NodeSettings
 from headwater.simulator import COUNT_PLANTS, Options, Transcript, simulate, tree
 from headwater.simulator.runner import Run
 from headwater.simulator.scenarios import EXACT_SCHEMES, draw_count_windows
-from headwater.simulator.seeds import COUNT_PATHS, Summary
+from headwater.simulator.seeds import WANTED, Summary
 from headwater.simulator.workloads.count_limits import draw_limits, limited
 from headwater.simulator.workloads.count_queries import MEMBER, MEMBER_BITS
 from headwater.simulator.workloads.count_workload import draw_count_workload
@@ -114,7 +114,7 @@ def test_without_faults_none_occurs():
 
 def test_ids_tell_events_apart_and_every_count_window_adds_them_up():
     for seed in range(20):
-        workload = draw_count_workload(Random(seed), tree(5, 1), 300).workload
+        workload, _ = draw_count_workload(Random(seed), tree(5, 1), 300)
         ids = [row[MEMBER] for log in workload.all_logs for row in log.rows]
         assert len(set(ids)) == len(ids) and max(ids) < 2**MEMBER_BITS
         for query in workload.queries:
@@ -144,6 +144,6 @@ def test_limits_of_groups_without_settings_hold_only_while_they_last():
 
 def test_what_never_occurred_is_named():
     summary = Summary()
-    assert set(summary.missing("all", "count-windows")) > set(COUNT_PATHS)
+    assert set(summary.missing("all", "count-windows")) > set(WANTED["count-windows"])
     assert "drawn: scheme sync" in summary.missing("all", "count-windows")
     assert summary.missing("loss", "count-windows") == ["fault: loss"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from headwater.engine.counting.forecast_zones import ForecastLine, LocalWindows
 from headwater.engine.counting.pieces import Zoning
@@ -49,14 +50,15 @@ class CountingLeaf:
         if plan is None:
             return
         zones: dict[int, Zoning] = {}
-        for family, fields in plan.forecasts.items():
+        for family, forecast in plan.forecasts.items():
             windows = half.count_windows(family)
             if windows is not None:
-                told = self._by_rates(family, Forecast.from_list(fields))
+                told = self._by_rates(family, forecast)
                 if self.chain in told.shares:
                     zones[family] = LocalWindows(*told.shares[self.chain])
                     continue
-                places = (told.position, told.time, told.per_event, told.spread, told.piece_max)
+                spread = inf if told.spread is None else told.spread
+                places = (told.position, told.time, told.per_event, spread, told.piece_max)
                 # A leaf of one batch waits for no plan: it hears only one.
                 horizon = FOREVER if told.horizon is None or self.settings.is_brief else told.horizon
                 zones[family] = ForecastLine(windows, *places, horizon, told.is_raw, told.patience, told.raw_max)
@@ -72,7 +74,7 @@ class CountingLeaf:
         """How fast events come here, for all other leaves, if they are to know; this one goes by it at once."""
         forecasts = {} if self.plan is None else self.plan.forecasts
         taken = []
-        for family in [family for family, fields in forecasts.items() if Forecast.from_list(fields).peers]:
+        for family in [family for family, forecast in forecasts.items() if forecast.peers]:
             rate = half.take_rate(family)
             if rate is not None:
                 taken.append(Rates(self.chain, family, rate))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from headwater.engine.tree.leaf import LeafHalf
 from headwater.engine.wire.part_bytes import part_to_bytes
 from headwater.engine.wire.parts import HEAD_ANSWERS, EventsPart, LatePart, MarkersPart, Part, PiecesPart, RowsPart
@@ -87,12 +85,8 @@ class DeltaSender:
         if not moved.sources and not parts:
             return []
         position = self.outbox.end
-        advance = Advance(
-            np.array(moved.sources, np.int64),
-            np.array(moved.counts, np.int64),
-            np.array([wrapped(rise) for rise in moved.rises], np.int64),
-            wrapped(moved.latest),
-        )
+        rises = [wrapped(rise) for rise in moved.rises]
+        advance = Advance.of(moved.sources, moved.counts, rises, wrapped(moved.latest))
         stretch = ChainRange(self.assigned.epoch, position, position + 1)
         shares = [part_shares(part, self.splitting) for part in parts]
         for part, share in zip(parts, shares, strict=True):

@@ -16,7 +16,7 @@ from headwater.protocols.messages import Assign, SourceState, decode, encode
 
 def fresh_bytes(root: RootNode) -> bytes:
     """Such a root."""
-    return to_bytes([root.snapshot(), encode(root.first_assignment()), root.query_text])
+    return to_bytes([root.snapshot(), encode(root.assignments.first()), root.assignments.query_text])
 
 
 def root_of(data: bytes) -> RootNode:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headwater.language.query import Query
-from headwater.node.micro_batches.frames import EventGroup
-from headwater.node.micro_batches.settings import BatchSettings
+from headwater.node.micro_batches.frames import BatchSettings, EventGroup
 from headwater.spark.aggregate import arrow_schema
 from headwater.spark.batch.partitions import depends_on_order
 from headwater.spark.batch.plan import fresh_root

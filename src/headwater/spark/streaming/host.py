@@ -93,7 +93,7 @@ class RootHost:
         """Everything else, once the events of the batch are in: it may void what leaves would have sent."""
         if root.settings.idle_ns is not None:
             self._do(root, TimerFired("idle"), offset, outcome)
-        accepted = {s.name: s.offset for assign in root.assignments() for s in assign.sources}
+        accepted = {s.name: s.offset for assign in root.assignments.all() for s in assign.sources}
         for source in offset.done:
             if accepted.get(source, -1) >= offset.ends.get(source, 0):
                 self._do(root, IdleAsked(source), offset, outcome)
@@ -141,16 +141,16 @@ class RootHost:
         assert root is not None
         assigns: dict[str, Assign] = {}
         again: dict[str, list[tuple[int, int]]] = {}
-        for assign in root.assignments():
-            assigns[assign.chain], some = narrowed(assign, root.rereads(assign.chain))
+        for assign in root.assignments.all():
+            assigns[assign.chain], some = narrowed(assign, root.assignments.rereads(assign.chain))
             again |= some
         behind = any(s.offset < offset.ends.get(s.name, 0) for a in assigns.values() for s in a.sources)
-        cuts, plan = root.announced, root.count_plan
+        cuts, plan = root.cuts.announced, root.count_plan
         # Whoever has a look to answer reads events again; that needs no new ones.
         is_asked = cuts is not None or any(assign.looks for assign in assigns.values())
         return Directive(
             offset.batch,
-            self._checkpoint.write_queries(root.query_text),
+            self._checkpoint.write_queries(root.assignments.query_text),
             list(root.columns),
             assigns,
             None if cuts is None else encode(cuts),
@@ -186,7 +186,7 @@ class RootHost:
         """How the stream is doing, for people: nothing is decided by it."""
         root = self._root
         assert root is not None
-        assigns = root.assignments()
+        assigns = root.assignments.all()
         events = sum(source.offset for assign in assigns for source in assign.sources)
         return {
             "batch": offset.batch,
