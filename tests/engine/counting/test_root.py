@@ -8,6 +8,7 @@ import pytest
 
 import headwater as hw
 from group_events import TYPES, restored, rows
+from headwater.base.count_limits import CountLimits
 from headwater.base.source_numbers import SourceNumbers
 from headwater.engine.counting.root import CountRootGroup
 from headwater.engine.intake.chunk import Chunk
@@ -26,7 +27,7 @@ def resolve(chains: tuple[str, ...]) -> SourceNumbers:
 
 
 def group_of(size: int) -> CountRootGroup:
-    group = CountRootGroup((), None)
+    group = CountRootGroup((), None, NEVER, CountLimits())
     group.names = ["s0", "s1"]
     group.register([Registered(hw.query("q", hw.count_tumbling(size), s=hw.sum("v")), 0)])
     group.prepare(TYPES)

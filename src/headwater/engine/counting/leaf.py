@@ -13,7 +13,6 @@ from headwater.base.arrays import BoolArray, Int64Array
 from headwater.base.count_limits import CountLimits
 from headwater.engine.counting.forecast_zones import LocalWindows
 from headwater.engine.counting.pieces import (
-    RAW_MAX,
     LiftedPieces,
     Ranges,
     Zoning,
@@ -31,7 +30,7 @@ from headwater.engine.counting.pieces import (
     zones_between,
 )
 from headwater.engine.groups.shared import QueryGroup
-from headwater.engine.halves import HoldingLeafGroup
+from headwater.engine.halves import LeafGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
 from headwater.engine.operators.ragged import spread
@@ -42,23 +41,6 @@ from headwater.language.times import FOREVER, NEVER
 
 #: As long as there is no plan, pieces are a small part of a window, within limits.
 PIECES_PER_STEP = 64
-
-
-@dataclass(frozen=True, slots=True)
-class NoPlan:
-    """Nothing is expected: every piece is as likely to hold a cut as any other."""
-
-    piece_max: int
-    horizon: int = FOREVER
-    patience: int = 0
-    raw_max: int = RAW_MAX
-
-    def zones(self, low: int, high: int) -> tuple[Int64Array, Int64Array]:
-        none = np.empty(0, np.int64)
-        return none, none
-
-    def awaits(self, since: int, closed: int, first: int, last: int) -> bool:
-        return True
 
 
 @dataclass(slots=True)
@@ -86,20 +68,22 @@ class HeldEvents:
         self.count = sum(map(len, self.stretches))
 
 
-class CountLeafGroup(HoldingLeafGroup):
+class CountLeafGroup(LeafGroup):
     """Cuts events into pieces as soon as nothing can come before them; says no more of most than their number and partials.
 
     While events are read again, those before ``covered`` are in pieces already.
     """
 
-    def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
+    holds_events = True
+
+    def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int, limits: CountLimits) -> None:
         super().__init__(keys, where, begin)
+        self.limits = limits
         self.covered = NEVER
         self.reached = NEVER  # nothing that was sent is later
         self.plan: Zoning | None = None
         self.kept = HeldEvents(1 << 20)
         self.is_brief = False
-        self.limits = CountLimits()
         self.raw_count = 0
         self.taken = 0  # events that were put into pieces here
         self._rated = (0, NEVER)  # how many events there were, up to which time, when the rate was last told
@@ -152,7 +136,7 @@ class CountLeafGroup(HoldingLeafGroup):
             return self.plan
         least, most = self.limits.piece_min, self.limits.unplanned_piece_max
         step = min((min(walk.window.size, walk.window.step) for walk in self.windows.count_walks), default=most)
-        return NoPlan(min(max(step // PIECES_PER_STEP, least), most))
+        return Zoning(piece_max=min(max(step // PIECES_PER_STEP, least), most))
 
     @property
     def _piece_max(self) -> int:

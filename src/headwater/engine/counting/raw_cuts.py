@@ -13,15 +13,12 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int64Array, frozen
-from headwater.base.count_limits import CountLimits
 from headwater.base.jit import njit
 from headwater.engine.counting.piece_table import AT, BLOCK, COUNT, IS_RAW, O1, O2, S1, S2, SEQUENCE, T1, T2
 from headwater.engine.counting.search import KnownPieces, key_order, plain
 from headwater.engine.intake.reorder import OrderedEvents
 from headwater.engine.operators.ragged import spread
 from headwater.engine.slices.order_slicer import next_position_cut
-
-LOCAL_PARTS = CountLimits().local_parts
 
 
 @dataclass(slots=True)
@@ -163,9 +160,9 @@ def _cut_runs(run: Int64Array, targets: Int64Array, runs: int) -> tuple[Int64Arr
 
 
 def split_some(
-    rows: Int64Array, places: Int64Array, found: KnownPieces, events: Mapping[int, OrderedEvents]
+    rows: Int64Array, places: Int64Array, found: KnownPieces, events: Mapping[int, OrderedEvents], parts: int
 ) -> Int64Array:
-    """All pieces, of which raw ones that may hold a cut are now smaller runs."""
+    """All pieces, of which raw ones that may hold a cut are now about so many smaller runs."""
     is_kept = np.ones(rows.shape[1], np.bool_)
     is_kept[places] = False
     made = []
@@ -173,7 +170,7 @@ def split_some(
         start, count, block = int(rows[AT, place]), int(rows[COUNT, place]), int(rows[BLOCK, place])
         chunk = events[block].chunk
         times = chunk.times[start : start + count]
-        edges = _split_edges(frozen(times, np.int64), found.low[place], found.high[place], LOCAL_PARTS)
+        edges = _split_edges(frozen(times, np.int64), found.low[place], found.high[place], parts)
         at, last = start + edges[:-1], start + edges[1:] - 1
         split = np.repeat(rows[:, place : place + 1], len(at), axis=1)
         split[T1], split[S1], split[O1] = chunk.places(at)

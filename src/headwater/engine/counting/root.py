@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int64Array
+from headwater.base.count_limits import CountLimits
 from headwater.base.source_numbers import Resolve
 from headwater.engine.counting.approx import LeafShares
 from headwater.engine.counting.coverage import ChainCoverage
@@ -62,8 +63,9 @@ class CountRootGroup(SlicedRootGroup):
     into, and leaves the table for the rows of windows once it is settled.
     """
 
-    def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
+    def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int, limits: CountLimits) -> None:
         super().__init__(keys, where, begin)
+        self.limits = limits
         self.table = PieceTable()
         self.coverage = ChainCoverage()
         self.open_looks = OpenLooks()
@@ -236,7 +238,7 @@ class CountRootGroup(SlicedRootGroup):
         rows, events = self.table.rows, self.table.events
         whole = clusters(rows, found, *self._counts)
         if not whole:
-            self.table.rows = split_some(rows, places, found, events)
+            self.table.rows = split_some(rows, places, found, events, self.limits.local_parts)
             return
         is_kept = np.ones(rows.shape[1], np.bool_)
         is_kept[np.concatenate([cluster.places for cluster in whole])] = False

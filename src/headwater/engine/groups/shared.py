@@ -267,6 +267,10 @@ class QueryGroup:
 
     # --- windows ---
 
+    def is_due(self, until: int) -> bool:
+        """Whether a watermark of ``until`` may close something, without another word of a leaf."""
+        return self.watermark < until
+
     def close(self, until: int) -> list[Closed]:
         """The group's watermark rises to ``until``: everything that this closes or revises."""
         # Not after closing: what closed is still named by the numbers of its keys.
