@@ -26,18 +26,8 @@ from headwater.engine.intake.columns import read_values
 from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.slices.store import RowBlock
 from headwater.engine.windows.late import Stragglers
-from headwater.engine.wire.parts import (
-    EventsPart,
-    LatePart,
-    MarkersPart,
-    Part,
-    PiecesPart,
-    RowsPart,
-    arrow_values,
-    key_count,
-    listed_keys,
-    values_of,
-)
+from headwater.engine.wire import parts
+from headwater.engine.wire.parts import EventsPart, LatePart, MarkersPart, Part, PiecesPart, RowsPart
 from headwater.language.expressions import Expr
 from headwater.language.times import NEVER
 
@@ -57,22 +47,22 @@ class LeafGroup(QueryGroup):
 
     def take(self, number: int, chain: str) -> list[Part]:
         """What has been gathered, and is no longer here: stragglers, and a row for each slice and key (or chain of a session)."""
-        parts: list[Part] = [self._late_part(number, chain)] if len(self.stragglers) else []
+        taken: list[Part] = [self._late_part(number, chain)] if len(self.stragglers) else []
         block = self.take_block()
         if block is not None:
             starts, _ = self.edges.slices(block.first)
             slices = starts[np.searchsorted(starts, block.first, side="right") - 1]
-            columns, key = listed_keys(self.keys.columns(), block.key)
+            columns, key = parts.listed_keys(self.keys.columns(), block.key)
             first, last = (None, None) if self.gap is None else (block.first, block.last)
-            parts.append(RowsPart(number, columns, key, slices, block.partials, self.gap, first, last))
+            taken.append(RowsPart(number, columns, key, slices, block.partials, self.gap, first, last))
             self.forget_unused_keys()
-        return parts
+        return taken
 
     def _late_part(self, number: int, chain: str) -> LatePart:
         stragglers, self.stragglers = self.stragglers, Stragglers()
         chunk = stragglers.chunk
-        columns, key = listed_keys(self.keys.columns(), stragglers.keys)
-        values = {name: arrow_values(column) for name, column in chunk.columns.items()}
+        columns, key = parts.listed_keys(self.keys.columns(), stragglers.keys)
+        values = {name: parts.arrow_values(column) for name, column in chunk.columns.items()}
         sources = chunk.source_ids.astype(np.int64)
         return LatePart(number, chain, columns, key, chunk.times, chunk.offsets, sources, stragglers.watermarks, values)
 
@@ -160,7 +150,7 @@ class SlicedRootGroup(QueryGroup):
 
     def absorb(self, part: GroupPart, types: Types, resolve: Resolve) -> None:
         """Take in a part that nothing is wrong with."""
-        keys = self.keys.encode(part.key_columns, key_count(part.key_columns))[part.key]
+        keys = self.keys.encode(part.key_columns, parts.key_count(part.key_columns))[part.key]
         match part:
             case RowsPart():
                 if self.gap is not None and part.last is None:
@@ -168,7 +158,7 @@ class SlicedRootGroup(QueryGroup):
                 first = part.slices if part.first is None else part.first
                 self.add_block(RowBlock(keys, first, part.last, None, None, dict(part.partials)))
             case LatePart():
-                columns = {name: values_of(array, types[name]) for name, array in part.columns.items()}
+                columns = {name: parts.values_of(array, types[name]) for name, array in part.columns.items()}
                 chunk = Chunk(part.times, part.offsets, numbers_of(part, resolve), self.names, columns)
                 self.add_late(chunk, keys, part.watermarks)
 

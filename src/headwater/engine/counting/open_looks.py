@@ -32,7 +32,7 @@ class OpenLooks:
         return self._chains
 
     def of(self, chain: str) -> list[Look]:
-        """What the owner of a chain is asked."""
+        """What the owner of a chain is asked; sources by their number over all."""
         return list(self._by_chain.get(chain, {}).values())
 
     def find(self, number: int) -> Look | None:

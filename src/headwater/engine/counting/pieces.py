@@ -331,8 +331,3 @@ def _before(runs: Sequence[OrderedEvents]) -> Int64Array:
     """How many events lie in the runs before each."""
     counts: Int64Array = np.cumsum([0, *map(len, runs)])[:-1, None]
     return counts
-
-
-def run_rows(keys: Int32Array, key_count: int, cuts: RunCuts) -> LiftedPieces:
-    """As `rows_of`: a row for each stretch and key that does not travel raw."""
-    return rows_between(keys, key_count, cuts.begins, cuts.ends, cuts.is_raw)

@@ -19,7 +19,6 @@ from headwater.base.source_numbers import Resolve
 from headwater.engine.counting.approx import LeafShares
 from headwater.engine.counting.coverage import ChainCoverage
 from headwater.engine.counting.open_looks import OpenLooks
-from headwater.engine.counting.piece_rows import settled_block
 from headwater.engine.counting.piece_table import (
     CHAIN,
     COUNT,
@@ -33,6 +32,7 @@ from headwater.engine.counting.piece_table import (
     T1,
     T2,
     PieceTable,
+    settled_block,
 )
 from headwater.engine.counting.raw_cuts import clusters, cut_cluster, split_some
 from headwater.engine.counting.search import KnownPieces, key_order, search
@@ -153,10 +153,6 @@ class CountRootGroup(SlicedRootGroup):
         place, rows = int(self.table.places(np.array([number]))[0]), self.table.rows
         return place >= 0 and bool(rows[COUNT, place] == count and rows[IS_RAW, place] == 0)
 
-    def covered(self, chain: str) -> int:
-        """Before this time all events of a chain are in pieces."""
-        return self.coverage.of(chain)
-
     def problem(self, part: GroupPart, types: Types, resolve: Resolve) -> str | None:
         if not isinstance(part, PiecesPart):
             return super().problem(part, types, resolve)
@@ -263,14 +259,6 @@ class CountRootGroup(SlicedRootGroup):
     def guesses(self) -> list[tuple[int, int]]:
         """Cuts over all events that leaves look for: behind how many events, and about when."""
         return [] if self.counts_by_key else self.open_looks.guesses()
-
-    def looks(self, chain: str) -> list[Look]:
-        """What the owner of a chain has to look into; sources by their number over all."""
-        return self.open_looks.of(chain)
-
-    def looked_into(self) -> Mapping[int, str]:
-        """The pieces that leaves look into, each with its chain."""
-        return self.open_looks.chains()
 
     # --- settled pieces become rows ---
 

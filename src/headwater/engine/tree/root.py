@@ -277,17 +277,17 @@ class RootHalf:
 
     def looks(self, chain: str) -> dict[int, list[Look]]:
         """What the owner of a chain has to look into, by family."""
-        asked = {number: group.looks(chain) for number, group in self.counting().items()}
+        asked = {number: group.open_looks.of(chain) for number, group in self.counting().items()}
         return {number: looks for number, looks in asked.items() if looks}
 
     def looked_into(self) -> dict[tuple[int, int], str]:
         """All pieces that leaves look into, and their chains; a piece by family and number."""
-        found = {family: group.looked_into() for family, group in self.counting().items()}
+        found = {family: group.open_looks.chains() for family, group in self.counting().items()}
         return {(family, look): chain for family, looks in found.items() for look, chain in looks.items()}
 
     def covered(self, chain: str) -> dict[int, int]:
         """By family: up to which time a chain's events are in pieces."""
-        return {number: group.covered(chain) for number, group in self.counting().items()}
+        return {number: group.coverage.of(chain) for number, group in self.counting().items()}
 
     def settled_time(self) -> int:
         """Before this time no leaf will be asked for anything; the end of time if nobody is ever asked."""
