@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int64Array
+from headwater.base.snapshots import made_of, snapshot
 from headwater.base.source_numbers import Cached
 from headwater.engine.wire.parts import HEAD_IS_ALL, HEAD_LATEST, HEAD_UNTIL
 from headwater.language.times import FOREVER, NEVER
@@ -64,10 +62,9 @@ class ChainCoverage:
         behind: BoolArray = self._latest >= self._covered
         return min(watermark, int(self._covered[behind].min(initial=FOREVER)))
 
-    def state(self) -> dict[str, Any]:
-        return {"chains": list(self.numbers), "arrays": [self._covered, self._latest, self.since_cut]}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self.numbers = {name: number for number, name in enumerate(state["chains"])}
-        self._numbered.forget()
-        self._covered, self._latest, self.since_cut = state["arrays"]
+    state, restore = snapshot(
+        {
+            "chains": made_of("numbers", list, lambda names: {name: number for number, name in enumerate(names)}),
+            "arrays": ["_covered", "_latest", "since_cut"],
+        }
+    )

@@ -10,15 +10,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.counting.pieces import Ranges, rows_of
+from headwater.engine.counting.search import Keys
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn, partials_from_bytes, partials_to_bytes
 from headwater.engine.operators.ragged import spread
 from headwater.engine.slices.store import RowBlock, concat_blocks, concat_columns, map_columns
+from headwater.engine.wire.looks import Look
 from headwater.engine.wire.parts import PiecesPart
 
 #: The partials of rows: event i adds to row ``of_event[i]``, of so many.
@@ -27,6 +30,8 @@ Lift = Callable[[Chunk, Int32Array, int], dict[Op, PartialColumn]]
 #: own, for good.
 SEQUENCE, T1, S1, O1, T2, S2, O2, COUNT, BLOCK, AT, IS_RAW, CHAIN, NUMBER = range(13)
 WIDTH = 13
+#: The first and the last key of each piece.
+FIRST, LAST = slice(T1, O1 + 1), slice(T2, O2 + 1)
 
 
 @dataclass(slots=True)
@@ -67,7 +72,7 @@ class PieceTable:
         self.partials[block] = PartialBlock(row_keys, starts, dict(part.partials))
         rows = np.empty((WIDTH, len(part.sizes)), np.int64)
         rows[SEQUENCE] = row_keys[starts[:-1]] if is_by_key else 0
-        rows[T1 : O1 + 1], rows[T2 : O2 + 1] = part.first, part.last
+        rows[FIRST], rows[LAST] = part.first, part.last
         rows[COUNT], rows[BLOCK], rows[AT], rows[IS_RAW] = part.sizes, block, np.arange(len(part.sizes)), 0
         return rows
 
@@ -78,7 +83,7 @@ class PieceTable:
         self.events[block] = stretch
         rows = np.empty((WIDTH, len(starts)), np.int64)
         rows[SEQUENCE] = stretch.keys[starts] if is_by_key else 0
-        rows[T1 : O1 + 1], rows[T2 : O2 + 1] = stretch.chunk.places(starts), stretch.chunk.places(starts + sizes - 1)
+        rows[FIRST], rows[LAST] = stretch.chunk.places(starts), stretch.chunk.places(starts + sizes - 1)
         rows[COUNT], rows[BLOCK], rows[AT], rows[IS_RAW] = sizes, block, starts, 1
         return rows
 
@@ -110,6 +115,16 @@ class PieceTable:
         found = np.minimum(np.searchsorted(held, numbers, sorter=order), len(held) - 1)
         return np.where(held[order[found]] == numbers, order[found], -1)
 
+    def keys(self, ranks: Int64Array) -> tuple[Keys, Keys]:
+        """The first and the last keys of all pieces. ``ranks``: of sources by number."""
+        rows = self.joined()
+        return (rows[T1], ranks[rows[S1]], rows[O1]), (rows[T2], ranks[rows[S2]], rows[O2])
+
+    def look(self, place: int, low: int, high: int, key_columns: list[pa.Array]) -> Look:
+        """A look into the piece in this place, for a cut between two times."""
+        row = self.joined()[:, place]
+        return Look(int(row[NUMBER]), int(row[COUNT]), row[FIRST], row[LAST], low, high, key_columns)
+
     def keep(self, is_kept: BoolArray) -> None:
         """Let go of all other pieces of `joined`, and of what is behind them."""
         self.rows = self.joined()[:, is_kept]
@@ -118,6 +133,16 @@ class PieceTable:
         used = set((first + np.flatnonzero(np.bincount(self.rows[BLOCK] - first))).tolist())
         self.partials = {block: kept for block, kept in self.partials.items() if block in used}
         self.events = {block: kept for block, kept in self.events.items() if block in used}
+
+    def settled(
+        self, rows: Int64Array, position: Int64Array, ops: Sequence[Op], lift: Lift, key_count: int
+    ) -> RowBlock:
+        """Settled pieces as rows of partials, in the order of their positions."""
+        blocks = [*partial_rows(self, rows, position, ops), *event_rows(self, rows, position, lift, key_count)]
+        together = concat_blocks(blocks)
+        assert together.position is not None
+        # Not by time: rows that begin at the same time stay on their side of a cut.
+        return together.take(np.argsort(together.position, kind="stable"))
 
     def state(self) -> dict[str, Any]:
         partials = [[n, b.key, b.starts, partials_to_bytes(b.partials)] for n, b in self.partials.items()]
@@ -137,15 +162,13 @@ class PieceTable:
         return table
 
 
-def settled_block(
-    table: PieceTable, rows: Int64Array, position: Int64Array, ops: Sequence[Op], lift: Lift, key_count: int
-) -> RowBlock:
-    """The rows of these pieces of the table, in the order of their positions."""
-    blocks = [*partial_rows(table, rows, position, ops), *event_rows(table, rows, position, lift, key_count)]
-    together = concat_blocks(blocks)
-    assert together.position is not None
-    # Not by time: rows that begin at the same time stay on their side of a cut.
-    return together.take(np.argsort(together.position, kind="stable"))
+def split_run(row: Int64Array, edges: Int64Array, chunk: Chunk) -> Int64Array:
+    """A run of raw events, one column of a table, cut into several at these edges: its begin, those inside, and its end."""
+    at, sizes = row[AT] + edges[:-1], np.diff(edges)
+    split = np.repeat(row, len(at), axis=1)
+    split[FIRST], split[LAST] = chunk.places(at), chunk.places(at + sizes - 1)
+    split[COUNT], split[AT] = sizes, at
+    return split
 
 
 def partial_rows(table: PieceTable, rows: Int64Array, position: Int64Array, ops: Sequence[Op]) -> list[RowBlock]:

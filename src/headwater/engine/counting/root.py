@@ -19,21 +19,7 @@ from headwater.base.source_numbers import Resolve
 from headwater.engine.counting.approx import LeafShares
 from headwater.engine.counting.coverage import ChainCoverage
 from headwater.engine.counting.open_looks import OpenLooks
-from headwater.engine.counting.piece_table import (
-    CHAIN,
-    COUNT,
-    IS_RAW,
-    NUMBER,
-    O1,
-    O2,
-    S1,
-    S2,
-    SEQUENCE,
-    T1,
-    T2,
-    PieceTable,
-    settled_block,
-)
+from headwater.engine.counting.piece_table import CHAIN, COUNT, IS_RAW, NUMBER, S1, S2, SEQUENCE, T1, T2, PieceTable
 from headwater.engine.counting.raw_cuts import clusters, cut_cluster, split_some
 from headwater.engine.counting.search import KnownPieces, key_order, search
 from headwater.engine.halves import GroupPart, SlicedRootGroup, Types
@@ -206,13 +192,10 @@ class CountRootGroup(SlicedRootGroup):
 
     def _search(self) -> KnownPieces:
         """Put the pieces in order and find out where cuts are, and where they may be."""
-        rows, ranks = self.table.joined(), self._ranks
-        keys = rows[T1], ranks[rows[S1]], rows[O1]
-        order = np.lexsort((*keys[::-1], rows[SEQUENCE])) if self.counts_by_key else key_order(*keys)
+        rows, (first, _) = self.table.joined(), self.table.keys(self._ranks)
+        order = np.lexsort((*first[::-1], rows[SEQUENCE])) if self.counts_by_key else key_order(*first)
         self.table.rows = rows = rows[:, order]
-        base, windows = self._counts
-        first, last = (rows[T1], ranks[rows[S1]], rows[O1]), (rows[T2], ranks[rows[S2]], rows[O2])
-        return search(rows[SEQUENCE], first, last, rows[COUNT], base, windows, self.frontier)
+        return search(rows[SEQUENCE], *self.table.keys(self._ranks), rows[COUNT], *self._counts, self.frontier)
 
     @property
     def _ranks(self) -> Int64Array:
@@ -248,12 +231,11 @@ class CountRootGroup(SlicedRootGroup):
 
     def _looks(self, places: Int64Array, low: Int64Array, high: Int64Array) -> list[tuple[str, Look]]:
         """A look into each of the pieces in these places, for a cut between two times, with the chain that it is for."""
-        looks, names = [], list(self.chains)
-        for row, begin, end in zip(self.table.joined()[:, places].T, low.tolist(), high.tolist()):
-            keys = pa.array(row[SEQUENCE : SEQUENCE + 1])
+        looks, names, rows = [], list(self.chains), self.table.joined()
+        for place, begin, end in zip(places.tolist(), low.tolist(), high.tolist()):
+            keys = pa.array(rows[SEQUENCE, place : place + 1])
             columns = [column.take(keys) for column in self.keys.columns()] if self.counts_by_key else []
-            ends = row[T1 : O1 + 1], row[T2 : O2 + 1]
-            looks.append((names[row[CHAIN]], Look(int(row[NUMBER]), int(row[COUNT]), *ends, begin, end, columns)))
+            looks.append((names[rows[CHAIN, place]], self.table.look(place, begin, end, columns)))
         return looks
 
     def guesses(self) -> list[tuple[int, int]]:
@@ -281,7 +263,7 @@ class CountRootGroup(SlicedRootGroup):
 
     def _store(self, rows: Int64Array, position: Int64Array) -> None:
         """Rows of settled pieces, for windows."""
-        block = settled_block(self.table, rows, position, self.ops, self.lifted, len(self.keys))
+        block = self.table.settled(rows, position, self.ops, self.lifted, len(self.keys))
         self.store.append(block if self.shares is None else self.shares.in_order(block))
 
     def _note_cuts(self, rows: Int64Array, position: Int64Array) -> None:
