@@ -149,17 +149,15 @@ class PieceTable:
         events = [[n, s.chunk, s.keys] for n, s in self.events.items()]
         return {"rows": self.joined(), "partials": partials, "events": events, "counts": [self.numbers, self.blocks]}
 
-    @classmethod
-    def restored(cls, state: dict[str, Any], ops: Sequence[Op]) -> PieceTable:
-        table = cls(state["rows"])
-        table.partials = {
+    def restore(self, state: dict[str, Any], ops: Sequence[Op]) -> None:
+        """Take over a state; ``ops`` are those that the queries have, users' own among them."""
+        self.rows, (self.numbers, self.blocks) = state["rows"], state["counts"]
+        self.partials = {
             number: PartialBlock(key, starts, partials_from_bytes(data, ops))
             for number, key, starts, data in state["partials"]
         }
-        table.events = {number: OrderedEvents(chunk, keys, []) for number, chunk, keys in state["events"]}
-        table.numbers, table.blocks = state["counts"]
-        table.event_count = int(table.rows[COUNT].sum())
-        return table
+        self.events = {number: OrderedEvents(chunk, keys, []) for number, chunk, keys in state["events"]}
+        self.event_count = int(self.rows[COUNT].sum())
 
 
 def split_run(row: Int64Array, edges: Int64Array, chunk: Chunk) -> Int64Array:

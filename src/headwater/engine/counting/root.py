@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int64Array
 from headwater.base.count_limits import CountLimits
+from headwater.base.snapshots import Spec, made_of, restore_into, rows, state_of, told
 from headwater.base.source_numbers import Resolve
 from headwater.engine.counting.approx import LeafShares
 from headwater.engine.counting.coverage import ChainCoverage
@@ -327,31 +328,34 @@ class CountRootGroup(SlicedRootGroup):
 
     # --- snapshots ---
 
-    def state(self) -> dict[str, Any]:
-        floor = NEVER if self.shares is None else self.shares.floor
-        return super().state() | {
-            "table": self.table.state(),
-            **self.coverage.state(),
-            "times": [self.frontier, self.settled_time, self._searched, self._has_news],
-            **self.open_looks.state(),
-            "numbers": [self.open_looks.corrections, self.raw_count],
-            "approx": [floor, self.cut_count, self.open_looks.last_cut],
-            "shares": None if self.shares is None else self.shares.state(),
-            "proven": [[cut.position, cut.time, dict(cut.counts)] for cut in self.proven],
-        }
+    def state(self) -> Any:
+        return super().state() | state_of(self, _STATE)
 
     def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None:
         super().restore(state, types)
-        self.table = PieceTable.restored(state["table"], self.ops)
-        self.coverage.restore(state)
-        self.frontier, self.settled_time, self._searched, self._has_news = state["times"]
-        self.open_looks.restore(state)
+        restore_into(self, _STATE, state, self.ops)
         numbers, *between = np.array(state["looks"], np.int64).reshape(-1, 3).T
         self.open_looks.ask(self._looks(self.table.places(numbers), *between))
-        self.open_looks.corrections, self.raw_count = state["numbers"]
-        floor, self.cut_count, self.open_looks.last_cut = state["approx"]
-        self.shares = None if state["shares"] is None else LeafShares(*[*state["shares"], floor])
-        self.proven = [ProvenCut(*cut) for cut in state["proven"]]
+        if self.shares is not None:
+            self.shares.floor = state["approx"][0]
+
+
+_STATE: Spec = {
+    "table": "table",
+    "chains": made_of("coverage.numbers", list, lambda names: {name: number for number, name in enumerate(names)}),
+    "arrays": ["coverage.covered", "coverage.latest", "coverage.since_cut"],
+    "times": ["frontier", "settled_time", "_searched", "_has_news"],
+    "looks": told("open_looks", OpenLooks.places),
+    "asked": made_of("open_looks.cuts", lambda cuts: list(map(list, sorted(cuts))), lambda kept: set(map(tuple, kept))),
+    "numbers": ["open_looks.corrections", "raw_count"],
+    "approx": [
+        told("shares", lambda shares: NEVER if shares is None else shares.floor),
+        "cut_count",
+        "open_looks.last_cut",
+    ],
+    "shares": made_of("shares", lambda one: one and one.state(), lambda kept: kept and LeafShares(*kept)),
+    "proven": rows("proven", ProvenCut),
+}
 
 
 def _chain_counts(rows: Int64Array, chain_count: int) -> Int64Array:
