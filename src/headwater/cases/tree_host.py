@@ -21,7 +21,6 @@ from headwater.engine.wire.parts import RowsPart
 from headwater.errors import HeadwaterError
 from headwater.language.aggregations import Aggregation
 from headwater.node.relay import merged
-from headwater.protocols.count_windows import Counting
 from headwater.protocols.events import FlushAsked, IdleAsked, QueryAdded, QueryRemoved, ReturnAsked
 from headwater.reference import history as steps
 from headwater.reference.rows import ResultRow, row_order
@@ -69,12 +68,12 @@ def in_random_tree(seed: int) -> Arrangement:
 
 
 class TreeHost(EngineHost):
-    """Plays histories on a tree that is arranged as asked."""
+    """Plays histories on a tree that is arranged as asked; ``ways``: further settings of the `InstantTree`."""
 
-    def __init__(self, arrangement: Arrangement, *, round_trips: bool = True, counting: Counting | None = None) -> None:
+    def __init__(self, arrangement: Arrangement, **ways: Any) -> None:
         super().__init__()
         self._arrangement = arrangement
-        self._ways: dict[str, Any] = {"round_trips": round_trips, "counting": counting}
+        self._ways = ways
 
     def finish(self, aggregation: Aggregation, parts: Sequence[Sequence[Any]]) -> Any:
         """Each part leaves its leaf as bytes, a relay merges them, and the root lowers what arrives."""

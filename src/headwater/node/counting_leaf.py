@@ -31,7 +31,7 @@ class CountingLeaf:
         """Before events come: which are in pieces already, and which of these somebody looks into."""
         asked = looks_from_bytes(looks) if looks else {}
         settings = self.settings
-        half.begin_counting(covered, asked, settings.held_max, settings.is_brief, settings.counts)
+        half.begin_counting(covered, asked, settings.held_max, settings.is_brief)
         self.follow(half)
 
     def hear_plan(self, plan: CountPlan) -> bool:
@@ -58,10 +58,12 @@ class CountingLeaf:
                     zones[family] = LocalWindows(*told.shares[self.chain])
                     continue
                 spread = inf if told.spread is None else told.spread
-                places = (told.position, told.time, told.per_event, spread, told.piece_max)
                 # A leaf of one batch waits for no plan: it hears only one.
                 horizon = FOREVER if told.horizon is None or self.settings.is_brief else told.horizon
-                zones[family] = ForecastLine(windows, *places, horizon, told.is_raw, told.patience, told.raw_max)
+                zones[family] = ForecastLine(
+                    windows, told.position, told.time, told.per_event, spread, told.is_raw,
+                    piece_max=told.piece_max, horizon=horizon, patience=told.patience, raw_max=told.raw_max,
+                )  # fmt: skip
         half.follow(zones, plan.until, plan.settled)
 
     def _by_rates(self, family: int, told: Forecast) -> Forecast:

@@ -111,7 +111,7 @@ class LeafNode:
         if self._is_paused:
             return LeafState.PAUSED
         # Who has read everything again never has to, under this epoch.
-        is_past = self.state is LeafState.RUNNING or self._sender.half.is_past_rereads()
+        is_past = self.state is LeafState.RUNNING or self._sender.half.sources.are_past_reread()
         return LeafState.RUNNING if is_past else LeafState.REREADING
 
     @property
@@ -205,7 +205,7 @@ class LeafNode:
         standings = [
             Standing(s.name, s.home, *told[s.name], s.hold, s.hold_watermark, s.floors) for s in assign.sources
         ]
-        half = LeafHalf(queries, self.chain, standings, latest, cut_time)
+        half = LeafHalf(queries, self.chain, standings, latest, cut_time, self.settings.counts)
         splitting = Splitting.of(queries, self.roots, self.sharing)
         boxes = Outbox(assign.position), Outbox(assign.cut)
         return DeltaSender(self.parent, self.settings, assign, half, splitting, *boxes, assign.position)
@@ -225,9 +225,9 @@ class LeafNode:
 
     def _on_batch(self, event: events.BatchArrived) -> list[Action]:
         half = self._owned.half
-        if not half.has_source(event.source):
+        if event.source not in half.sources:
             return []
-        expected = half.next_offset(event.source)
+        expected = half.sources.next_offset(event.source)
         if expected >= self._ends.get(event.source, FOREVER):
             return []  # a flush has ended the source here, whatever it still has to say
         if self._is_passed_over:
@@ -247,7 +247,7 @@ class LeafNode:
 
     def _on_mixed(self, event: events.MixedBatchArrived) -> list[Action]:
         half = self._owned.half
-        if self._is_over or not all(map(half.has_source, event.sources)) or self._is_passed_over:
+        if self._is_over or not all(source in half.sources for source in event.sources) or self._is_passed_over:
             return []
         missing = half.take_in_mixed(event.sources, event.which, event.offsets, event.batch)
         for source in event.sources if self._ends else ():
@@ -256,10 +256,10 @@ class LeafNode:
 
     def _on_passed(self, event: events.EventsPassed) -> list[Action]:
         half = self._owned.half
-        if self._is_over or not half.has_source(event.source) or self._is_passed_over:
+        if self._is_over or event.source not in half.sources or self._is_passed_over:
             return []
-        if event.offset > half.next_offset(event.source):
-            return [act.ReadFrom(event.source, half.next_offset(event.source))]
+        if event.offset > half.sources.next_offset(event.source):
+            return [act.ReadFrom(event.source, half.sources.next_offset(event.source))]
         half.pass_over(event.source, event.offset + event.count, event.low, event.high)
         self._end_if_read(event.source)
         return self._taken_in()
@@ -280,10 +280,10 @@ class LeafNode:
 
     def _end_if_read(self, source: str) -> None:
         half = None if self._sender is None else self._sender.half
-        if half is not None and half.has_source(source) and half.is_past_reread(source):
+        if half is not None and source in half.sources and half.sources.is_past_reread(source):
             if self._is_over:
-                self._ends.setdefault(source, half.next_offset(source))
-            if half.next_offset(source) >= self._ends.get(source, FOREVER):
+                self._ends.setdefault(source, half.sources.next_offset(source))
+            if half.sources.next_offset(source) >= self._ends.get(source, FOREVER):
                 half.end(source, FOREVER)
 
     def _on_flush(self, _: messages.Flush) -> list[Action]:
@@ -292,8 +292,8 @@ class LeafNode:
         self._is_over = True
         half = None if self._sender is None else self._sender.half
         for source in self._homes:
-            if half is not None and half.has_source(source):
-                resume = half.resume_offset(source)
+            if half is not None and source in half.sources:
+                resume = half.sources.resume_offset(source)
                 self._ends[source] = min(self._ends.get(source, resume), resume)
                 self._end_if_read(source)
         return [Noted("flushed", {}), *self._soon()]
@@ -393,7 +393,7 @@ class LeafNode:
         if cuts.number > done + 1:
             # Cuts were done that this leaf had nothing for and did not hear of: begin anew behind them.
             return [self._hello(0)]
-        if not sender.half.is_past_rereads():
+        if not sender.half.sources.are_past_reread():
             return []  # the root asks again; until then what was accepted is read again
         return [*sender.cut(cuts), *self._balance()]
 
@@ -419,7 +419,7 @@ class LeafNode:
 
     def watermark(self, source: str) -> int:
         """How far a source has come, as far as it was read."""
-        return NEVER if self._sender is None else self._sender.half.watermark_of(source)
+        return NEVER if self._sender is None else self._sender.half.sources[source].watermark
 
     def count_report(self) -> dict[str, float]:
         """What count windows have cost here."""
@@ -433,7 +433,7 @@ class LeafNode:
             assert not self._is_paused, f"{self.name} reads nothing, and was told to pause"
             return
         assert self._settled() is state, f"{self.name} is {state.value}, and should be {self._settled().value}"
-        assert state is not LeafState.RUNNING or sender.half.is_past_rereads(), f"{self.name} still reads again"
+        assert state is not LeafState.RUNNING or sender.half.sources.are_past_reread(), f"{self.name} still reads again"
         sender.check()
 
     # --- snapshots ---
@@ -455,7 +455,7 @@ class LeafNode:
         sender, plan = self._sender, self._counting.plan
         if sender is not None:
             sender.gather()
-            told, latest = sender.half.told()
+            told, latest = sender.half.sources.told()
             state |= {
                 "assigned": encode(sender.assigned),
                 "outbox": [sender.outbox.at, sender.outbox.frames, sender.sent],

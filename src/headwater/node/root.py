@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrow import schema_from_bytes
+from headwater.engine.tree.roles import Role
 from headwater.engine.tree.root import RootHalf
 from headwater.engine.wire.part_bytes import part_from_bytes
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
@@ -71,8 +72,8 @@ class RootNode:
         limits = self.settings.counts
         plans = CountPlans(counting, limits) if round_trips and counting and counting.is_distributed else None
         engine: dict[str, Any] = {"time": time, "unit": unit, "disorder": disorder, "strict": strict}
-        ways = {"counts": plans is not None, "large_only": counting is not None and counting.leaves_small_ones}
-        half = RootHalf(queries, round_trips=round_trips, **ways, **engine)
+        large_only = plans is not None and plans.counting.leaves_small_ones
+        half = RootHalf(queries, Role(False, round_trips, plans is not None, large_only, limits), **engine)
         self._hold(half, Membership(limits), Ledger(), Routes(), plans)
         self._cut_timer = False
         self._flushing = False
@@ -525,7 +526,7 @@ class RootNode:
         root = cls(state["name"], settings=NodeSettings.restored(state["settings"]))
         members = Membership.restored(state["members"], root.settings.counts)
         ledger, routes = Ledger.restored(state["positions"]), Routes.restored(state["routes"])
-        root._hold(RootHalf.restore(state["half"]), members, ledger, routes)
+        root._hold(RootHalf.restore(state["half"], root.settings.counts), members, ledger, routes)
         for part in (root.assignments, root.cuts, root.counts):
             part.restore(state)
         root._flushing, root._finished = state["flags"]

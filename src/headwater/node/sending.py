@@ -43,7 +43,7 @@ class DeltaSender:
 
     def reads(self) -> list[Action]:
         """Where each source has to be read on."""
-        return [ReadFrom(source.name, self.half.next_offset(source.name)) for source in self.assigned.sources]
+        return [ReadFrom(source.name, self.half.sources.next_offset(source.name)) for source in self.assigned.sources]
 
     # --- bounds ---
 
@@ -59,7 +59,7 @@ class DeltaSender:
             return True
         # What is read again was held before; the cuts that let go of it need all of it.
         held_max = self.settings.held_max
-        return self.half.held(held_max) >= held_max and self.half.is_past_rereads()
+        return self.half.held(held_max) >= held_max and self.half.sources.are_past_reread()
 
     @property
     def has_much(self) -> bool:
@@ -70,7 +70,7 @@ class DeltaSender:
     @property
     def is_done(self) -> bool:
         """Whether the sources have ended and all that they said is accepted."""
-        return self.half.has_ended and not self.half.has_news and not self.outbox.frames
+        return self.half.sources.has_ended and not self.half.has_news and not self.outbox.frames
 
     # --- sending ---
 

@@ -13,7 +13,7 @@ from headwater.simulator.checks.checkers import Checker
 from headwater.simulator.checks.counts import Counts
 from headwater.simulator.checks.truth import Truth
 from headwater.simulator.scenarios import EXACT_SCHEMES, Scenario, draw_count_windows
-from headwater.simulator.workloads.count_limits import draw_limits, limited
+from headwater.simulator.workloads.count_limits import draw_limits
 from headwater.simulator.workloads.workload import draw_workload
 from headwater.simulator.world.topology import tree
 from headwater.spark.streaming import leaf
@@ -88,7 +88,6 @@ class Run:
 
     def _limited(self):
         stack = ExitStack()
-        stack.enter_context(limited(self.limits))
         stack.enter_context(mock.patch.object(leaf, "SETTINGS", replace(leaf.SETTINGS, counts=self.limits)))
         if self.limits != CountLimits():
             stack.enter_context(mock.patch.object(leaf, "SEND_EVENTS", 20))
