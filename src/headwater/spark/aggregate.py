@@ -1,6 +1,6 @@
 """`headwater.aggregate`: window queries over any DataFrame.
 
-What Spark can say under the guarantees of SEMANTICS.md becomes a plan of its own operators (`native.py`, `positions.py`). For the
+What Spark can say under the same guarantees becomes a plan of its own operators (`native/`). For the
 rest a leaf stands in front of each partition, and a root behind them.
 """
 
@@ -16,14 +16,15 @@ import pyarrow as pa
 from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_queries
 from headwater.language.query import Query
-from headwater.language.windows import Band, CountWindow, Sliding
+from headwater.language.windows import Band, Sliding
 from headwater.spark.batch.partitions import depends_on_order, through_python
 from headwater.spark.batch.plan import fresh_root
 from headwater.spark.batch.root import Output, fitted_rows, plain_rows
 from headwater.spark.dataframe_streams.aggregate import stream_aggregate
 from headwater.spark.dataframe_streams.plan import StreamOptions
 from headwater.spark.native import positions
-from headwater.spark.native.choice import Asked, choice, has_positions
+from headwater.spark.native.choice import Asked
+from headwater.spark.native.division import divided
 from headwater.spark.native.grids import Numbered
 from headwater.spark.native.plan import EventFrame, fixed_windows
 from headwater.spark.native.types import COLLATED
@@ -118,21 +119,15 @@ class _Call:
 
     def rows(self, queries: Sequence[Query]) -> DataFrame:
         asked = self._asked
-        native = {query.name for query in queries if choice(query, asked).is_native}
-        counted = [query for query in queries if has_positions(query, asked)]
-        named = native | {query.name for query in counted}
-        fixed = [query for query in queries if query.name in native and not isinstance(query.window, CountWindow)]
-        others = [query for query in queries if query.name not in named]
+        division = divided(queries, asked)
         parts: list[DataFrame] = []
-        if fixed:
+        if division.fixed:
             events = EventFrame.of(self._df, asked.schema, asked.time, asked.unit)
-            parts += fixed_windows(events, _numbered(fixed, asked.unit), self._wanted)
-        for family in positions.families([query for query in counted if query.name in native]):
-            parts.append(self._native_counts(family))
-        for family in positions.families([query for query in counted if query.name not in native]):
-            parts.append(self._python_counts(family))
-        if others or not parts:
-            parts.append(fitted_rows(through_python(self._df, others, asked, self._ties), self._wanted))
+            parts += fixed_windows(events, _numbered(division.fixed, asked.unit), self._wanted)
+        parts += map(self._native_counts, division.native_counts)
+        parts += map(self._python_counts, division.python_counts)
+        if division.others or not parts:
+            parts.append(fitted_rows(through_python(self._df, division.others, asked, self._ties), self._wanted))
         return reduce(lambda one, other: one.unionByName(other), parts)
 
     def _native_counts(self, family: Sequence[Query]) -> DataFrame:

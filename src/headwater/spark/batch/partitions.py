@@ -16,6 +16,7 @@ from headwater.spark.batch.plan import fresh_root
 from headwater.spark.batch.root import Output, cores_of, results, root_count
 from headwater.spark.native.choice import Asked
 from headwater.spark.native.types import functions_of, quoted, ticks
+from headwater.spark.tasks import in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,8 +33,6 @@ def through_python(
     output: Output = "results",
 ) -> DataFrame:
     """The rows of queries that a leaf in front of each partition and a root behind them answer."""
-    from headwater.spark.types import spark_types
-
     root = fresh_root(queries, asked.schema, time=asked.time, unit=asked.unit, strict=asked.strict)
     columns, snapshot = list(root.columns), fresh_bytes(root)
     if ties is not None and any(map(depends_on_order, queries)):
@@ -44,15 +43,9 @@ def through_python(
         df = df.orderBy(functions_of(df).expr(by), *map(quoted, ties))
 
     roots = root_count(queries, cores_of(df.sparkSession))
-
-    def leaf(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark.batch.partitions import frames
-
-        yield from frames(snapshot, batches, roots, columns)
-
     # By numbers: mapInArrow does not take every name.
     plain = df.selectExpr(*(f"{quoted(name)} AS c{number}" for number, name in enumerate(columns)))
-    sent = plain.mapInArrow(leaf, spark_types(FRAMES)[1])
+    sent = in_tasks(plain, FRAMES, frames, snapshot, roots=roots, columns=columns)
     return results(sent, snapshot, roots=roots, leaves=partition_count(df), output=output, columns=root.result_schema)
 
 

@@ -23,6 +23,7 @@ from headwater.protocols.messages import Hello, encode
 from headwater.spark.batch.initial_root import root_of
 from headwater.spark.batch.leaf import CONTROL, FAN_IN, FRAMES, ROOT, SETTINGS
 from headwater.spark.native.types import functions_of, quoted
+from headwater.spark.tasks import in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -66,22 +67,22 @@ def results(
     ``leaves``: how many there are at most, None if nobody knows. ``columns``: those of result rows, where they are known.
     ``settle``: what makes frames of all that comes, if that is not frames only.
     """
-    from headwater.spark.types import spark_types
-
     if output not in ("results", "aside", "accounts"):
         raise QueryError(f"output is {output!r}: give 'results', 'aside' or 'accounts'")
-    wanted, struct = spark_types(_schema(root, output, columns))
-    schema = wanted.serialize().to_pybytes()
-
-    def assemble(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark.batch.root import rows
-
-        yield from rows(root, batches if settle is None else settle(batches), schema, flush, output)
-
+    schema = _schema(root, output, columns)
     if leaves is None or leaves > FAN_IN:
         frames = relayed(frames, roots, leaves)
-    found = frames.repartitionById(roots, "bucket").mapInArrow(assemble, struct)
+    by_root = frames.repartitionById(roots, "bucket")
+    found = in_tasks(by_root, schema, rows, root, schema=_travelling(schema), flush=flush, output=output, settle=settle)
     return _summed(found) if output == "accounts" else found
+
+
+def _travelling(schema: pa.Schema) -> bytes:
+    """A schema of rows in types that Spark has, as bytes."""
+    from headwater.spark.types import spark_types
+
+    data: bytes = spark_types(schema)[0].serialize().to_pybytes()
+    return data
 
 
 def _schema(root: bytes, output: Output, columns: pa.Schema | None = None) -> pa.Schema:
@@ -120,24 +121,22 @@ def _summed(accounts: DataFrame) -> DataFrame:
 
 def relayed(frames: DataFrame, roots: int, leaves: int | None) -> DataFrame:
     """The frames of some leaves merged into fewer, for each root apart."""
-    from headwater.spark.types import spark_types
-
-    def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark.batch.root import merged
-
-        yield from merged(batches)
-
     count = None if leaves is None else -(-leaves // FAN_IN) * roots
     parted = frames.repartition("relay", "bucket") if count is None else frames.repartition(count, "relay", "bucket")
-    return parted.mapInArrow(merge, spark_types(FRAMES)[1])
+    return in_tasks(parted, FRAMES, merged)
 
 
 def rows(
-    root: bytes, frames: Iterable[pa.RecordBatch], schema: bytes, flush: bool, output: Output = "results"
+    root: bytes,
+    frames: Iterable[pa.RecordBatch],
+    schema: bytes,
+    flush: bool,
+    output: Output = "results",
+    settle: Settle | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """What a root makes of all its frames; ``schema`` is that of the rows."""
     wanted = pa.ipc.read_schema(pa.py_buffer(schema))
-    for table in closed(root, frames, flush, output):
+    for table in closed(root, frames if settle is None else settle(frames), flush, output):
         if output == "results":
             table = table.set_column(0, "query", table.column("query").cast(pa.string()))
         yield from table.select(wanted.names).cast(wanted).combine_chunks().to_batches(max_chunksize=ROWS_MAX)

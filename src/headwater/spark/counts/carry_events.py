@@ -8,7 +8,7 @@ few events whatever these are. Otherwise keys travel instead of events (`find_cu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from headwater.spark.counts.exchange import (
     zones_of,
 )
 from headwater.spark.native.positions import POSITION, TIME
+from headwater.spark.tasks import in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,22 +48,9 @@ RUN_EVENTS = 256
 
 def frames_with_zones(spark: SparkSession, shared: SharedCuts) -> DataFrame:
     """Frames of leaves over positions, and among them what lies in zones: `settled` makes frames of that."""
-    from headwater.spark.types import spark_types
-
     count = task_count(shared)
-    sent = empty_notes(spark, count).mapInArrow(on_notes(sample, shared), spark_types(NOTES)[1])
-    return sent.repartitionById(count, "task").mapInArrow(on_notes(leaves, shared), spark_types(FRAMES)[1])
-
-
-def settling(shared: SharedCuts) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """`settled` as Spark calls it."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark.counts.carry_events import settled
-
-        yield from settled(shared, batches)
-
-    return run
+    sent = in_tasks(empty_notes(spark, count), NOTES, on_notes, sample, shared)
+    return in_tasks(sent.repartitionById(count, "task"), FRAMES, on_notes, leaves, shared)
 
 
 def sample(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:

@@ -56,18 +56,9 @@ class SharedCuts:
 Stage = Callable[[SharedCuts, Iterable[tuple[int, Any]]], Iterator[pa.RecordBatch]]
 
 
-def on_notes(stage: Stage, shared: SharedCuts) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A stage as Spark calls it."""
-    module, name = stage.__module__, stage.__name__
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from importlib import import_module
-
-        from headwater.spark.counts.exchange import received
-
-        yield from getattr(import_module(module), name)(shared, received(batches))
-
-    return run
+def on_notes(stage: Stage, shared: SharedCuts, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A stage inside a Spark task."""
+    yield from stage(shared, received(batches))
 
 
 def empty_notes(spark: SparkSession, count: int) -> DataFrame:

@@ -31,6 +31,7 @@ from headwater.spark.counts.exchange import (
     zones_of,
 )
 from headwater.spark.native.positions import POSITION
+from headwater.spark.tasks import in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,15 +39,12 @@ if TYPE_CHECKING:
 
 def frames_by_cuts(spark: SparkSession, shared: SharedCuts) -> DataFrame:
     """Frames of leaves over positions."""
-    from headwater.spark.types import spark_types
-
-    notes, frames = spark_types(NOTES)[1], spark_types(FRAMES)[1]
     count = task_count(shared)
-    sent = empty_notes(spark, count).mapInArrow(on_notes(sample, shared), notes).repartition(1)
-    zoned = sent.mapInArrow(on_notes(zone, shared), notes).repartitionById(count, "task")
-    keyed = zoned.mapInArrow(on_notes(keys, shared), notes).repartitionById(shared.owners, "task")
-    cut = keyed.mapInArrow(on_notes(cut_zones, shared), notes).repartitionById(count, "task")
-    return cut.mapInArrow(on_notes(leaves, shared), frames)
+    sent = in_tasks(empty_notes(spark, count), NOTES, on_notes, sample, shared)
+    zoned = in_tasks(sent.repartition(1), NOTES, on_notes, zone, shared)
+    keyed = in_tasks(zoned.repartitionById(count, "task"), NOTES, on_notes, keys, shared)
+    cut = in_tasks(keyed.repartitionById(shared.owners, "task"), NOTES, on_notes, cut_zones, shared)
+    return in_tasks(cut.repartitionById(count, "task"), FRAMES, on_notes, leaves, shared)
 
 
 def sample(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -18,12 +19,13 @@ from headwater.spark.batch.leaf import FAN_IN, FRAMES
 from headwater.spark.batch.partitions import depends_on_order
 from headwater.spark.batch.plan import ReadPlan, fresh_root
 from headwater.spark.batch.root import results, root_count
-from headwater.spark.counts.carry_events import frames_with_zones, settling
+from headwater.spark.counts.carry_events import frames_with_zones, settled
 from headwater.spark.counts.exchange import SharedCuts
 from headwater.spark.counts.find_cuts import frames_by_cuts
 from headwater.spark.formats.file_range import BATCH_EVENTS
 from headwater.spark.formats.parquet import row_groups
 from headwater.spark.native.positions import POSITION, full_windows, over_positions, schema_with_positions
+from headwater.spark.tasks import in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -155,10 +157,8 @@ def _rows_with_zones(
     spark: SparkSession, shared: SharedCuts, root: bytes, leaves: int, limits: CountLimits
 ) -> DataFrame:
     """One root finds the positions of what was carried to it; if there are several, or relays, a task before them does."""
-    from headwater.spark.types import spark_types
-
-    frames, settle = frames_with_zones(spark, shared), settling(shared)
+    frames = frames_with_zones(spark, shared)
     if shared.roots == 1 and leaves <= limits.fan_in:
-        return results(frames, root, leaves=leaves, settle=settle)
-    sent = frames.repartitionById(shared.roots, "bucket").mapInArrow(settle, spark_types(FRAMES)[1])
+        return results(frames, root, leaves=leaves, settle=partial(settled, shared))
+    sent = in_tasks(frames.repartitionById(shared.roots, "bucket"), FRAMES, settled, shared)
     return results(sent, root, roots=shared.roots, leaves=leaves)

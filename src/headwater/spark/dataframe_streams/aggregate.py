@@ -29,6 +29,7 @@ from headwater.spark.dataframe_streams.plan import (
 )
 from headwater.spark.dataframe_streams.settings import prepare
 from headwater.spark.native.types import functions_of, quoted
+from headwater.spark.tasks import in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,6 +51,7 @@ def stream_aggregate(
     output: str,
 ) -> DataFrame:
     """Result rows of all queries, as they come out; see `headwater.aggregate`."""
+    from headwater.spark.dataframe_streams.state import unpacked
     from headwater.spark.types import spark_types
 
     check_output(output)
@@ -58,24 +60,14 @@ def stream_aggregate(
     check_columns(df, options)
     root = fresh_root(queries, schema, time=time, unit=unit, strict=strict)
     settings = stream_settings(queries, ties, options, time=time, unit=unit, strict=strict)
-    wanted, struct = spark_types(output_schema(root.result_schema, output))
+    rows = output_schema(root.result_schema, output)
+    wanted = spark_types(rows)[0]
     columns = tuple(dict.fromkeys(name for group in settings.groups for name in group.travelling))
     has_source, has_last = options.source is not None, options.flush_when is not None
     text = StreamPlan(settings, columns, wanted, output, has_source, has_last).to_text()
     prepare(df.sparkSession, settings.buckets)
-
-    def leaf(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark.dataframe_streams.aggregate import sent_frames
-
-        yield from sent_frames(text, batches)
-
-    def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark.dataframe_streams.state import unpacked
-
-        yield from unpacked(batches)
-
-    sent = _selected(df, columns, options).mapInArrow(leaf, spark_types(FRAMES)[1])
-    return _with_state(sent, text).mapInArrow(unpack, struct)
+    sent = in_tasks(_selected(df, columns, options), FRAMES, sent_frames, text)
+    return in_tasks(_with_state(sent, text), rows, unpacked)
 
 
 def _selected(df: DataFrame, columns: Sequence[str], options: StreamOptions) -> DataFrame:

@@ -11,15 +11,14 @@ import pyarrow.types as pt
 from headwater.language.aggregations import Aggregation
 from headwater.language.arguments import check_queries
 from headwater.language.query import Query
-from headwater.language.windows import CountWindow
 from headwater.spark.aggregate import checked, tie_breakers
 from headwater.spark.batch.partitions import depends_on_order
 from headwater.spark.batch.root import cores_of
 from headwater.spark.dataframe_streams.plan import StreamOptions
 from headwater.spark.explain.crossings import WHERES, Crossing, SessionSize, Where, native_crossings, python_crossings
 from headwater.spark.explain.looking import FrameLook, Grouping, event_time, groupings, is_text, look
-from headwater.spark.native import positions
-from headwater.spark.native.choice import EXACT, Asked, choice, has_positions
+from headwater.spark.native.choice import EXACT, Asked, choice
+from headwater.spark.native.division import divided
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -118,17 +117,12 @@ class _Part:
 
 
 def _divided(queries: Sequence[Query], asked: Asked, ties: Sequence[str]) -> list[_Part]:
-    native = {query.name for query in queries if choice(query, asked).is_native}
-    counted = [query for query in queries if has_positions(query, asked)]
-    named = native | {query.name for query in counted}
-    fixed = [query for query in queries if query.name in native and not isinstance(query.window, CountWindow)]
-    others = [query for query in queries if query.name not in named]
-    found = groupings(fixed, asked.schema, asked.time, asked.unit)
+    division = divided(queries, asked)
+    found = groupings(division.fixed, asked.schema, asked.time, asked.unit)
     parts = [_Part("native", tuple(member.query for member in one.grid.members), one) for one in found]
-    for plan, is_native in (("native, positions", True), ("python, positions", False)):
-        families = positions.families([query for query in counted if (query.name in native) is is_native])
-        parts += [_Part(plan, tuple(family)) for family in families]
-    if others:
+    parts += [_Part("native, positions", tuple(family)) for family in division.native_counts]
+    parts += [_Part("python, positions", tuple(family)) for family in division.python_counts]
+    if others := division.others:
         sort = (asked.time, *ties) if any(map(depends_on_order, others)) else ()
         parts.append(_Part("python, sorted" if sort else "python", tuple(others), sort=sort))
     return parts

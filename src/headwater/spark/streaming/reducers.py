@@ -21,6 +21,7 @@ from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.host import BatchOutput, RootHost
 from headwater.spark.streaming.offsets import Offset
+from headwater.spark.tasks import in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,16 +46,8 @@ def begin_roots(checkpoint: StreamCheckpoint, root: RootNode, roots: int) -> Non
 
 def reduced(frames: DataFrame, checkpoint: StreamCheckpoint, batch: int, roots: int) -> BatchOutput:
     """What all roots make of a batch; their states are written by their tasks."""
-    from headwater.spark.types import spark_types
-
-    path = str(checkpoint.path)
-
-    def reduce(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark.streaming.reducers import root_tables
-
-        yield from root_tables(path, batch, batches)
-
-    found = frames.repartitionById(roots, "bucket").mapInArrow(reduce, spark_types(TABLES)[1]).toArrow()
+    by_root = frames.repartitionById(roots, "bucket")
+    found = in_tasks(by_root, TABLES, root_tables, str(checkpoint.path), batch).toArrow()
     outcome = BatchOutput()
     for kind, data in zip(found["kind"].to_pylist(), found["table"]):
         tables = outcome.rows if kind == "rows" else outcome.aside
