@@ -17,8 +17,8 @@ from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_queries
 from headwater.language.query import Query
 from headwater.language.windows import Band, Sliding
-from headwater.spark.batch.partitions import depends_on_order, through_python
-from headwater.spark.batch.plan import fresh_root
+from headwater.spark.batch.partition_leaves import depends_on_order, through_python
+from headwater.spark.batch.plan import initial_root
 from headwater.spark.batch.root import Output, fitted_rows, plain_rows
 from headwater.spark.dataframe_streams.aggregate import stream_aggregate
 from headwater.spark.dataframe_streams.plan import StreamOptions
@@ -99,7 +99,7 @@ def checked(
     if df.isStreaming:
         raise DataError("this is a streaming DataFrame: give a batch DataFrame")
     asked = Asked(arrow_schema(df), time, unit, sums, plan, strict)
-    return asked, fresh_root(queries, asked.schema, time=time, unit=unit, strict=strict).result_schema
+    return asked, initial_root(queries, asked.schema, time=time, unit=unit, strict=strict).result_schema
 
 
 def _check_words(sums: str, plan: str) -> None:
@@ -132,7 +132,7 @@ class _Call:
 
     def _native_counts(self, family: Sequence[Query]) -> DataFrame:
         frame, replaced, schema = self._over_positions(family, exact=False)
-        wanted = _struct(fresh_root(replaced, schema, time=positions.POSITION).result_schema)
+        wanted = _struct(initial_root(replaced, schema, time=positions.POSITION).result_schema)
         events = EventFrame.of(frame, schema, positions.POSITION, "us")
         found = fixed_windows(events, _numbered(replaced, "us"), wanted)
         rows = reduce(lambda one, other: one.unionByName(other), found)

@@ -33,13 +33,13 @@ from headwater.spark.streaming.planning import joining
 from headwater.spark.streaming.reducers import begin_roots
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.sinks import sink_of
-from headwater.spark.streaming.start.changes import change_queries, running_queries
+from headwater.spark.streaming.start.connect_checks import check_remote
 from headwater.spark.streaming.start.handle import Stream
-from headwater.spark.streaming.start.opening import check_same, open_input
-from headwater.spark.streaming.start.remote import check_remote
+from headwater.spark.streaming.start.open_input import check_same, open_input
+from headwater.spark.streaming.start.query_changes import change_queries, running_queries
 from headwater.spark.streaming.start.root_choice import choose_roots
 from headwater.spark.streaming.start.spark_settings import cheap_batches
-from headwater.spark.streaming.watch.observing import StreamObserver
+from headwater.spark.streaming.watch.observer import StreamObserver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

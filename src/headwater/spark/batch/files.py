@@ -1,4 +1,4 @@
-"""Which sources there are below a path, and how tasks share them.
+"""Finds the files below a path, says which source each belongs to, and shares them out among tasks.
 
 A file is a source; its name is its path below the given root. Or the files of a folder are one, in the order of their names, or
 whatever files a function gives the same name. A log's partitions are sources, and so is each generator.

@@ -1,4 +1,4 @@
-"""A root that no leaf has met, as bytes for tasks: its snapshot for roots, and for leaves what it would answer the first.
+"""The initial root, serialized: the snapshot that root tasks restore, and the assignment every leaf starts with.
 
 Before anything is accepted a root answers every leaf in the same way. So its answer is asked for once, on the driver, and no leaf
 has to make a root for it.
@@ -14,7 +14,7 @@ from headwater.node import RootNode
 from headwater.protocols.messages import Assign, SourceState, decode, encode
 
 
-def fresh_bytes(root: RootNode) -> bytes:
+def initial_root_bytes(root: RootNode) -> bytes:
     """Such a root."""
     return to_bytes([root.snapshot(), encode(root.first_assignment()), root.query_text])
 

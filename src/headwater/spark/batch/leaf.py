@@ -1,4 +1,4 @@
-"""A leaf inside a Spark task: batches of events in, frames for the root out.
+"""A leaf node inside a Spark task: batches of events in, frames for the root out.
 
 Each task begins with what the fresh root would answer it (`fresh`), and sends what it would have asked in front of its deltas;
 the one root behind the shuffle hears it first and answers the same.
@@ -96,7 +96,9 @@ class LeafTask:
                 yield from self._after(SourceEnded(feed.source, offset))
         yield from self._after(TimerFired("send"))
         if flush and not self._is_finished:
-            raise HeadwaterError(f"leaf {self._chain!r} has not sent all it has; this is a mistake in headwater")
+            raise HeadwaterError(
+                f"leaf {self._chain!r} has not sent all it has; this is a bug in headwater; please report it"
+            )
 
     def _after(self, event: Event) -> Iterator[pa.RecordBatch]:
         frames = [action.frame for action in self._handle(event) if isinstance(action, SendMessage)]

@@ -1,4 +1,4 @@
-"""What the driver fixes before a job: who reads which files, which columns, and the root as no leaf has met it yet.
+"""The plan of a batch job, made on the driver: which task reads which files and columns, and the initial root.
 
 A plan is text, so that it fits into an option of a data source.
 """
@@ -23,7 +23,7 @@ from headwater.language.schemas import check_condition
 from headwater.node import RootNode
 from headwater.spark.batch.columns import Types, columns_of
 from headwater.spark.batch.files import SourceOf, find_pieces, share_out, split
-from headwater.spark.batch.initial_root import fresh_bytes
+from headwater.spark.batch.initial_root import initial_root_bytes
 from headwater.spark.batch.leaf import SETTINGS, SourceFeed
 from headwater.spark.batch.pruning import Pruning, pruning_of
 from headwater.spark.formats import FORMATS, FileRange, Passed, Wanted, batches
@@ -129,7 +129,7 @@ def plan_queries(
     listed = [queries] if isinstance(queries, Query) else list(queries)
     kind, pieces = find_pieces(source, kind, sources)
     columns = columns_of(kind, pieces, types)
-    root = fresh_root(listed, columns.schema, **settings)
+    root = initial_root(listed, columns.schema, **settings)
     columns.check(root.columns)
     is_late_possible = settings.get("disorder") is not None
     if not is_late_possible and flush:
@@ -140,7 +140,7 @@ def plan_queries(
         share_out(pieces, parallelism),
         list(root.columns),
         columns.schema,
-        fresh_bytes(root),
+        initial_root_bytes(root),
         flush,
         bool(settings.get("strict", False)),
         pruning=pruning,
@@ -149,7 +149,7 @@ def plan_queries(
     )
 
 
-def fresh_root(queries: Query | Iterable[Query], schema: pa.Schema, **settings: Any) -> RootNode:
+def initial_root(queries: Query | Iterable[Query], schema: pa.Schema, **settings: Any) -> RootNode:
     """A root that no leaf has met; queries that do not fit the columns are refused."""
     listed = [queries] if isinstance(queries, Query) else queries
     return RootNode("root", listed, schema=schema, settings=SETTINGS, round_trips=False, **settings)

@@ -1,4 +1,4 @@
-"""Roots inside Spark tasks: all frames of all leaves in, result rows out. Relays are between them when leaves are many.
+"""Root nodes inside Spark tasks: all frames of all leaves in, result rows out; relays between them when leaves are many.
 
 Each root has some keys, so several share the work; what has no keys is on one of them.
 """
@@ -159,7 +159,7 @@ def closed(
         yield from (action.rows for action in actions if isinstance(action, wanted) and output != "accounts")
     actions = node.handle(IdleAsked(GATE), 0)
     if flush and has_sources and node.watermark != FOREVER:
-        raise HeadwaterError("some leaves have not sent all they have; this is a mistake in headwater")
+        raise HeadwaterError("some leaves have not sent all they have; this is a bug in headwater; please report it")
     if output == "accounts":
         counted = [{"query": name, **counts} for name, counts in node.counters().items()]
         yield pa.Table.from_pylist(counted, schema=ACCOUNTS)
@@ -210,14 +210,16 @@ def in_order(frames: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, str, 
                 due[bucket, chain] += 1
                 yield waiting[0], bucket, chain, waiting[1]
     if early:
-        raise HeadwaterError(f"{len(early)} frames have no predecessor; this is a mistake in headwater")
+        raise HeadwaterError(f"{len(early)} frames have no predecessor; this is a bug in headwater; please report it")
 
 
 def _check(actions: Iterable[Action], chain: str) -> None:
     """Spark loses nothing and doubles nothing, so every frame is accepted."""
     for action in actions:
         if isinstance(action, Noted) and action.what in ("rejected", "refused", "damaged frame", "damaged delta"):
-            raise HeadwaterError(f"leaf {chain!r}: {action.what}, {action.detail}; this is a mistake in headwater")
+            raise HeadwaterError(
+                f"leaf {chain!r}: {action.what}, {action.detail}; this is a bug in headwater; please report it"
+            )
 
 
 def cores_of(spark: Any) -> int:

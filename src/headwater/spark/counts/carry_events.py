@@ -140,7 +140,9 @@ def ranked(notes: Sequence[Any]) -> list[pa.RecordBatch]:
     zones, sources, offsets = (np.concatenate([note[i] for note in notes]) for i in (1, 2, 3))
     events = pa.concat_tables(tables)
     if (np.bincount(zones, minlength=len(counts) // 2) != counts[1::2]).any() or len(events) != len(zones):
-        raise HeadwaterError("zones do not hold the events that were counted there; this is a bug in headwater")
+        raise HeadwaterError(
+            "zones do not hold the events that were counted there; this is a bug in headwater; please report it"
+        )
     keys = Keys(np.asarray(events.column(TIME)), sources, offsets)
     positions = pa.array(positions_inside(counts, zones, keys))
     return list(events.append_column(POSITION, positions).combine_chunks().to_batches())

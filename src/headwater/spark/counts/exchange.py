@@ -90,7 +90,9 @@ def addressee(notes: Sequence[tuple[int, Any]]) -> int:
     """Whom the notes of a partition are for: one task, as it was asked for."""
     numbers = {task for task, _ in notes}
     if len(numbers) != 1:
-        raise HeadwaterError(f"one partition has notes for {len(numbers)} tasks; this is a bug in headwater")
+        raise HeadwaterError(
+            f"one partition has notes for {len(numbers)} tasks; this is a bug in headwater; please report it"
+        )
     return numbers.pop()
 
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from headwater.engine.counting.selection import zone_events_max
 from headwater.language.query import Query
 from headwater.language.windows import CountWindow
-from headwater.spark.batch.initial_root import fresh_bytes
+from headwater.spark.batch.initial_root import initial_root_bytes
 from headwater.spark.batch.leaf import FAN_IN, FRAMES
-from headwater.spark.batch.partitions import depends_on_order
-from headwater.spark.batch.plan import ReadPlan, fresh_root
+from headwater.spark.batch.partition_leaves import depends_on_order
+from headwater.spark.batch.plan import ReadPlan, initial_root
 from headwater.spark.batch.root import results, root_count
 from headwater.spark.counts.carry_events import frames_with_zones, settled
 from headwater.spark.counts.exchange import SharedCuts
@@ -122,9 +122,9 @@ def shared_cuts(
 ) -> tuple[SharedCuts, bytes]:
     """What tasks have to know to cut events for some queries, and the initial root of these."""
     over = [replace(over_positions(query), where=query.where) for query in queries]
-    root = fresh_root(over, schema_with_positions(plan.schema), time=POSITION)
+    root = initial_root(over, schema_with_positions(plan.schema), time=POSITION)
     values = tuple(name for name in root.columns if name in plan.schema.names)
-    snapshot = fresh_bytes(root)
+    snapshot = initial_root_bytes(root)
     columns = list(dict.fromkeys([time, *values]))
     own = replace(plan, columns=columns, root=snapshot, where=queries[0].where, pruning=None)
     roots = root_count(queries, cores)

@@ -15,8 +15,8 @@ import pyarrow as pa
 from headwater.errors import DataError, QueryError
 from headwater.language.query import Query
 from headwater.node.micro_batches.frames import frames
-from headwater.spark.batch.partitions import gathered
-from headwater.spark.batch.plan import fresh_root
+from headwater.spark.batch.partition_leaves import gathered
+from headwater.spark.batch.plan import initial_root
 from headwater.spark.dataframe_streams.bucket_labels import bucket_labels
 from headwater.spark.dataframe_streams.plan import (
     KIND,
@@ -58,7 +58,7 @@ def stream_aggregate(
     if sums != "exact":
         raise QueryError(f"sums is {sums!r}: streams have exact sums; leave it out")
     check_columns(df, options)
-    root = fresh_root(queries, schema, time=time, unit=unit, strict=strict)
+    root = initial_root(queries, schema, time=time, unit=unit, strict=strict)
     settings = stream_settings(queries, ties, options, time=time, unit=unit, strict=strict)
     rows = output_schema(root.result_schema, output)
     wanted = spark_types(rows)[0]

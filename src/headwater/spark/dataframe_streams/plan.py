@@ -1,4 +1,4 @@
-"""What is asked of a streaming DataFrame, checked, and in the form in which it travels to tasks."""
+"""Arguments of `aggregate` over a streaming DataFrame: checked, and serialized for tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headwater.language.query import Query
 from headwater.language.times import Nanos, duration
 from headwater.node.micro_batches.frames import EventGroup, group_name
 from headwater.node.micro_batches.settings import BatchSettings
-from headwater.spark.batch.partitions import depends_on_order
+from headwater.spark.batch.partition_leaves import depends_on_order
 from headwater.spark.batch.root import ACCOUNTS, plain_rows
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The settings of a session that state in a stream needs: set where nobody has chosen otherwise, else said in one sentence."""
+"""Session settings that stateful streams need: set if the user has not chosen others, else an error in one sentence."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ from headwater.language.aggregations import Aggregation
 from headwater.language.arguments import check_queries
 from headwater.language.query import Query
 from headwater.spark.aggregate import checked, tie_breakers
-from headwater.spark.batch.partitions import depends_on_order
+from headwater.spark.batch.partition_leaves import depends_on_order
 from headwater.spark.batch.root import cores_of
 from headwater.spark.dataframe_streams.plan import StreamOptions
 from headwater.spark.explain.crossings import WHERES, Crossing, SessionSize, Where, native_crossings, python_crossings
-from headwater.spark.explain.looking import FrameLook, Grouping, event_time, groupings, is_text, look
+from headwater.spark.explain.profile import FrameProfile, Grouping, event_time, groupings, is_text, profiled
 from headwater.spark.native.choice import EXACT, Asked, choice
 from headwater.spark.native.division import divided
 
@@ -169,7 +169,7 @@ def _less_than_exact(aggregation: Aggregation, asked: Asked) -> str | None:
 
 
 class _Figures:
-    """What crosses, from one look at the data and samples of it."""
+    """What crosses, from one profile of the data and samples of it."""
 
     def __init__(self, df: DataFrame, asked: Asked, parts: Sequence[_Part], measure: bool) -> None:
         self._df = df
@@ -177,7 +177,7 @@ class _Figures:
         self._parts = parts
         self._seen = self._look() if measure else None
 
-    def _look(self) -> FrameLook | None:
+    def _look(self) -> FrameProfile | None:
         parts, asked = self._parts, self._asked
         if all(part.plan.endswith("positions") for part in parts):
             return None
@@ -187,7 +187,7 @@ class _Figures:
                 found += groupings(part.queries, asked.schema, asked.time, asked.unit)
         read = set().union(*({*query.columns(), *part.sort} for part in parts for query in part.queries))
         texts = [name for name in sorted(read) if is_text(asked.schema.field(name).type)]
-        return look(self._df, event_time(asked.schema, asked.time, asked.unit), found, texts)
+        return profiled(self._df, event_time(asked.schema, asked.time, asked.unit), found, texts)
 
     def travels(self) -> Iterator[Travel]:
         for part in self._parts:
@@ -196,7 +196,7 @@ class _Figures:
             crossings = None if note or self._seen is None else tuple(self._crossings(part, self._seen))
             yield Travel(part.plan, names, crossings, note)
 
-    def _crossings(self, part: _Part, seen: FrameLook) -> Iterator[Crossing]:
+    def _crossings(self, part: _Part, seen: FrameProfile) -> Iterator[Crossing]:
         spark = self._df.sparkSession
         session = SessionSize(cores_of(spark), int(str(spark.conf.get("spark.sql.shuffle.partitions"))))
         if part.grouping is not None:

@@ -9,8 +9,8 @@ from headwater.language.query import Query
 from headwater.node.micro_batches.frames import EventGroup
 from headwater.node.micro_batches.settings import BatchSettings
 from headwater.spark.aggregate import arrow_schema
-from headwater.spark.batch.partitions import depends_on_order
-from headwater.spark.batch.plan import fresh_root
+from headwater.spark.batch.partition_leaves import depends_on_order
+from headwater.spark.batch.plan import initial_root
 from headwater.spark.dataframe_streams.plan import StreamOptions, check_columns, stream_settings
 from headwater.spark.explain.explanation import Planned, SparkExplanation, Travel, guarantee_of
 from headwater.spark.native.choice import Asked
@@ -35,7 +35,7 @@ def explain_stream(
     """No job runs: nothing is known of events that have not come."""
     check_columns(df, options)
     asked = Asked(arrow_schema(df), time, unit)
-    fresh_root(queries, asked.schema, time=time, unit=unit, strict=strict)
+    initial_root(queries, asked.schema, time=time, unit=unit, strict=strict)
     settings = stream_settings(queries, ties, options, time=time, unit=unit, strict=strict)
     group_of = {query.name: group for group in settings.groups for query in group.queries}
     planned = tuple(_planned(query, group_of[query.name], settings, asked) for query in queries)

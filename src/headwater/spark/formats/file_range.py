@@ -1,4 +1,4 @@
-"""What a task is given to read, and what readers say of it."""
+"""What a task is given to read (`FileRange`, `Wanted`), what readers give back, and what describes a format."""
 
 from __future__ import annotations
 

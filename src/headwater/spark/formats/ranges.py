@@ -1,4 +1,4 @@
-"""Some of the events of a file: those from one row to another, read again at any time.
+"""Reads the rows [skip, skip + count) of a file, at any time, without reading what comes before where the format allows it.
 
 A file of columns is read from the row group or record batch in which they begin, text from the last mark before them.
 """

@@ -1,6 +1,6 @@
-"""Lines of text: parsed block by block as Arrow does it, and line by line only where that fails.
+"""Text files, one event a line: Arrow parses them block by block, and blocks with errors are parsed line by line.
 
-One line is one event. What cannot be read stays in its place, beside it a column that says so (`engine.unread`): a value
+One line is one event. What cannot be read stays in its place, beside it a column that says so (`engine.intake.arrivals`): a value
 that does not parse counts against those who read its column, a line that is no event at all counts against everyone. So a bad
 line uses up its offset and changes no other event.
 """

@@ -43,7 +43,7 @@ class Asked:
 
 
 def choice(query: Query, asked: Asked) -> Choice:
-    """Whether a plan of Spark's own operators gives the rows that SEMANTICS.md asks for.
+    """Whether a plan of Spark's own operators gives the rows that docs/semantics.md asks for.
 
     >>> import headwater as hw
     >>> columns = Asked(pa.schema([("time", pa.int64()), ("load", pa.float64())]), "time")

@@ -1,4 +1,4 @@
-"""Count windows: the position of every event in the order, without sorting all of them.
+"""Count windows in Spark SQL: the position of every event in the global order, without sorting all events.
 
 Events are counted by bucket of time; running totals of the few buckets say at which position each begins. A bucket that no
 window ends or begins in needs no order: all its events lie in the same windows. Only the others are sorted, each for itself.

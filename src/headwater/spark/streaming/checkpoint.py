@@ -1,4 +1,4 @@
-"""What a stream leaves on disk between batches: the root's state, what it tells the leaves, and what users asked for.
+"""The checkpoint folder of a stream: the state of the root, its directives to the leaves, and commands of users.
 
 All of it lies under one folder, beside Spark's own checkpoint::
 

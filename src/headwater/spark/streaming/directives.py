@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from headwater.protocols.messages import Assign, decode, encode
-from headwater.spark.streaming.narrowing import Again
+from headwater.spark.streaming.reread_ranges import Again
 
 
 @dataclass(frozen=True)

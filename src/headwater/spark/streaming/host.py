@@ -1,4 +1,4 @@
-"""The root of a stream, on the driver: what each batch brings in, rows out, and what it leaves for the next.
+"""Runs the root node of a stream batch by batch, on the driver: frames in, rows out, state and directive for the next.
 
 Batch N takes the root as batch N - 1 left it, and everything that decides is in N's offset. So a batch that is run again after
 whatever died gives the same rows, the same state and the same directive.
@@ -32,9 +32,9 @@ from headwater.spark.batch.leaf import CONTROL
 from headwater.spark.batch.root import in_order
 from headwater.spark.streaming.checkpoint import CheckpointError, StreamCheckpoint
 from headwater.spark.streaming.directives import Directive
-from headwater.spark.streaming.narrowing import narrowed
 from headwater.spark.streaming.offsets import Offset
-from headwater.spark.streaming.start.changes import check_shared
+from headwater.spark.streaming.reread_ranges import narrowed
+from headwater.spark.streaming.start.query_changes import check_shared
 
 #: A snapshot is written once what was recorded since the last is as large, or after so many batches.
 SNAPSHOT_EVERY = 50

@@ -1,4 +1,4 @@
-"""The leaf of one chain for one batch: it takes over where the root stands, reads a stretch of each source, and is gone."""
+"""Runs the leaf of one chain for one batch: restored from the root's assignment, it reads its offset ranges and ends."""
 
 from __future__ import annotations
 

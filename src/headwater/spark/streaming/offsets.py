@@ -1,4 +1,4 @@
-"""Spark's offset of a stream: everything that decides a batch, so that a batch that is run again is the same."""
+"""The offset of a stream as Spark stores it: everything that decides a batch, so that a batch that runs again is the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the next batch is: decided from the last offset, what the root said after it, and what the sources hold by now.
+"""Decides the next batch, as a pure function of the last offset, the root's directive and how far the sources go by now.
 
 Pure: who calls brings the time and the facts.
 """

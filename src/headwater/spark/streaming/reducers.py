@@ -1,4 +1,4 @@
-"""Several roots that share the keys, each in a task of its own: for streams with very many keys.
+"""Roots in reducer tasks: several roots share the keys of a stream that has too many for the driver.
 
 Each root has a checkpoint below the stream's, which its task finds wherever it runs. All hear of the same progress, so all take
 the same decisions; what the leaves are told is what the first of them says.
@@ -60,7 +60,9 @@ def root_tables(path: str, batch: int, frames: Iterable[pa.RecordBatch]) -> Iter
     found = list(frames)
     buckets = {number for each in found for number in each.column("bucket").unique().to_pylist()}
     if len(buckets) != 1:
-        raise HeadwaterError(f"a task has frames for the roots {sorted(buckets)}; this is a mistake in headwater")
+        raise HeadwaterError(
+            f"a task has frames for the roots {sorted(buckets)}; this is a bug in headwater; please report it"
+        )
     host = _host(path, buckets.pop())
     offset, outcome = host.run(batch, found)
     for kind, tables in (("rows", outcome.rows), ("aside", outcome.aside)):
@@ -100,13 +102,13 @@ def said(checkpoint: StreamCheckpoint, batch: int, roots: int) -> Directive:
         data = root_place(checkpoint, number).directive(batch)
         if data is None:
             raise HeadwaterError(
-                f"root {number} has not said anything after batch {batch}; this is a mistake in headwater"
+                f"root {number} has not said anything after batch {batch}; this is a bug in headwater; please report it"
             )
         each.append(Directive.from_data(data))
     first = each[0]
     if any(other.assigns != first.assigns for other in each):
         raise HeadwaterError(
-            f"the roots do not agree where to go on after batch {batch}; this is a mistake in headwater"
+            f"the roots do not agree where to go on after batch {batch}; this is a bug in headwater; please report it"
         )
     text = root_place(checkpoint, 0).queries(first.queries)
     return replace(

@@ -25,9 +25,9 @@ from headwater.spark.streaming.checkpoint import CheckpointError, StreamCheckpoi
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.inputs.input import Extent, Input, input_class
 from headwater.spark.streaming.leaf import LeafWork, Run, control_row
-from headwater.spark.streaming.narrowing import returning
 from headwater.spark.streaming.offsets import Offset
 from headwater.spark.streaming.planning import PlannerView, next_offset
+from headwater.spark.streaming.reread_ranges import returning
 from headwater.spark.types import spark_types
 
 NAME = "headwater_stream"

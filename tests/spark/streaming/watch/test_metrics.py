@@ -17,7 +17,7 @@ import headwater as hw
 from headwater.language.times import FOREVER, NEVER
 from headwater.spark.streaming.watch.batch_log import LOGGER, json_lines, log_event, log_status, status_fields
 from headwater.spark.streaming.watch.metrics import serve
-from headwater.spark.streaming.watch.observing import StreamObserver
+from headwater.spark.streaming.watch.observer import StreamObserver
 from headwater.spark.streaming.watch.status import (
     FATES,
     LATENCY_BOUNDS_S,

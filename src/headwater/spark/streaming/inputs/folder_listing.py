@@ -1,4 +1,4 @@
-"""What is new below a folder: names that have not been seen, found by listing alone."""
+"""Lists the files below a folder that have not been seen before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a generator has come: blocks that are known by their sizes, and the events that are there by now.
+"""How far a generator has come by now: the sizes of its blocks so far, and how many of its events are due.
 
 To know how many events a block has it must be generated once, here; workers generate those they read again. The sizes can be
 kept in a file, so that a restart goes on where it was.

@@ -1,4 +1,4 @@
-"""What all that speaks with Kafka has in common: the library, the settings of clients, and what goes wrong, in one sentence."""
+"""The Kafka client library: its import, settings of clients, and errors as one sentence."""
 
 from __future__ import annotations
 

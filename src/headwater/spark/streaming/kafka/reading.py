@@ -1,4 +1,4 @@
-"""A stretch of a partition as batches of events, in a worker.
+"""Reads an offset range of a Kafka partition as batches of events, in a worker.
 
 The offset of an event is Kafka's own. Kafka uses some offsets for itself (the ends of transactions), others are of transactions
 that were given up, or of records that compaction took away: there are no events there, and that is what is said of them. Only

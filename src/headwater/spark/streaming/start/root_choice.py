@@ -1,4 +1,4 @@
-"""Where the root of a stream is: on the driver, which is soonest, or in tasks that share the keys, when these are very many."""
+"""Chooses where the root of a stream runs: on the driver (lowest latency), or in tasks that share very many keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of Spark under which a batch costs less. They hold for one stream and not for the session that it was started from."""
+"""Spark settings that make micro-batches cheaper, for one stream and not for the session it was started from."""
 
 from __future__ import annotations
 

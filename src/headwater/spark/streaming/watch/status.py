@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-#: What becomes of an event, once per query (SEMANTICS.md): in = the sum of these.
+#: What becomes of an event, once per query (docs/semantics.md): in = the sum of these.
 FATES = ("filtered", "outside", "member", "late", "dropped", "malformed")
 #: Upper bounds of the histogram of latencies, in seconds; more than the last is counted above all.
 LATENCY_BOUNDS_S = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)

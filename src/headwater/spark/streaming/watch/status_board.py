@@ -1,4 +1,4 @@
-"""Where the news of a stream meet: batches that are done, rows that went out, Spark's own progress. Any thread may ask.
+"""Collects the status of a stream from finished batches, rows written and Spark's own progress; any thread may ask.
 
 The board holds nothing that a result depends on: a restart begins with an empty one.
 """

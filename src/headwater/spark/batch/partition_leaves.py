@@ -1,4 +1,4 @@
-"""A leaf in front of each partition of a DataFrame: the way of everything that Spark cannot say by itself."""
+"""`aggregate` through Python: a leaf reads each partition of a DataFrame, for queries that have no plan in Spark SQL."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pyarrow as pa
 from headwater.language.aggregations import Aggregation
 from headwater.language.query import Query
 from headwater.language.windows import CountWindow, Custom
-from headwater.spark.batch.initial_root import fresh_bytes
+from headwater.spark.batch.initial_root import initial_root_bytes
 from headwater.spark.batch.leaf import FRAMES, LeafTask, SourceFeed
-from headwater.spark.batch.plan import fresh_root
+from headwater.spark.batch.plan import initial_root
 from headwater.spark.batch.root import Output, cores_of, results, root_count
 from headwater.spark.native.choice import Asked
 from headwater.spark.native.types import functions_of, quoted, ticks
@@ -33,8 +33,8 @@ def through_python(
     output: Output = "results",
 ) -> DataFrame:
     """The rows of queries that a leaf in front of each partition and a root behind them answer."""
-    root = fresh_root(queries, asked.schema, time=asked.time, unit=asked.unit, strict=asked.strict)
-    columns, snapshot = list(root.columns), fresh_bytes(root)
+    root = initial_root(queries, asked.schema, time=asked.time, unit=asked.unit, strict=asked.strict)
+    columns, snapshot = list(root.columns), initial_root_bytes(root)
     if ties is not None and any(map(depends_on_order, queries)):
         # Partitions are ranges then: their number and the number of a row in its own are a place of birth that keeps the order.
         # By ticks: times of one tick are one time.

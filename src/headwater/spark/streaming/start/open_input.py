@@ -1,4 +1,4 @@
-"""What a user names as the source of a stream, as an input."""
+"""Makes the input of a stream from what the user gives as its source, and checks it against the checkpoint."""
 
 from __future__ import annotations
 

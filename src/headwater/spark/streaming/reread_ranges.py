@@ -1,4 +1,4 @@
-"""Of what a leaf would read again, only the stretches that hold what it is asked for."""
+"""Limits a re-read to the offset ranges that contain the pieces the root asked about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stream through Spark Connect cannot have: its batches run in a process of the server, and what they keep stays there."""
+"""Checks of a stream through Spark Connect: its batches run at the server, so some sinks and metrics cannot work."""
 
 from __future__ import annotations
 

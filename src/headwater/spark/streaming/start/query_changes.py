@@ -1,4 +1,4 @@
-"""Which queries a stream answers, and what becomes of them when it is started again with others."""
+"""Queries of a stream: which it answers now, and how they change when it is started again with others."""
 
 from __future__ import annotations
 
