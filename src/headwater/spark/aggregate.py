@@ -16,7 +16,6 @@ import pyarrow as pa
 from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_queries
 from headwater.language.query import Query
-from headwater.language.windows import Band, Sliding
 from headwater.spark.batch.partition_leaves import depends_on_order, through_python
 from headwater.spark.batch.plan import initial_root
 from headwater.spark.batch.root import Output, fitted_rows, plain_rows
@@ -25,7 +24,7 @@ from headwater.spark.dataframe_streams.plan import StreamOptions
 from headwater.spark.native import positions
 from headwater.spark.native.choice import Asked
 from headwater.spark.native.division import divided
-from headwater.spark.native.grids import Numbered
+from headwater.spark.native.grids import numbered
 from headwater.spark.native.plan import EventFrame, fixed_windows
 from headwater.spark.native.types import COLLATED
 from headwater.spark.progress import watch
@@ -123,7 +122,7 @@ class _Call:
         parts: list[DataFrame] = []
         if division.fixed:
             events = EventFrame.of(self._df, asked.schema, asked.time, asked.unit)
-            parts += fixed_windows(events, _numbered(division.fixed, asked.unit), self._wanted)
+            parts += fixed_windows(events, numbered(division.fixed, asked.unit), self._wanted)
         parts += map(self._native_counts, division.native_counts)
         parts += map(self._python_counts, division.python_counts)
         if division.others or not parts:
@@ -134,7 +133,7 @@ class _Call:
         frame, replaced, schema = self._over_positions(family, exact=False)
         wanted = _struct(initial_root(replaced, schema, time=positions.POSITION).result_schema)
         events = EventFrame.of(frame, schema, positions.POSITION, "us")
-        found = fixed_windows(events, _numbered(replaced, "us"), wanted)
+        found = fixed_windows(events, numbered(replaced, "us"), wanted)
         rows = reduce(lambda one, other: one.unionByName(other), found)
         return positions.full_windows(rows, family, self._wanted)
 
@@ -160,15 +159,6 @@ def _struct(schema: pa.Schema) -> StructType:
     from headwater.spark.types import spark_types
 
     return spark_types(plain_rows(schema))[1]
-
-
-def _numbered(queries: Sequence[Query], unit: str) -> list[Numbered]:
-    made = []
-    for number, query in enumerate(queries):
-        window = query.window.resolved(unit, query.name)
-        assert isinstance(window, Sliding | Band)
-        made.append(Numbered(number, query, window))
-    return made
 
 
 def tie_breakers(df: DataFrame, time: str, order: str | Sequence[str] | None) -> list[str]:

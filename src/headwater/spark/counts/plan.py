@@ -5,10 +5,9 @@ Then a position is a time like any other: leaves and roots see fixed windows ove
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import gcd
 from typing import TYPE_CHECKING
 
 from headwater.engine.counting.selection import zone_events_max
@@ -24,7 +23,15 @@ from headwater.spark.counts.exchange import SharedCuts
 from headwater.spark.counts.find_cuts import frames_by_cuts
 from headwater.spark.formats.file_range import BATCH_EVENTS
 from headwater.spark.formats.parquet import row_groups
-from headwater.spark.native.positions import POSITION, full_windows, over_positions, schema_with_positions
+from headwater.spark.native.plan import condition_key
+from headwater.spark.native.positions import (
+    POSITION,
+    full_windows,
+    over_positions,
+    schema_with_positions,
+    sizes_of,
+    step_of,
+)
 from headwater.spark.tasks import in_tasks
 
 if TYPE_CHECKING:
@@ -71,31 +78,14 @@ def groups(queries: Sequence[Query]) -> list[list[Query]]:
     found: list[list[Query]] = []
     for query in queries:
         for group in found:
-            if _condition(group[0]) == _condition(query) and 8 * step_of([*group, query]) >= min(
-                map(_shortest, [*group, query])
-            ):
+            wider = [*group, query]
+            is_close = 8 * step_of(wider) >= min(min(sizes_of(each)) for each in wider)
+            if is_close and condition_key(group[0]) == condition_key(query):
                 group.append(query)
                 break
         else:
             found.append([query])
     return found
-
-
-def _condition(query: Query) -> object:
-    return None if query.where is None else query.where.key()
-
-
-def step_of(queries: Iterable[Query]) -> int:
-    return gcd(*(number for query in queries for number in _numbers(query)))
-
-
-def _numbers(query: Query) -> tuple[int, int]:
-    assert isinstance(query.window, CountWindow)
-    return query.window.size, query.window.step
-
-
-def _shortest(query: Query) -> int:
-    return min(_numbers(query))
 
 
 def every_if_carried(plan: ReadPlan, step: int, limits: CountLimits = LIMITS) -> int | None:

@@ -17,7 +17,7 @@ from headwater.language.expressions import Expr
 from headwater.language.query import Query
 from headwater.language.windows import Band, Sliding
 from headwater.spark.native.expressions import NotNativeError, sql_of
-from headwater.spark.native.grids import Grid, Numbered, grids
+from headwater.spark.native.grids import Grid, grids, numbered
 from headwater.spark.native.plan import families
 from headwater.spark.native.types import floor_div, functions_of, quoted, ticks
 
@@ -46,12 +46,7 @@ def groupings(queries: Sequence[Query], schema: pa.Schema, time: str, unit: str)
     said = event_time(schema, time, unit)
     if said is None:
         return []
-    numbered: list[Numbered] = []
-    for query in queries:
-        if isinstance(query.window, Sliding | Band):
-            window = query.window.resolved(unit, query.name)
-            numbered.append(Numbered(len(numbered), query, window))
-    found = [grid for family in families(numbered, schema) for grid in grids(family)]
+    found = [grid for family in families(numbered(queries, unit), schema) for grid in grids(family)]
     return [_grouping(grid, schema, *said) for grid in found]
 
 

@@ -23,6 +23,15 @@ class Numbered:
     window: Sliding | Band
 
 
+def numbered(queries: Iterable[Query], unit: str) -> list[Numbered]:
+    """The queries of fixed windows among these."""
+    found: list[Numbered] = []
+    for query in queries:
+        if isinstance(query.window, Sliding | Band):
+            found.append(Numbered(len(found), query, query.window.resolved(unit, query.name)))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class SliceWindow:
     """One window in which a slice can lie: the ``lag``-th behind the newest. A band has the slide 0."""

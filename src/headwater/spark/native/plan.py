@@ -54,12 +54,16 @@ def fixed_windows(events: EventFrame, members: Sequence[Numbered], wanted: Struc
     return found
 
 
+def condition_key(query: Query) -> object:
+    """Equal for queries that want the same events."""
+    return None if query.where is None else query.where.key()
+
+
 def families(members: Sequence[Numbered], schema: pa.Schema) -> list[list[Numbered]]:
     """Queries of the same keys and condition share slices; those that make Spark sort its rows do not spoil it for the rest."""
     found: dict[object, list[Numbered]] = {}
     for member in members:
-        where = None if member.query.where is None else member.query.where.key()
-        key = member.query.keys, where, sorts_rows(member.query, schema)
+        key = member.query.keys, condition_key(member.query), sorts_rows(member.query, schema)
         found.setdefault(key, []).append(member)
     return list(found.values())
 

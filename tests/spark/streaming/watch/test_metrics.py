@@ -195,7 +195,7 @@ def test_a_scrape_shows_what_the_board_knows_now():
                 7,
                 watermark=9 * SECOND,
                 counters={"load": {"in": 9, "member": 6, "late": 2, "malformed": 1}},
-                open_windows={"load": 4},
+                open_windows=4,
                 state_bytes=123,
                 seconds={"batch": 0.25},
                 link_bytes={"leaf-0": 55},

@@ -108,13 +108,18 @@ class ConnectionNews:
         return f" ({self.last})" if self.last else ""
 
 
+def broker_error(settings: KafkaSettings, what: str, heard: ConnectionNews | None = None) -> BrokerError:
+    """What is wrong at a broker, and what its client has heard about it."""
+    return BrokerError(f"Kafka at {settings.servers}: {what}{'' if heard is None else heard.why}")
+
+
 def asked(settings: KafkaSettings, heard: ConnectionNews, what: str, call: Callable[[], Any]) -> Any:
     """What a broker answers; an error in one sentence if it does not."""
     kafka = library()
     try:
         return call()
     except kafka.KafkaException as error:
-        raise BrokerError(f"Kafka at {settings.servers}: {what}: {said(error)}{heard.why}") from error
+        raise broker_error(settings, f"{what}: {said(error)}", heard) from error
 
 
 def said(error: Exception) -> str:

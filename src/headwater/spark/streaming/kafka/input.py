@@ -19,10 +19,10 @@ from headwater.spark.streaming.inputs.input import Extent
 from headwater.spark.streaming.kafka import reading as kafka_reading
 from headwater.spark.streaming.kafka.client import (
     TIMEOUT_S,
-    BrokerError,
     ConnectionNews,
     KafkaSettings,
     asked,
+    broker_error,
     library,
     said,
     source_name,
@@ -220,11 +220,9 @@ class KafkaInput:
             except kafka.KafkaException as error:
                 if error.args[0].code() == kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
                     gone = "is gone" if topic in self._ids else "does not exist"
-                    raise BrokerError(f"Kafka at {self._settings.servers}: topic {topic!r} {gone}") from None
-                why = said(error)
-                raise BrokerError(
-                    f"Kafka at {self._settings.servers}: topic {topic!r} cannot be looked at: {why}{self._heard.why}"
-                ) from None
+                    raise broker_error(self._settings, f"topic {topic!r} {gone}") from None
+                what = f"topic {topic!r} cannot be looked at: {said(error)}"
+                raise broker_error(self._settings, what, self._heard) from None
         return found
 
     def _offsets(self, partitions: Mapping[str, tuple[str, int]], *, is_low: bool) -> dict[str, int]:
@@ -249,8 +247,6 @@ class KafkaInput:
                 found[source_name(place.topic, place.partition)] = future.result().offset
             except kafka.KafkaException as error:
                 if not error.args[0].retriable() and error.args[0].code() != kafka.KafkaError.LEADER_NOT_AVAILABLE:
-                    raise BrokerError(
-                        f"Kafka at {self._settings.servers}: the offsets of {place.topic}/{place.partition} cannot be asked for:"
-                        f" {said(error)}{self._heard.why}"
-                    ) from None
+                    what = f"the offsets of {place.topic}/{place.partition} cannot be asked for: {said(error)}"
+                    raise broker_error(self._settings, what, self._heard) from None
         return found

@@ -17,10 +17,10 @@ from typing import Any
 from headwater.errors import DataError
 from headwater.spark.formats import Batches, Passed, Wanted
 from headwater.spark.streaming.kafka.client import (
-    BrokerError,
     ConnectionNews,
     KafkaSettings,
     asked,
+    broker_error,
     library,
     source_name,
 )
@@ -175,7 +175,7 @@ class _Reading:
         elif code in (self._codes._AUTO_OFFSET_RESET, self._codes.OFFSET_OUT_OF_RANGE):
             self._on_lost()
         elif not error.retriable():
-            raise BrokerError(f"Kafka at {self._settings.servers}: {self._place.source} cannot be read: {error.str()}")
+            raise broker_error(self._settings, f"{self._place.source} cannot be read: {error.str()}")
 
     def _on_lost(self) -> None:
         low, high = asked(
@@ -197,10 +197,8 @@ class _Reading:
     def _give_up(self) -> None:
         if self._eof is not None and self._eof < self._end:
             raise ends_early(self._place.source, self._eof, self._end)
-        raise BrokerError(
-            f"Kafka at {self._settings.servers}: {self._place.source} gave nothing at offset {self.at} for"
-            f" {self._settings.timeout_s:g} seconds{self._heard.why}"
-        )
+        nothing = f"gave nothing at offset {self.at} for {self._settings.timeout_s:g} seconds"
+        raise broker_error(self._settings, f"{self._place.source} {nothing}", self._heard)
 
 
 def lost(source: str, start: int, end: int) -> DataError:

@@ -18,10 +18,10 @@ import pyarrow as pa
 from headwater.errors import DataError, HeadwaterError
 from headwater.spark.streaming.kafka.client import (
     TIMEOUT_S,
-    BrokerError,
     ConnectionNews,
     KafkaSettings,
     asked,
+    broker_error,
     library,
     said,
 )
@@ -147,14 +147,10 @@ class KafkaSink:
         kafka = library()
         codes = (kafka.KafkaError._FENCED, kafka.KafkaError.INVALID_PRODUCER_EPOCH, kafka.KafkaError.PRODUCER_FENCED)
         if error.args[0].code() in codes:
-            return BrokerError(
-                f"Kafka at {self._settings.servers}: batch {batch} is not written to {self._topic!r}: another run of the same"
-                " stream has taken over; let only one run at a time"
-            )
-        return BrokerError(
-            f"Kafka at {self._settings.servers}: batch {batch} cannot be written to {self._topic!r}:"
-            f" {said(error)}{self._heard.why}"
-        )
+            taken = "another run of the same stream has taken over; let only one run at a time"
+            return broker_error(self._settings, f"batch {batch} is not written to {self._topic!r}: {taken}")
+        what = f"batch {batch} cannot be written to {self._topic!r}: {said(error)}"
+        return broker_error(self._settings, what, self._heard)
 
     # --- at least once ---
 
@@ -172,9 +168,8 @@ class KafkaSink:
         if left or self._undelivered:
             why = self._undelivered[0] if self._undelivered else "no answer in time"
             self._drop()
-            raise BrokerError(
-                f"Kafka at {self._settings.servers}: {why}: batch {batch} is not written to {self._topic!r}{self._heard.why}"
-            )
+            what = f"{why}: batch {batch} is not written to {self._topic!r}"
+            raise broker_error(self._settings, what, self._heard)
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:
@@ -229,9 +224,7 @@ class KafkaSink:
         found = self._asked("it does not answer", lambda: consumer.list_topics(self._topic, self._settings.timeout_s))
         topic = found.topics[self._topic]
         if topic.error is not None or not topic.partitions:
-            raise BrokerError(
-                f"Kafka at {self._settings.servers}: topic {self._topic!r} does not exist; create it first"
-            )
+            raise broker_error(self._settings, f"topic {self._topic!r} does not exist; create it first")
         return len(topic.partitions)
 
     def _last_noted(self, reader: Any) -> int:

@@ -61,8 +61,6 @@ class QueryStatus:
     #: Counts by the names of `FATES`.
     fates: Mapping[str, int] = field(default_factory=dict)
     rows: int = 0
-    #: None where nobody counts them.
-    open_windows: int | None = None
     latencies: Latencies = field(default_factory=Latencies)
 
     @classmethod

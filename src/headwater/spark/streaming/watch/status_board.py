@@ -69,14 +69,12 @@ class StatusBoard:
     def batch_done(self, news: Mapping[str, Any]) -> None:
         """A batch of ``hw.stream`` is done; ``news`` are the directive's ``status``.
 
-        Known: batch, now_ns, events, rows, watermark, counters, sources, sources_idle, open_windows (a number, or one per
-        query), state_bytes, link_bytes (of this batch), seconds ({"batch": ...}). What is missing is not known.
+        Known: batch, now_ns, events, rows, watermark, counters, sources, sources_idle, open_windows,
+        state_bytes, link_bytes (of this batch), seconds ({"batch": ...}). What is missing is not known.
         """
         with self._lock:
             self._links.update(news.get("link_bytes", {}))
             idle = news.get("sources_idle", 0)
-            opened = news.get("open_windows")
-            by_query = opened if isinstance(opened, Mapping) else {}
             self._status = replace(
                 self._status,
                 batch=news["batch"],
@@ -84,25 +82,18 @@ class StatusBoard:
                 events_per_second=self._rate(news.get("now_ns", 0), news.get("events", 0)),
                 rows=self._status.rows + news.get("rows", 0),
                 watermark_us=self._in_us(news.get("watermark")),
-                open_windows=sum(by_query.values()) if by_query else opened if isinstance(opened, int) else None,
+                open_windows=news.get("open_windows"),
                 state_bytes=news.get("state_bytes", 0),
                 batch_seconds=news.get("seconds", {}).get("batch", 0.0),
                 sources_active=news.get("sources", 0) - idle,
                 sources_idle=idle,
                 link_bytes=dict(self._links),
-                queries={
-                    name: self._query(name, counters, by_query.get(name))
-                    for name, counters in news.get("counters", {}).items()
-                },
+                queries={name: self._query(name, counts) for name, counts in news.get("counters", {}).items()},
             )
 
-    def _query(self, name: str, counters: Mapping[str, int], open_windows: int | None) -> QueryStatus:
-        return replace(
-            QueryStatus.of_counters(counters),
-            rows=self._rows[name],
-            open_windows=open_windows,
-            latencies=self._latencies.get(name, Latencies()),
-        )
+    def _query(self, name: str, counters: Mapping[str, int]) -> QueryStatus:
+        known = QueryStatus.of_counters(counters)
+        return replace(known, rows=self._rows[name], latencies=self._latencies.get(name, Latencies()))
 
     def _rate(self, now_ns: int, events: int) -> float:
         """Events per second over the last batches: at least two, and as many as the last seconds have."""
