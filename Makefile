@@ -20,7 +20,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 TYPED := src/headwater
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-core test-slow test-spark check format lint types bench bench-quick bench-sharing bench-tree bench-spark bench-stream bench-deco simulate chaos kafka kafka-stop test-kafka java clean
+.PHONY: help setup demo test test-core test-slow test-spark check format lint types pages bench bench-quick bench-sharing bench-tree bench-spark bench-stream bench-deco simulate chaos kafka kafka-stop test-kafka java clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,10 @@ lint: $(STAMP) ## check format and lint
 
 types: $(STAMP) ## check the types
 	$(BIN)/mypy $(TYPED)
+
+pages: $(STAMP) ## draw the README's picture and write docs/windows.md from the transcripts
+	$(BIN)/python scripts/draw_picture.py
+	$(BIN)/python scripts/write_windows_page.py
 
 bench: $(STAMP_BENCH) ## measure the engine against its bounds and its peers (up to 15 minutes)
 	@$(BIN)/headwater bench engine

@@ -11,9 +11,10 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from headwater.language import aggregations as agg
@@ -39,6 +40,8 @@ from headwater.reference.history import (
 )
 from headwater.simulator.workloads.queries import ANY, NUMBERS, ORDERED, cut_at_stops, cut_before_stops
 from headwater.simulator.workloads.queries import SCHEMA as SCHEMA  # tests take it from here
+
+Drawn = TypeVar("Drawn")
 
 INTEGERS = st.integers(-3, 9) | st.sampled_from([2**62, -(2**62), 2**63 - 1, -(2**63), 10**15 + 1])
 FLOATS = st.sampled_from(
@@ -109,6 +112,23 @@ LONG_WINDOWS: dict[str, st.SearchStrategy[Window]] = {
     "punctuated": st.builds(win.punctuated, markers, st.booleans(), LONG),
     "between": st.builds(win.between, markers, markers, LONG),
 }
+
+
+def drawn(strategy: st.SearchStrategy[Drawn], count: int = 1) -> list[Drawn]:
+    """Some examples, always the same: for what takes too long to be tried on many, or to be made smaller when it fails.
+
+    Hypothesis begins with the simplest of all, which says little: these come some way behind it.
+    """
+    found: list[Drawn] = []
+
+    @seed(1)
+    @settings(max_examples=20 + count, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(strategy)
+    def keep(example: Drawn) -> None:
+        found.append(example)
+
+    keep()
+    return found[-count:]
 
 
 def windows(kinds: Sequence[str] = tuple(WINDOWS), durations: str = "short") -> st.SearchStrategy[Window]:

@@ -1,19 +1,14 @@
-"""The worked numbers of Deco's paper (as data in cases/papers.json), each against the code that does what they describe."""
-
-import json
-import os
-from pathlib import Path
+"""The worked numbers of Deco's paper (as data in tests/cases/papers.json), each against the code that does what they describe."""
 
 import numpy as np
-import pytest
 
+from case_files import FOLDER
+from headwater.cases import read_cases
 from headwater.engine.counting.approx import split_evenly
 from headwater.engine.counting.search import search
 from headwater.protocols.local_sizes import async_parts, is_acceptable, predict, sync_parts, timeout
 
-FILE = Path(os.environ.get("HEADWATER_CASES", Path(__file__).parents[2] / "shared" / "cases")) / "papers.json"
-CASES = {case["id"]: case for case in json.loads(FILE.read_text())["cases"]} if FILE.exists() else {}
-pytestmark = pytest.mark.skipif(not CASES, reason="the cases of the originals are not there")
+CASES = {case["id"]: case for case in read_cases(FOLDER / "papers.json")}
 
 
 def case(name: str) -> dict:
@@ -40,17 +35,17 @@ def test_sizes_follow_the_rates():
     assert split_evenly(np.array(split["rates"]), split["global_size"]).tolist() == split["expected_local_sizes"]
 
 
-def test_prediction_and_delta():
+def test_prediction_and_delta_are_those_of_the_paper():
     told = case("predict")
     assert predict(told["last_two"], 8) == (told["expected_prediction"], told["expected_delta"])
 
 
-def test_slice_and_buffer_of_sync():
+def test_slice_and_buffer_of_sync_are_those_of_the_paper():
     told = case("sync-slice")
     assert sync_parts(told["prediction"], told["delta"]) == (told["expected_slice"], told["expected_buffer"])
 
 
-def test_bounds_of_sync():
+def test_sync_accepts_sizes_within_the_bounds_of_the_paper():
     told = case("sync-verify")
     for actual, expected in told["rows"]:
         assert is_acceptable(actual, told["prediction"], told["delta"]) == expected, actual
@@ -62,7 +57,7 @@ def test_the_root_completes_a_window_from_its_buffer():
     assert taken == (told["expected_take_from_sorted_buffer"], True)
 
 
-def test_slice_and_buffers_of_async():
+def test_slice_and_buffers_of_async_are_those_of_the_paper():
     told = case("async-slice")
     wanted = (told["expected_slice"], told["expected_front_buffer"], told["expected_end_buffer"])
     assert async_parts(told["prediction"], told["delta"]) == wanted
@@ -77,6 +72,6 @@ def test_the_root_carries_its_buffer_on_in_async():
     assert taken == (told["expected_take_from_current"], told["expected_ok"])
 
 
-def test_the_timeout_of_equation_16():
+def test_the_timeout_is_that_of_equation_16():
     told = case("timeout")
     assert timeout(told["prediction"], told["delta"], told["rate"]) == told["expected_seconds"]

@@ -43,7 +43,7 @@ BUILT_IN: list[Aggregation] = [
 CASES = [
     (aggregation, name)
     for aggregation in BUILT_IN
-    for name in (NUMBERS if FUNCTIONS[aggregation.function] == "number" else TYPES)
+    for name in (NUMBERS if FUNCTIONS[aggregation.function].takes == "number" else TYPES)
     if aggregation.column is not None or name == "float"
 ]
 

@@ -61,11 +61,6 @@ ALLOWED = {
     ("__init__", "headwater.spark.explain.explanation"),
     ("__init__", "headwater.spark.read"),
     ("__init__", "headwater.spark.stream"),
-    # Until families are given the function that makes groups.
-    ("engine.families", "headwater.engine.counting.leaf"),
-    ("engine.families", "headwater.engine.counting.root"),
-    ("engine.families", "headwater.engine.tree.marker_cuts"),
-    ("engine.families", "headwater.engine.tree.raw"),
     # Asks whether a kernel has a file beside which numba may keep its compiled form.
     ("base.jit", "os"),
 }
@@ -153,7 +148,7 @@ def crossing(layer: str, imported: str) -> str | None:
 def is_allowed(module: str, found: Import) -> bool:
     """Whether ALLOWED lists this import, of the module itself or of a name in it."""
     listed = any((module, name) in ALLOWED for name in (found.module, found.module.rsplit(".", 1)[0]))
-    return listed and (found.lazy or not found.module.startswith("headwater") or module == "engine.families")
+    return listed and (found.lazy or not found.module.startswith("headwater"))
 
 
 def world_calls(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -228,5 +223,5 @@ def test_a_line_that_crosses_is_shown(module, source):
         ("logs.lock", "import fcntl, os, socket"),
     ],
 )
-def test_a_line_that_stays_in_its_layer_is_not(module, source):
+def test_a_line_that_stays_in_its_layer_is_not_shown(module, source):
     assert list(crossings(module, source)) == []

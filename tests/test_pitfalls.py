@@ -113,12 +113,12 @@ def test_a_timestamp_beyond_all_ticks_is_malformed():
 
 
 @pytest.mark.parametrize("window", [hw.tumbling(1), hw.sliding(10, 3), hw.session(5), hw.count_tumbling(1)])
-def test_times_at_both_ends(window):
+def test_times_at_both_ends_of_the_domain_are_taken(window):
     rows = hw.run({"time": [-(2**62), 2**62], "v": [1.0, 1.0]}, [total(window=window)]).table
     assert set(rows.column("total").to_pylist()) == {1.0}
 
 
-def test_unsigned_integers_beyond_int64():
+def test_unsigned_integers_beyond_int64_are_kept():
     values = pa.array([2**64 - 1, 1], pa.uint64())
     query = hw.query("q", hw.tumbling(10), total=hw.sum("v"), top=hw.max("v"), mean=hw.avg("v"))
     (row,) = hw.run({"time": pa.array([1, 2]), "v": values}, [query]).table.to_pylist()

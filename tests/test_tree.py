@@ -29,12 +29,12 @@ def test_a_tree_says_what_the_reference_says(scenario: Scenario, arrangement):
 @pytest.mark.parametrize("kind", WINDOWS)
 @settings(max_examples=20)
 @given(data=st.data())
-def test_so_it_does_with_every_kind_of_window(kind: str, data: st.DataObject):
+def test_a_tree_says_what_the_reference_says_of_every_kind_of_window(kind: str, data: st.DataObject):
     scenario, arrangement = data.draw(scenarios(queries(kinds=(kind,)))), data.draw(arrangements)
     assert_agreement(until_the_end(scenario), TreeHost(arrangement), ends_at_once=False)
 
 
 @settings(max_examples=20)
 @given(bulk_scenarios(queries(scopes=("global", "node"))), arrangements)
-def test_so_it_does_with_hundreds_of_events(scenario: Scenario, arrangement):
+def test_a_tree_says_what_the_reference_says_of_hundreds_of_events(scenario: Scenario, arrangement):
     assert_agreement(until_the_end(scenario), TreeHost(arrangement), ends_at_once=False)

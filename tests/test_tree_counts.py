@@ -40,7 +40,7 @@ def test_count_windows_are_those_of_the_reference(counting: Counting, data: st.D
 @pytest.mark.parametrize("counting", SCHEMES, ids=named)
 @settings(max_examples=15)
 @given(data=st.data())
-def test_so_they_are_with_hundreds_of_events(counting: Counting, data: st.DataObject):
+def test_count_windows_of_hundreds_of_events_are_those_of_the_reference(counting: Counting, data: st.DataObject):
     scenario = data.draw(bulk_scenarios(queries(kinds=KINDS, scopes=("global", "node"))))
     host = TreeHost(data.draw(arrangements), counting=counting)
     assert_agreement(until_the_end(scenario), host, ends_at_once=False)
@@ -48,5 +48,5 @@ def test_so_they_are_with_hundreds_of_events(counting: Counting, data: st.DataOb
 
 @settings(max_examples=40)
 @given(scenarios(), arrangements, st.sampled_from(SCHEMES))
-def test_other_windows_do_not_mind(scenario, arrangement, counting: Counting):
+def test_count_schemes_change_no_other_window(scenario, arrangement, counting: Counting):
     assert_agreement(until_the_end(scenario), TreeHost(arrangement, counting=counting), ends_at_once=False)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -133,94 +134,81 @@ def demo(
     engine.run(events or engine.EVENTS, seed)
 
 
-@bench.command()
-def engine(quick: Quick = False, json: Json = False) -> None:
-    """Measure the engine against its bounds and its peers: up to 15 minutes, up to 2 with --quick."""
-    _need("duckdb", "polars", "psutil")
-    from headwater.bench import engine as bench_engine
+class Bench(NamedTuple):
+    """A benchmark: the module whose ``run`` measures it, what it is about, the libraries it needs, and whether it draws."""
+
+    module: str
+    about: str
+    needs: tuple[str, ...] = ()
+    draws: bool = False
+
+
+BENCHES = {
+    "engine": Bench(
+        "headwater.bench.engine",
+        "Measure the engine against its bounds and its peers: up to 15 minutes, up to 2 with --quick.",
+        needs=("duckdb", "polars", "psutil"),
+    ),
+    "sharing": Bench(
+        "headwater.bench.sharing",
+        "Show what sharing brings: every mode of the engine with 1 to 1,000 queries, as in the Desis paper.",
+        draws=True,
+    ),
+    "tree": Bench(
+        "headwater.bench.tree.figures",
+        "Measure what a tree of nodes sends and costs against its bounds: up to 8 minutes, one with --quick.",
+        draws=True,
+    ),
+    "spark": Bench(
+        "headwater.bench.spark.figures",
+        "Measure windows on Spark against its own: up to 15 minutes, up to 3 with --quick. Needs Java.",
+    ),
+    "stream": Bench(
+        "headwater.bench.stream.figures",
+        "Measure streams on Spark against its own: up to 15 minutes, up to 3 with --quick. Needs Java.",
+        needs=("psutil",),
+    ),
+    "deco": Bench(
+        "headwater.bench.deco.figures",
+        "Measure count windows over many nodes, every scheme in one run: up to 45 minutes, up to 3 with --quick.",
+        needs=("zmq",),
+        draws=True,
+    ),
+}
+
+
+def _measure(name: str, quick: bool, json: bool, plots: Path | None = None) -> None:
+    made = BENCHES[name]
+    _need(*made.needs, *(() if plots is None else ("matplotlib",)))
+    from importlib import import_module
+
     from headwater.bench.common.report import Report
     from headwater.bench.common.timing import StepLog
-
-    report = Report("engine", quick=quick, as_json=json)
-    bench_engine.run(report, StepLog())
-    report.close()
-
-
-@bench.command()
-def sharing(quick: Quick = False, json: Json = False, plots: Plots = None) -> None:
-    """Show what sharing brings: every mode of the engine with 1 to 1,000 queries, as in the Desis paper."""
-    if plots is not None:
-        _need("matplotlib")
-    from headwater.bench import sharing as bench_sharing
-    from headwater.bench.common.report import Report
-    from headwater.bench.common.timing import StepLog
-
-    report = Report("sharing", quick=quick, as_json=json)
-    bench_sharing.run(report, StepLog(), plots)
-    report.close()
-
-
-@bench.command("tree")
-def bench_tree(quick: Quick = False, json: Json = False, plots: Plots = None) -> None:
-    """Measure what a tree of nodes sends and costs against its bounds: up to 8 minutes, one with --quick."""
-    if plots is not None:
-        _need("matplotlib")
-    from headwater.bench.common.report import Report
-    from headwater.bench.common.timing import StepLog
-    from headwater.bench.tree import figures as tree
-
-    report = Report("tree", quick=quick, as_json=json)
-    tree.run(report, StepLog(), plots)
-    report.close()
-
-
-@bench.command("spark")
-def bench_spark(quick: Quick = False, json: Json = False) -> None:
-    """Measure windows on Spark against its own: up to 15 minutes, up to 3 with --quick. Needs Java."""
-    from headwater.bench.common.report import Report
-    from headwater.bench.common.timing import StepLog
-    from headwater.bench.spark import figures as spark
     from headwater.spark.setup import SetupError
 
-    report = Report("spark", quick=quick, as_json=json)
+    report = Report(name, quick=quick, as_json=json)
     try:
-        spark.run(report, StepLog())
+        import_module(made.module).run(report, StepLog(), *([plots] if made.draws else []))
     except SetupError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error
     report.close()
 
 
-@bench.command("stream")
-def bench_stream(quick: Quick = False, json: Json = False) -> None:
-    """Measure streams on Spark against its own: up to 15 minutes, up to 3 with --quick. Needs Java."""
-    _need("psutil")
-    from headwater.bench.common.report import Report
-    from headwater.bench.common.timing import StepLog
-    from headwater.spark.setup import SetupError
+def _bench_command(name: str) -> Callable[..., None]:
+    """What the command line calls for a benchmark; only those that draw take ``--plots``."""
 
-    report = Report("stream", quick=quick, as_json=json)
-    try:
-        from headwater.bench.stream import figures as stream
+    def measure(quick: Quick = False, json: Json = False) -> None:
+        _measure(name, quick, json)
 
-        stream.run(report, StepLog())
-    except SetupError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from error
-    report.close()
+    def measure_and_draw(quick: Quick = False, json: Json = False, plots: Plots = None) -> None:
+        _measure(name, quick, json, plots)
+
+    return measure_and_draw if BENCHES[name].draws else measure
 
 
-@bench.command("deco")
-def bench_deco(quick: Quick = False, json: Json = False, plots: Plots = None) -> None:
-    """Measure count windows over many nodes, every scheme in one run: up to 45 minutes, up to 3 with --quick."""
-    _need("zmq", *(() if plots is None else ("matplotlib",)))
-    from headwater.bench.common.report import Report
-    from headwater.bench.common.timing import StepLog
-    from headwater.bench.deco import figures as deco
-
-    report = Report("deco", quick=quick, as_json=json)
-    deco.run(report, StepLog(), plots)
-    report.close()
+for _name, _made in BENCHES.items():
+    bench.command(_name, help=_made.about)(_bench_command(_name))
 
 
 @simulate.command("tree")

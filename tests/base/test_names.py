@@ -14,13 +14,13 @@ NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=4), 
 
 
 @given(NAMES)
-def test_they_come_back(names: list[str]) -> None:
+def test_a_list_of_names_comes_back_from_its_bytes(names: list[str]) -> None:
     for _ in range(2):
         assert names_from_bytes(*names_to_bytes(names)) == tuple(names)
 
 
 @given(NAMES)
-def test_in_order_is_sorted_and_each_once(names: list[str]) -> None:
+def test_names_are_in_order_iff_sorted_and_each_once(names: list[str]) -> None:
     for some in (names, sorted(names), sorted(set(names))):
         assert are_ascending(tuple(some)) == (list(some) == sorted(set(some)))
 
@@ -29,7 +29,7 @@ def test_in_order_is_sorted_and_each_once(names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("first", "data"), [(2, b"a"), (0, b"a"), (-1, b""), (1, b"\xff")], ids=["short", "long", "negative", "no text"]
 )
-def test_damaged_ones_are_refused_every_time(count: int, first: int, data: bytes) -> None:
+def test_a_damaged_list_of_names_is_refused_every_time(count: int, first: int, data: bytes) -> None:
     lengths = np.array([first, *[1] * (count - 1)], np.int64)
     for _ in range(2):
         with pytest.raises(FormatError, match="a list of texts is damaged"):

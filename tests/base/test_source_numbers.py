@@ -27,7 +27,7 @@ def test_a_crowd_is_its_chains(sizes: list[int | None], data: st.DataObject) -> 
         assert crowd.at(chain, place).tolist() == [chains[number][at] for number, at in some]
 
 
-def test_large_ones_are_made_once_until_they_are_forgotten() -> None:
+def test_a_large_crowd_is_made_once_until_it_is_forgotten() -> None:
     made: list[tuple[str, ...]] = []
     remembered = Cached(lambda chains: made.append(chains) or len(made))
     many, few = tuple(map(str, range(SMALLEST))), ("a",)

@@ -5,7 +5,7 @@ import pytest
 from headwater.bench.common.experiments import EXPERIMENTS
 from headwater.bench.common.workload import EVENTS_PER_SECOND
 from headwater.bench.sharing import measure
-from headwater.language.modes import MODES
+from headwater.engine.modes import MODES
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)

@@ -1,38 +1,26 @@
 """The cases of the originals (Scotty, Disco, the papers) on every host, and the command that runs them."""
 
-import os
 import random
-from pathlib import Path
 
 import pytest
 
-from headwater.cases import HOSTS, check_files, read_cases, run_case
-from headwater.cases.check import RUNNERS
+from case_files import CASES, FILES, WRONG_CASE
+from headwater.cases import HOSTS, check_files, run_case
 from headwater.cases.stream import history_of, settings_of
 from headwater.reference.history import Arrived
 from headwater.reference.rows import identity, rows
 
-FOLDER = Path(os.environ.get("HEADWATER_CASES", Path(__file__).parent.parent.parent / "shared" / "cases"))
-FILES = sorted(FOLDER.glob("*.json"))
-CASES = [case for path in FILES for case in read_cases(path) if case["kind"] in RUNNERS]
 
-needs_cases = pytest.mark.skipif(
-    not CASES, reason=f"no case files in {FOLDER}; HEADWATER_CASES can name another folder"
-)
-
-
-@needs_cases
 @pytest.mark.parametrize("host", sorted(HOSTS))
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
-def test_case(case, host):
+def test_a_case_gives_its_expected_rows(case, host):
     outcome = run_case(case, HOSTS[host])
     assert outcome.status == "passed", f"\n{outcome.text}"
 
 
-@needs_cases
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("case", [c for c in CASES if c["kind"] == "stream"], ids=lambda case: case["id"])
-def test_arrival_and_nodes_do_not_matter(case, seed):
+def test_arrival_and_nodes_of_a_case_do_not_matter(case, seed):
     """Between two watermarks events may arrive in any order, from any node: time, source and offset decide."""
     chance = random.Random(seed)
     settings, history = settings_of(case), list(history_of(case))
@@ -46,7 +34,6 @@ def test_arrival_and_nodes_do_not_matter(case, seed):
     assert identity(rows(settings, shuffled)) == identity(rows(settings, history))
 
 
-@needs_cases
 @pytest.mark.parametrize("host", sorted(HOSTS))
 def test_check_ends_with_the_totals(host):
     lines: list[str] = []
@@ -54,25 +41,9 @@ def test_check_ends_with_the_totals(host):
     assert lines[-1] == f"{len(CASES)} passed, 0 failed, 0 skipped"
 
 
-WINDOW = {"type": "tumbling", "measure": "time", "size": 10}
-CASE = {
-    "id": "wrong",
-    "kind": "stream",
-    "windows": [WINDOW],
-    "aggregation": "sum",
-    "events": [[1, 1], [2, 2], [11, 4]],
-    "watermarks": [{"after": 2, "ts": 10}, {"after": 3, "ts": 20}],
-    "complete": True,
-    "expected": [
-        {"watermark": 1, "window": 0, "start": 0, "end": 10, "value": 3},
-        {"watermark": 1, "window": 0, "start": 20, "end": 30, "value": 9},
-    ],
-}
-
-
 @pytest.mark.parametrize("host", sorted(HOSTS))
 def test_a_failing_case_is_shown_as_a_table(host):
-    outcome = run_case(CASE, HOSTS[host])
+    outcome = run_case(WRONG_CASE, HOSTS[host])
     assert outcome.status == "failed"
     assert outcome.text.splitlines() == [
         "window  start  end  key  expected  actual",
@@ -84,8 +55,8 @@ def test_a_failing_case_is_shown_as_a_table(host):
 
 def test_a_subset_may_leave_rows_out():
     expected = [{"watermark": 0, "window": 0, "start": 0, "end": 10, "value": 3}]
-    assert run_case(CASE | {"complete": False, "expected": expected}, HOSTS["reference"]).status == "passed"
-    assert run_case(CASE | {"expected": expected}, HOSTS["reference"]).status == "failed"
+    assert run_case(WRONG_CASE | {"complete": False, "expected": expected}, HOSTS["reference"]).status == "passed"
+    assert run_case(WRONG_CASE | {"expected": expected}, HOSTS["reference"]).status == "failed"
 
 
 def test_a_window_that_comes_too_early_fails():
@@ -93,7 +64,7 @@ def test_a_window_that_comes_too_early_fails():
     case = {
         "id": "early",
         "kind": "merge",
-        "windows": [WINDOW | {"id": 0}],
+        "windows": [WRONG_CASE["windows"][0] | {"id": 0}],
         "aggregation": "sum",
         "partials": [partial, partial | {"start": 10, "end": 20}],
         "expected": [{"window": 0, "start": s, "end": s + 10, "value": 1, "emitted_after_partial": 2} for s in (0, 10)],
@@ -122,6 +93,6 @@ def test_what_cannot_be_read_is_a_failure(tmp_path):
     ],
 )
 def test_a_case_that_makes_no_sense_fails_with_the_reason(broken):
-    outcome = run_case(CASE | broken, HOSTS["reference"])
+    outcome = run_case(WRONG_CASE | broken, HOSTS["reference"])
     assert outcome.status == "failed"
     assert ": " in outcome.text

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.edge.feed import Feed, SourceReader
-from headwater.edge.pace import AtRate
+from headwater.edge.pace import Pace
 from headwater.edge.rates import FAR_NS, SECOND_NS
 from headwater.edge.sources import MemoryStore, first_of
 from headwater.protocols.events import BatchArrived, Event, SourceEnded
@@ -29,7 +29,7 @@ def times(events: list[Event], source: str) -> list[int]:
     return [time for event in arrived for time in event.batch.column("time").to_pylist()]
 
 
-def feed_of(*sizes: list[int], events_max: int = 3, pace: AtRate | None = None, slot_ns: int = 1) -> Feed:
+def feed_of(*sizes: list[int], events_max: int = 3, pace: Pace | None = None, slot_ns: int = 1) -> Feed:
     readers = [SourceReader(f"s{number}", store_of(each), pace) for number, each in enumerate(sizes)]
     feed = Feed(readers, events_max, slot_ns)
     for reader in readers:
@@ -82,7 +82,7 @@ def test_nothing_comes_before_the_begin_or_while_reading_is_paused():
 
 
 def test_no_event_comes_before_it_is_due_and_the_feed_knows_when():
-    feed = feed_of([4], pace=AtRate(1000), events_max=10)
+    feed = feed_of([4], pace=Pace(0, 1000), events_max=10)
     assert times(all_events(feed, 1_500_000), "s0") == [0, 1]
     assert feed.next_ns() == 2_000_000
     assert times(all_events(feed, 3_000_000), "s0") == [2, 3]
@@ -90,7 +90,7 @@ def test_no_event_comes_before_it_is_due_and_the_feed_knows_when():
 
 def test_scheduled_events_come_by_slots():
     slot_ns = SECOND_NS // 100
-    feed = feed_of([100], pace=AtRate(1000), events_max=100, slot_ns=slot_ns)
+    feed = feed_of([100], pace=Pace(0, 1000), events_max=100, slot_ns=slot_ns)
     assert times(all_events(feed, 2 * slot_ns - 1), "s0") == list(range(11))
     assert feed.next_ns() == 2 * slot_ns
 
@@ -104,6 +104,6 @@ def test_a_feed_is_asked_for_once_every_source_is():
 
 
 @given(lengths, st.integers(0, 50))
-def test_the_first_events_of_batches(sizes, count):
+def test_the_first_events_of_batches_are_cut_from_them(sizes, count):
     batches = [pa.record_batch({"time": pa.array(range(size), pa.int64())}) for size in sizes]
     assert sum(map(len, first_of(batches, count))) == min(count, sum(sizes))

@@ -55,7 +55,7 @@ WINDOW = tumbling("1 s")
         hw.count(),
     ],
 )
-def test_aggregates_that_fit(aggregation: Aggregation) -> None:
+def test_aggregates_that_fit_the_schema_are_taken(aggregation: Aggregation) -> None:
     check_schema(query("q", WINDOW, x=aggregation), SCHEMA, "time")
 
 
@@ -74,7 +74,7 @@ def test_aggregates_that_fit(aggregation: Aggregation) -> None:
         col("moment").matches("2024.*"),
     ],
 )
-def test_conditions_that_fit(condition: Expr) -> None:
+def test_conditions_that_fit_the_schema_are_taken(condition: Expr) -> None:
     check_schema(query("q", WINDOW, n=hw.count(), where=condition), SCHEMA, "time")
 
 
@@ -115,7 +115,7 @@ def test_conditions_that_fit(condition: Expr) -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(time: str, options: dict[str, object], message: str) -> None:
+def test_what_does_not_fit_the_schema_is_refused(time: str, options: dict[str, object], message: str) -> None:
     found = query("q", WINDOW, n=hw.count(), **options)  # type: ignore[arg-type]
     with pytest.raises(QueryError, match=re.escape(f"query 'q': {message}")):
         check_schema(found, SCHEMA, time)

@@ -41,7 +41,7 @@ from headwater.language.times import Nanos, duration, in_ticks, try_duration
         (timedelta(days=-1), -86_400 * 10**9),
     ],
 )
-def test_spellings(written: object, nanos: int) -> None:
+def test_every_spelling_of_a_duration_is_read(written: object, nanos: int) -> None:
     assert duration(written) == Nanos(nanos)
 
 

@@ -448,7 +448,7 @@ def test_malformed_events_are_set_aside_with_the_reason(name: str):
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_with_strict_they_are_an_error(name: str):
+def test_malformed_events_are_an_error_with_strict(name: str):
     batch, reasons = MALFORMED[name]
     engine = hw.Engine([totals()], strict=True)
     engine.push(GOOD, source="meter")

@@ -59,7 +59,7 @@ def test_a_writer_that_is_killed_loses_nothing(tmp_path):
     check_rounds(tmp_path / "log", seed=1, count=3)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="a hundred processes")
 def test_a_writer_that_is_killed_a_hundred_times_loses_nothing(tmp_path):
     check_rounds(tmp_path / "log", seed=2, count=100)
 

@@ -20,6 +20,7 @@ from headwater.logs import (
 )
 from headwater.logs.lock import Owner, WriterLock
 from logs.batches import check_prefix, plain, rows
+from waiting import SECONDS_MAX
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_a_batch_appended_again_changes_nothing(log):
     check_prefix(list(log.reader(0).read()), 0, 15)
 
 
-def test_so_does_one_after_the_writer_was_opened_again(log):
+def test_a_batch_appended_again_by_the_next_writer_changes_nothing(log):
     filled(log, [5, 5])
     with log.writer(0) as writer:
         assert writer.append(rows(3, 7), 3) == 0
@@ -95,7 +96,7 @@ def test_a_new_schema_begins_a_segment(log):
     assert len(list((log.path / "00000").glob("*.segment"))) == 3
 
 
-def test_metadata_of_a_schema_does_not(log):
+def test_other_metadata_of_a_schema_begins_no_segment(log):
     with log.writer(0) as writer:
         writer.append(rows(0, 2))
         writer.append(rows(2, 2).replace_schema_metadata({"a": "b"}))
@@ -244,7 +245,8 @@ def test_of_many_that_want_the_lock_at_once_one_has_it(tmp_path):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(SECONDS_MAX)
+        assert not thread.is_alive()
     assert most == 1 and taken > 0
     assert list(tmp_path.iterdir()) == []
 

@@ -252,7 +252,7 @@ def test_garbage_is_noted_and_changes_nothing(node):
     assert note.what == "damaged frame"
 
 
-def test_ten_thousand_sources_on_one_leaf():
+def test_a_leaf_has_ten_thousand_sources():
     count = 10_000
     tree = InstantTree({"leaf": "root"}, [SUMS], disorder=0, schema=SCHEMA)
     names = [f"sensor-{i}" for i in range(count)]

@@ -120,7 +120,7 @@ def test_a_leaf_takes_no_orders_that_it_cannot_read():
         assert note.what == "damaged message"
     tree = tree_of()
     (note,) = tree.nodes["A"].handle(
-        MessageReceived("relay", encode(Cuts(tree.nodes["A"]._cut_outbox.end + 1, 100, {}, b"nonsense"))), 0
+        MessageReceived("relay", encode(Cuts(tree.nodes["A"]._sender.cut_outbox.end + 1, 100, {}, b"nonsense"))), 0
     )
     assert note.what == "damaged message"
 

@@ -32,7 +32,7 @@ def test_random_bytes_are_no_frame(data: bytes) -> None:
     checksum=st.integers(0, 2**32 - 1),
     body=st.binary(max_size=20),
 )
-def test_a_made_up_header(magic: bytes, version: int, length: int, checksum: int, body: bytes) -> None:
+def test_a_made_up_header_is_no_frame(magic: bytes, version: int, length: int, checksum: int, body: bytes) -> None:
     try:
         _, content = open_frame(HEADER.pack(magic, version, 1, length, checksum) + body)
     except FrameError:

@@ -35,7 +35,7 @@ RANGES = st.dictionaries(st.sampled_from("abc"), stretches(), min_size=1)
         (ChainRange(3, 5, 6), "new epoch"),
     ],
 )
-def test_why_a_stretch_is_not_accepted(stretch: ChainRange, reason: str | None) -> None:
+def test_a_stretch_that_does_not_fit_is_not_accepted_and_says_why(stretch: ChainRange, reason: str | None) -> None:
     assert Ledger({"a": Position(2, 5)}).objections({"a": stretch}) == ({} if reason is None else {"a": reason})
 
 
@@ -87,3 +87,27 @@ def test_after_a_takeover_the_old_owner_does_no_harm(
     taken_over = {chain: Position(4, position.at) for chain, position in positions.items()}
     assert set(Ledger(taken_over).objections(ranges).values()) <= {"old epoch", "unknown"}
     assert len(Ledger(taken_over).objections(ranges)) == len(ranges)
+
+
+# --- owners and cuts ---
+
+
+def test_a_chain_has_no_owner_before_its_first_epoch() -> None:
+    ledger = Ledger()
+    ledger.open("a", cut=3)
+    assert ledger.objections({"a": ChainRange(0, 0, 1)}) == {"a": "unknown"}
+    ledger.new_epoch("a")
+    assert ledger.objections({"a": ChainRange(1, 0, 1), "a#cuts": ChainRange(1, 3, 4)}) == {}
+
+
+def test_a_cut_that_is_passed_is_not_passed_again() -> None:
+    ledger = Ledger()
+    ledger.open("a", cut=3)
+    ledger.pass_cut("a", 5)
+    ledger.pass_cut("a", 4)
+    assert ledger.cut_of("a") == 5
+
+
+def test_positions_survive_a_snapshot() -> None:
+    ledger = Ledger({"a": Position(2, 7), "a#cuts": Position(2, 1)})
+    assert Ledger.restored(ledger.state()) == ledger

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.base.source_book import Decision
 from headwater.language.times import FOREVER, NEVER
 from headwater.protocols.advances import Advance, added, wrapped
-from headwater.protocols.membership import DELTAS_PER_MARK_OF_FEW, Decision, Membership
+from headwater.protocols.membership import DELTAS_PER_MARK_OF_FEW, Membership
 
 TIMES = st.integers(-100, 100)
 
@@ -189,7 +190,7 @@ def test_a_chain_may_get_more_sources_but_no_other_ones() -> None:
         ("z", ("b",), "belongs to another chain"),
     ],
 )
-def test_why_a_chain_is_refused(chain: str, names: tuple[str, ...], says: str) -> None:
+def test_a_chain_is_refused_with_the_reason(chain: str, names: tuple[str, ...], says: str) -> None:
     assert says in str(two_chains().problems(chain, named(*names)))
 
 

@@ -98,7 +98,7 @@ def test_random_bytes_are_no_message(data: bytes) -> None:
 @example(kind=FLUSH, body=b"")
 @example(kind=FLUSH, body=b"x")
 @example(kind=POSITIONS, body=b"\x02\x00")
-def test_a_random_body_with_the_right_checksum(kind: int, body: bytes) -> None:
+def test_a_random_body_with_the_right_checksum_is_refused_or_a_message(kind: int, body: bytes) -> None:
     message_or_error(frame(kind, body))
 
 
@@ -107,7 +107,7 @@ def test_a_random_body_with_the_right_checksum(kind: int, body: bytes) -> None:
 @example(kind=HELLO, tree=["\ud800", "n", 0, 0, [], ""])
 @example(kind=REFUSE, tree=["c", "\udfff"])
 @example(kind=REFUSE, tree="ab")
-def test_any_text_with_the_right_checksum(kind: int, tree: Any) -> None:
+def test_any_text_with_the_right_checksum_is_refused_or_a_message(kind: int, tree: Any) -> None:
     body = packed(tree)
     if kind == CUTS:
         writer = Writer()
@@ -122,7 +122,7 @@ FIELDS = {HELLO: 6, ASSIGN: 12, CUTS: 3, REFUSE: 2, PLAN: 4}
 
 
 @given(data=st.data(), kind=st.sampled_from((HELLO, ASSIGN, REFUSE)))
-def test_a_text_with_one_wrong_field(data: st.DataObject, kind: int) -> None:
+def test_a_text_with_one_wrong_field_is_refused_or_a_message(data: st.DataObject, kind: int) -> None:
     message = data.draw({HELLO: MESSAGES["hello"], ASSIGN: MESSAGES["assign"], REFUSE: MESSAGES["refuse"]}[kind])
     tree = json.loads(zlib.decompress(encode(message)[HEADER.size + len(SHORT) :]))
     assert len(tree) == FIELDS[kind]
@@ -131,14 +131,14 @@ def test_a_text_with_one_wrong_field(data: st.DataObject, kind: int) -> None:
 
 
 @given(message=ANY_MESSAGE, data=st.data())
-def test_a_frame_that_was_cut_off(message: Message, data: st.DataObject) -> None:
+def test_a_frame_that_was_cut_off_is_refused(message: Message, data: st.DataObject) -> None:
     encoded = encode(message)
     with pytest.raises(FrameError):
         decode(encoded[: data.draw(st.integers(0, len(encoded) - 1))])
 
 
 @given(message=ANY_MESSAGE, data=st.data())
-def test_a_frame_with_a_flipped_bit(message: Message, data: st.DataObject) -> None:
+def test_a_frame_with_a_flipped_bit_is_refused(message: Message, data: st.DataObject) -> None:
     encoded = bytearray(encode(message))
     bit = data.draw(st.integers(0, 8 * len(encoded) - 1))
     encoded[bit // 8] ^= 1 << bit % 8
@@ -148,7 +148,9 @@ def test_a_frame_with_a_flipped_bit(message: Message, data: st.DataObject) -> No
 
 
 @given(message=ANY_MESSAGE, data=st.data())
-def test_a_damaged_body_with_a_checksum_made_anew(message: Message, data: st.DataObject) -> None:
+def test_a_damaged_body_with_a_checksum_made_anew_is_refused_or_a_message(
+    message: Message, data: st.DataObject
+) -> None:
     encoded = encode(message)
     body = bytearray(encoded[HEADER.size :])
     for _ in range(data.draw(st.integers(0, 3))):
@@ -268,7 +270,8 @@ def test_small_bytes_that_stand_for_much_cost_little(name: str) -> None:
     kind, body = BOMBS[name]
     encoded = frame(kind, body)
     tracemalloc.start()
-    began = time.perf_counter()
+    # Of this thread: what else the machine does counts for nothing.
+    began = time.thread_time()
     try:
         with pytest.raises(FrameError):
             decode(encoded)
@@ -276,7 +279,7 @@ def test_small_bytes_that_stand_for_much_cost_little(name: str) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 200_000_000
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began < 5
 
 
 def test_a_long_list_of_names_is_small_and_comes_back():

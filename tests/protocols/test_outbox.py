@@ -11,7 +11,7 @@ ACTS = st.lists(st.just(None) | st.integers(0, 20), max_size=30)
 
 
 @given(first=st.integers(0, 5), acts=ACTS)
-def test_it_keeps_exactly_what_is_not_accepted(first: int, acts: list[int | None]) -> None:
+def test_an_outbox_keeps_exactly_what_is_not_accepted(first: int, acts: list[int | None]) -> None:
     """None adds a frame; a number says up to where everything is accepted, which may be old news or too good to be true."""
     box, safe, end = Outbox(first), first, first
     for act in acts:

@@ -247,7 +247,7 @@ def test_a_leaf_that_was_replaced_does_no_harm_and_learns_of_it() -> None:
     assert old.stopped and not tree.owner("a").stopped
 
 
-def test_the_same_step_is_a_gap_until_the_one_before_is_there() -> None:
+def test_a_step_is_a_gap_until_the_one_before_it_is_there() -> None:
     tree = Tree()
     tree.root.receive(step("a", 1, 1, ["a1"]))
     assert tree.root.events == {}

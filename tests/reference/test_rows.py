@@ -264,13 +264,13 @@ def test_quantile_and_variance_are_close_to_numpy(numbers: list[float], q: float
         ("mode", [2, 1, 2, 1, 3], 1),
     ],
 )
-def test_edges_of_the_aggregates(function, numbers, expected):
+def test_aggregates_of_few_or_odd_values_are_as_defined(function, numbers, expected):
     found = values(function, numbers)
     assert identity(found) == identity(expected) or found == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(("method", "expected"), [("lower", 2), ("upper", 3), ("nearest", 3), ("linear", 2.5)])
-def test_methods_of_the_median(method, expected):
+def test_the_median_follows_its_method(method, expected):
     assert values("median", [4, 1, 3, 2], method=method) == expected
 
 

@@ -10,13 +10,19 @@ from random import Random
 
 import pytest
 
+from headwater.base.count_limits import CountLimits
+from headwater.engine import placement
+from headwater.engine.counting import raw_cuts
 from headwater.language.windows import CountWindow
+from headwater.node import NodeSettings
 from headwater.simulator import COUNT_PLANTS, Options, Transcript, simulate, tree
+from headwater.simulator.runner import Run
 from headwater.simulator.scenarios import EXACT_SCHEMES, draw_count_windows
 from headwater.simulator.seeds import COUNT_PATHS, Summary
 from headwater.simulator.workloads.count_limits import draw_limits, limited
 from headwater.simulator.workloads.count_queries import MEMBER, MEMBER_BITS
 from headwater.simulator.workloads.count_workload import draw_count_workload
+from waiting import SECONDS_MAX
 
 BLOCKS = [range(first, first + 5) for first in range(0, 20, 5)]
 
@@ -26,7 +32,7 @@ def options_of(seed, **more):
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
-def test_every_window_holds_the_events_it_should(block):
+def test_every_count_window_holds_the_events_it_should_under_faults(block):
     summary = Summary()
     for seed in block:
         summary.add(simulate(options_of(seed)))
@@ -71,7 +77,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("seed", FOUND, ids=str)
-def test_what_was_wrong_once(seed):
+def test_a_seed_that_failed_once_passes(seed):
     outcome = simulate(Options(seed, 8, scenario="count-windows"))
     assert outcome.failure is None, f"{FOUND[seed]}?\n{outcome.text()}"
 
@@ -85,7 +91,9 @@ def test_the_same_seed_gives_the_same_transcript_under_any_hash_seed():
     outputs = []
     for hash_seed in ("1", "2"):
         environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-        run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
+        run = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, check=True, timeout=SECONDS_MAX
+        )
         outputs.append(run.stdout)
     assert outputs[0] == outputs[1] and outputs[0].count(b"\n") > 200
 
@@ -118,12 +126,20 @@ def test_seeds_draw_every_scheme_but_the_one_that_is_not_exact():
     assert drawn == set(EXACT_SCHEMES) and "approx" not in drawn
 
 
-def test_limits_hold_only_while_they_last():
+def test_limits_that_a_seed_draws_are_those_of_every_node():
+    run = Run.of(options_of(0))
+    limits = run.scenario.limits
+    assert limits != CountLimits() and run.settings.counts == limits
+    assert NodeSettings.restored(run.settings.state()) == run.settings
+    assert len(NodeSettings().state()) == len(run.settings.state()) - 1
+
+
+def test_limits_of_groups_without_settings_hold_only_while_they_last():
     limits = draw_limits(Random(0))
-    before = [getattr(module, name) for module, name, _ in limits]
+    before = placement.SMALL_COUNT_MAX, raw_cuts.LOCAL_PARTS
     with limited(limits):
-        assert [getattr(module, name) for module, name, _ in limits] == [value for *_, value in limits]
-    assert [getattr(module, name) for module, name, _ in limits] == before
+        assert (limits.small_max, limits.local_parts) == (placement.SMALL_COUNT_MAX, raw_cuts.LOCAL_PARTS)
+    assert before == (placement.SMALL_COUNT_MAX, raw_cuts.LOCAL_PARTS)
 
 
 def test_what_never_occurred_is_named():

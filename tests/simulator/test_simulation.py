@@ -1,4 +1,4 @@
-"""Trees under every fault: hundreds of seeds on each commit, each compared with the reference.
+"""Trees under every fault: a hundred seeds on each commit, each compared with the reference.
 
 A failure names its seed and the one command that replays it.
 """
@@ -14,12 +14,13 @@ from headwater.node import NodeSettings
 from headwater.simulator import FAULTS, PLANTS, Counts, Options, Transcript, simulate, tree
 from headwater.simulator.runner import Run
 from headwater.simulator.seeds import PATHS, Summary, parse_seeds, simulate_many
-from headwater.simulator.throughput import measure_throughput
 from headwater.simulator.workloads.workload import draw_workload
 from headwater.simulator.world.network import MS
+from waiting import SECONDS_MAX
 
 #: Blocks of seeds, so that several workers share them; each seed has a tree of its own.
-BLOCKS = [range(first, first + 10) for first in range(0, 160, 10)]
+BLOCKS = [range(first, first + 10) for first in range(0, 100, 10)]
+MORE = [range(first, first + 10) for first in range(100, 200, 10)]
 SHAPES = [(1, 1), (2, 1), (3, 1), (5, 1), (3, 2), (4, 2), (6, 2), (9, 2), (6, 3), (8, 3), (5, 4)]
 
 
@@ -28,7 +29,11 @@ def options_of(seed):
     return Options(seed, leaves, height)
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=str)
+@pytest.mark.parametrize(
+    "block",
+    [*BLOCKS, *(pytest.param(block, marks=pytest.mark.slow(reason="more of the same")) for block in MORE)],
+    ids=str,
+)
 def test_nothing_wrong_ever_leaves_and_in_the_end_everything_is_out(block):
     summary = Summary()
     for seed in block:
@@ -75,7 +80,9 @@ def test_the_same_seed_gives_the_same_transcript_under_any_hash_seed():
     outputs = []
     for hash_seed in ("1", "2"):
         environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-        run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
+        run = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, check=True, timeout=SECONDS_MAX
+        )
         outputs.append(run.stdout)
     assert outputs[0] == outputs[1] and outputs[0].count(b"\n") > 500
 
@@ -96,7 +103,7 @@ def test_without_faults_none_occurs():
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_each_fault_by_itself(fault):
+def test_each_fault_by_itself_does_no_harm(fault):
     for seed in range(20):
         outcome = simulate(Options(seed, 3, 2, fault))
         assert outcome.failure is None, outcome.text()
@@ -107,17 +114,12 @@ def test_each_fault_by_itself(fault):
     pytest.fail(f"{fault} never struck")
 
 
-def test_a_thousand_leaves_in_one_process():
+def test_a_thousand_leaves_run_in_one_process():
     settings = NodeSettings(linger_ns=100 * MS, resend_ns=2000 * MS, hello_ns=2000 * MS, idle_ns=4000 * MS)
     run = Run.of(Options(1, 1000, 3, "none"), settings=settings)
     run.play()
     assert run.world.is_finished and run.truth.missing_count == 0
     assert len(run.world.machines) > 1100
-
-
-def test_large_batches_run_fast_enough_for_large_streams():
-    # The bound that counts is that of the benchmark; this is far below it, for busy machines.
-    assert measure_throughput(20, 50_000).events_per_second > 100_000
 
 
 def test_seeds_run_on_several_processes():

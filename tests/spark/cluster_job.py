@@ -4,7 +4,6 @@ What it says on stdout, line by line, is for the test that waits for it.
 """
 
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +15,10 @@ import pyarrow.feather
 
 import headwater as hw
 from headwater.spark import aggregate, read
+from waiting import wait_until
 
 SOURCES = 8
 EVENTS = 300
-WAIT_SECONDS_MAX = 120
 QUERIES = [
     hw.query("mean", hw.sliding(200, 100), keys=["key"], mean=hw.avg("value"), n=hw.count()),
     hw.query("rests", hw.session(3), total=hw.sum("value"), mid=hw.median("value")),
@@ -44,16 +43,8 @@ class Paced:
         first, second = self.table().to_batches(max_chunksize=EVENTS // 2)
         yield first
         if self.gate:
-            wait_for(Path(self.gate).exists)
+            wait_until(Path(self.gate).exists, "the gate is open")
         yield second
-
-
-def wait_for(is_so) -> None:
-    for _ in range(WAIT_SECONDS_MAX * 20):
-        if is_so():
-            return
-        time.sleep(0.05)
-    raise TimeoutError("waited in vain")
 
 
 def paced(gate: str = "") -> list[Paced]:
@@ -94,7 +85,7 @@ def main(master: str, folder: Path) -> None:
             target=save, args=("during", read(spark, paced(str(folder / "gate")), QUERIES, tasks=SOURCES))
         )
         interrupted.start()
-        wait_for(lambda: has_come_to_the_gate(spark.sparkContext.statusTracker()))
+        wait_until(lambda: has_come_to_the_gate(spark.sparkContext.statusTracker()), "half of the sources are read")
         print("at the gate", flush=True)
         interrupted.join()
         frame = spark.read.parquet(str(folder / "events"))

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from headwater.bench.stream.cluster import executors, is_open
-from spark.cluster_job import wait_for
 from spark.conftest import TESTS, free_port
+from waiting import wait_until
 
 
 def environment() -> dict[str, str]:
@@ -85,7 +85,7 @@ def start_cluster(processes: Processes, folder: Path) -> tuple[str, list[subproc
     launcher, port = str(Path(pyspark.__file__).parent / "bin" / "spark-class"), str(free_port())
     common = ["--host", "127.0.0.1", "--webui-port", "0"]
     master = processes.start("master", launcher, "org.apache.spark.deploy.master.Master", *common, "--port", port)
-    wait_for(lambda: is_open(int(port)) or master.poll() is not None)
+    wait_until(lambda: is_open(int(port)) or master.poll() is not None, "the master listens")
     address = f"spark://127.0.0.1:{port}"
     own = ["--cores", "1", "--memory", "640m"]
     workers = []
@@ -101,4 +101,4 @@ def kill_executor(worker: subprocess.Popen[str]) -> None:
     """Not gently; then wait until the worker has another in its place."""
     (victim,) = executors(worker)
     os.kill(victim, signal.SIGKILL)
-    wait_for(lambda: executors(worker) not in ([], [victim]))
+    wait_until(lambda: executors(worker) not in ([], [victim]), "another executor is in its place")

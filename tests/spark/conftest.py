@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent.parent
+CLASSIC_FIRST = ["classic", pytest.param("connect", marks=pytest.mark.slow(reason="as in a classic session"))]
 
 
 def free_port() -> int:
@@ -30,6 +31,19 @@ def processes(tmp_path):
 
 
 @pytest.fixture(scope="session")
+def cluster(tmp_path_factory):
+    """The address of a master and its two workers: started once, for all tests whose executors die."""
+    pytest.importorskip("pyspark")
+    pytest.importorskip("psutil")
+    from spark.clusters import Processes, environment, start_cluster
+
+    folder = tmp_path_factory.mktemp("cluster")
+    started = Processes(folder, environment())
+    yield start_cluster(started, folder)
+    started.stop()
+
+
+@pytest.fixture(scope="session")
 def connect_port() -> int:
     return free_port()
 
@@ -45,6 +59,8 @@ def spark(connect_port, tmp_path_factory):
     )
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     settings = {
+        # Hundreds of small jobs, each with code of its own: compiling it well takes longer than running it.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "4",
@@ -77,5 +93,5 @@ def connect(spark, connect_port):
 
 @pytest.fixture(scope="session", params=["classic", "connect"])
 def session(request):
-    """Either of them."""
+    """Either of them; where one will do for every change, `CLASSIC_FIRST` leaves Connect to the slow tests."""
     return request.getfixturevalue("spark" if request.param == "classic" else "connect")

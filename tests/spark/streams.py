@@ -8,6 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from waiting import SECONDS_MAX
+
 LAST = pa.field("last", pa.bool_())
 
 
@@ -45,5 +47,5 @@ def run(rows: Any, checkpoint: Path, mode: str = "append", **sink: Any) -> Any:
     else:
         writer = writer.format("parquet").option("path", str(sink["path"]))
     query = writer.start()
-    query.awaitTermination()
+    assert query.awaitTermination(SECONDS_MAX), "the stream does not end"
     return query

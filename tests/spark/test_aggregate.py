@@ -2,14 +2,13 @@
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.spark import aggregate
 from spark.answers import assert_same, expected, found
 from spark.batch.test_tasks import renamed
-from strategies import SCHEMA, WINDOWS, queries, rows
+from strategies import SCHEMA, WINDOWS, drawn, queries, rows
 
 pytestmark = pytest.mark.spark
 
@@ -27,18 +26,15 @@ def in_order(events):
     return sorted(events, key=lambda row: [key(row[name]) for name in SCHEMA.names])
 
 
-@settings(max_examples=2)
-@given(data=st.data())
-def test_every_kind_of_window_in_one_job(session, data):
+def test_aggregate_agrees_with_the_reference_on_every_kind_of_window(session):
     # A DataFrame has no nodes and no order of arrival.
-    scoped = [data.draw(queries(kinds=(kind,), scopes=("global",))) for kind in WINDOWS]
-    asked = renamed(scoped)
-    events = data.draw(st.lists(rows(), min_size=20, max_size=40))
+    every_kind = st.tuples(*(queries(kinds=(kind,), scopes=("global",)) for kind in WINDOWS)).map(renamed)
+    ((asked, events),) = drawn(st.tuples(every_kind, st.lists(rows(), min_size=20, max_size=40)))
     frame = session.createDataFrame(pa.Table.from_pylist(events, schema=SCHEMA)).repartition(3)
     assert_same(expected({"": in_order(events)}, asked), found(aggregate(frame, asked), asked))
 
 
-def test_timestamps_and_partitions_without_rows(spark):
+def test_timestamps_are_times_and_partitions_may_have_no_rows(spark):
     query = hw.query("n", hw.tumbling("1 s"), keys=["k"], n=hw.count(), last=hw.last("v"))
     frame = spark.sql(
         "select timestamp_micros(id * 250000) at, id % 2 k, id v from range(0, 16, 1, 2) union all select null, 0, 0"
@@ -66,7 +62,7 @@ def test_times_of_one_tick_are_one_time(spark, plan):
     assert [row.total for row in rows] == [1, 2]
 
 
-def test_columns_of_any_name_and_type(session):
+def test_columns_of_any_name_and_type_are_aggregated(session):
     frame = session.sql(
         "select id time, id `a.b`, id `c d`, map(1, 2) m, array(map(1, 2)) n, interval 1 month i from range(4)"
     )

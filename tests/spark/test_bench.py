@@ -1,6 +1,8 @@
-"""The Spark benchmark measures what it says: both sides of every figure give the same answer, and no byte is counted twice."""
+"""The Spark benchmark measures what it says: both sides of every figure give the same rows, and no byte is counted twice."""
 
 import io
+import math
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pytest
@@ -12,23 +14,36 @@ from headwater.bench.spark import ways as spark_ways
 from headwater.bench.spark.crossing import crossing
 from headwater.bench.spark.data import NAMES, SparkData
 from headwater.bench.spark.decode import Decoders
-from headwater.bench.spark.timing import SparkBench, noop
+from headwater.bench.spark.timing import Answer, SparkBench, noop
 from headwater.bench.spark.ways import LENGTHS, Way, floor
 
 pytestmark = pytest.mark.spark
 
 EVENTS = 40_000
-FIGURES = {
-    "tumbling": {"read_tumbling": 2, "read_decode_ratio": 0.4, "read_ipc_ratio": 1.5},
-    "sliding": {"read_sliding": 20, "aggregate_sliding": 7, "aggregate_sliding_native": 7},
-    "hundred_queries": {"read_100_queries": 200, "aggregate_100_queries": 50},
-    "thousand_queries": {"read_1000_ratio": 0.7},
-    "medians": {"read_median": 10},
-    "sessions": {"read_sessions": 15},
-    "count_windows": {"read_count": 10, "aggregate_count": 1.5, "aggregate_count_python": 0.5},
-    "crossing_share": {"crossing_share": 0.01},
-    "mapinarrow_floor": {"mapinarrow_floor": 0.8},
-}
+
+
+@dataclass
+class Compared(SparkBench):
+    """Asks both sides of a question for all their rows, and times nothing."""
+
+    sides: list[tuple[str, ...]] = field(default_factory=list)
+
+    def check(self, ways, kind, scale="check"):
+        events = self.data.events(kind, scale)
+        first, *others = [rows_of(way.frame(self.spark, events)) for way in ways]
+        for way, rows in zip(ways[1:], others, strict=True):
+            assert [count for count, _ in rows] == [count for count, _ in first], way.name
+            assert [answer for _, answer in rows] == pytest.approx([answer for _, answer in first], rel=1e-9), way.name
+        self.sides.append(tuple(way.name for way in ways))
+        return Answer(len(first), sum(count for count, _ in first), math.fsum(answer for _, answer in first))
+
+    def materialize(self, way, events):
+        return 1.0
+
+
+def rows_of(frame) -> list[tuple[int, float]]:
+    """The events and the answer of every window; how a side names windows is its own matter."""
+    return sorted((row.event_count, float(row.answer)) for row in frame.select("event_count", "answer").collect())
 
 
 @pytest.fixture(scope="module")
@@ -36,24 +51,32 @@ def data(tmp_path_factory):
     return SparkData(tmp_path_factory.mktemp("bench"), EVENTS)
 
 
-@pytest.fixture
-def bench(spark, data):
-    return SparkBench(Report("spark", out=io.StringIO()), StepLog(enabled=False), spark, data)
+def begun(kind, spark, data, monkeypatch):
+    monkeypatch.setattr(bench_spark, "THOUSAND", 20)
+    monkeypatch.setattr(spark_ways, "LENGTHS", LENGTHS[::25])
+    return kind(Report("spark", out=io.StringIO()), StepLog(enabled=False), spark, data)
 
 
 @pytest.mark.parametrize("question", bench_spark.QUESTIONS, ids=lambda question: question.__name__)
-def test_every_question_is_answered_by_both_sides(bench, question, monkeypatch):
-    monkeypatch.setattr(bench_spark, "THOUSAND", 20)
-    monkeypatch.setattr(spark_ways, "LENGTHS", LENGTHS[::25])
+def test_both_sides_of_a_question_give_the_same_rows(spark, data, question, monkeypatch):
+    bench = begun(Compared, spark, data, monkeypatch)
     question(bench)
-    bounded = {figure.name: figure.bound.limit for figure in bench.report.figures if figure.bound is not None}
-    assert bounded == FIGURES[question.__name__]
+    # These two compare headwater with itself, and with the bytes of the events.
+    has_peers = question.__name__ not in ("thousand_queries", "crossing_share")
+    assert any(len(ways) > 1 for ways in bench.sides) == has_peers
+    assert any(figure.bound is not None for figure in bench.report.figures)
+
+
+@pytest.mark.slow(reason="what is timed is not a matter of right or wrong")
+@pytest.mark.parametrize("question", bench_spark.QUESTIONS, ids=lambda question: question.__name__)
+def test_a_question_is_timed(spark, data, question, monkeypatch):
+    bench = begun(SparkBench, spark, data, monkeypatch)
+    question(bench)
     assert all(figure.value > 0 for figure in bench.report.figures)
 
 
-def test_all_questions_are_asked():
-    assert {question.__name__ for question in bench_spark.QUESTIONS} == set(FIGURES)
-    assert len(set(LENGTHS)) == 100 and min(LENGTHS) == 60 and max(LENGTHS) == 600
+def test_lengths_of_windows_differ():
+    assert len(set(LENGTHS)) == len(LENGTHS)
 
 
 def test_ten_names_hold_the_events_ten_times(spark, data):
@@ -67,10 +90,11 @@ def test_ten_names_hold_the_events_ten_times(spark, data):
         assert decoders.rows(events.files) == events.count
 
 
-def test_ways_that_disagree_are_not_compared(bench):
+def test_ways_that_disagree_are_not_compared(spark, data, monkeypatch):
     def rows(events):
         return Way(f"{events} events", lambda spark, _: spark.sql(f"SELECT {events} AS event_count, 1.0 AS answer"))
 
+    bench = begun(SparkBench, spark, data, monkeypatch)
     assert bench.check([rows(3), rows(3)], "float") == (1, 3, 1.0)
     with pytest.raises(RuntimeError, match=r"4 events gives .* did not answer the same question"):
         bench.check([rows(3), rows(4)], "float")

@@ -5,12 +5,16 @@ from dataclasses import replace
 
 import pytest
 
+import headwater as hw
 from headwater.bench.common.report import Report
 from headwater.bench.common.timing import StepLog
 from headwater.bench.load.driver import LoadError
+from headwater.bench.spark.ways import two
 from headwater.bench.stream import figures as bench_stream
+from headwater.bench.stream import native
 from headwater.bench.stream.data import SOURCES, StreamData
-from headwater.bench.stream.sizes import FULL, QUICK, Sizes
+from headwater.bench.stream.recovery import recovery
+from headwater.bench.stream.sizes import Sizes
 from headwater.bench.stream.timing import StreamBench, drained
 
 pytestmark = pytest.mark.spark
@@ -32,15 +36,6 @@ TINY = Sizes(
     key_batch_events=50,
     kills=1,
 )
-FIGURES = {
-    "trigger_overhead": {"trigger_overhead": 1.4},
-    "latency": {"latency_p50_s": 0.6, "latency_p99_s": 1.5},
-    "sliding": {"sustainable_vs_spark": 15},
-    "hundred_queries": {"sustainable_100_vs_spark": 50},
-    "streaming_batch": {"streaming_batch_ratio": 0.5},
-    "million_keys": {},
-    "recovery": {"recovery_s": 5},
-}
 
 
 @pytest.fixture
@@ -50,26 +45,27 @@ def bench(spark, tmp_path, monkeypatch):
     return StreamBench(Report("stream", out=io.StringIO()), StepLog(enabled=False), spark, tmp_path, TINY, data)
 
 
+def test_both_sides_give_the_same_rows(bench):
+    """`check` refuses to compare sides that differ: here they are asked the same, and then not."""
+    queries = [two(hw.sliding("10 s", "1 s"))]
+    bench_stream.check(bench, queries, lambda events: native.windowed(events, "10 seconds", "1 second"))
+    with pytest.raises(RuntimeError, match=r"hw\.stream and Spark differ"):
+        bench_stream.check(bench, queries, lambda events: native.windowed(events, "10 seconds", "2 seconds"))
+
+
+@pytest.mark.slow(reason="what is timed is not a matter of right or wrong")
 @pytest.mark.parametrize(
-    "question", [q for q in bench_stream.QUESTIONS if q.__name__ != "recovery"], ids=lambda question: question.__name__
+    "question", [q for q in bench_stream.QUESTIONS if q is not recovery], ids=lambda question: question.__name__
 )
-def test_every_question_is_answered(bench, question):
+def test_a_question_is_timed(bench, question):
     question(bench)
-    bounded = {figure.name: figure.bound.limit for figure in bench.report.figures if figure.bound is not None}
-    assert bounded == FIGURES[question.__name__]
     assert all(figure.value > 0 for figure in bench.report.figures)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="a cluster, whose executor is killed")
 def test_an_executor_is_killed_on_a_cluster(bench):
-    bench_stream.recovery(replace(bench, spark=None))
-    assert [figure.name for figure in bench.report.figures] == ["recovery_s", "recovery_median_s"]
-
-
-def test_all_questions_are_asked():
-    assert {question.__name__ for question in bench_stream.QUESTIONS} == set(FIGURES)
-    assert FULL.lengths_step == 1 and FULL.key_batches >= 50 and FULL.latency_rate == QUICK.latency_rate == 1_000_000
-    assert FULL.latency_seconds - FULL.latency_warm_up >= 20
+    recovery(replace(bench, spark=None))
+    assert all(figure.value > 0 for figure in bench.report.figures)
 
 
 def test_files_and_log_hold_the_same_events(tmp_path, spark):

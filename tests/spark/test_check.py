@@ -4,26 +4,31 @@ import json
 
 import pytest
 
-from cases.test_cases import CASE, CASES, FILES, needs_cases
+from case_files import CASES, FILES, WRONG_CASE
 from headwater.cases import check_files
 from headwater.cases.spark_host import run_cases
 
 pytestmark = pytest.mark.spark
 
 
-@needs_cases
-def test_every_case_passes(spark):
+def test_every_case_passes_as_a_batch_on_spark(spark):
     lines: list[str] = []
     assert check_files(FILES, "spark", lines.append) == 0, "\n".join(lines)
     assert lines[-1] == f"{len(CASES)} passed, 0 failed, 0 skipped"
 
 
 def test_what_failed_is_shown_and_spoils_nothing_else(spark, tmp_path):
-    right = CASE | {"id": "right", "expected": [{"window": 0, "start": 0, "end": 10, "value": 3}], "complete": False}
-    nonsense = CASE | {"id": "nonsense", "aggregation": "mystery"}
+    right = WRONG_CASE | {
+        "id": "right",
+        "expected": [{"window": 0, "start": 0, "end": 10, "value": 3}],
+        "complete": False,
+    }
+    nonsense = WRONG_CASE | {"id": "nonsense", "aggregation": "mystery"}
     path = tmp_path / "cases.json"
     path.write_text(
-        json.dumps({"cases": [CASE, right, nonsense, CASE | {"id": "empty", "events": [], "watermarks": []}]})
+        json.dumps(
+            {"cases": [WRONG_CASE, right, nonsense, WRONG_CASE | {"id": "empty", "events": [], "watermarks": []}]}
+        )
     )
     lines: list[str] = []
     assert check_files([path], "spark", lines.append) == 1
@@ -43,7 +48,7 @@ def test_cases_of_several_sources_and_added_queries_meet_in_one_job(spark):
     case = {
         "id": "two nodes",
         "kind": "stream",
-        "windows": [CASE["windows"][0], added],
+        "windows": [WRONG_CASE["windows"][0], added],
         "aggregation": "sum",
         "unkeyed": True,
         "events": [[1, 1, 0, 0], [2, 2, 0, 1], [21, 4, 0, 1], [24, 8, 0, 0]],
@@ -54,4 +59,4 @@ def test_cases_of_several_sources_and_added_queries_meet_in_one_job(spark):
             {"watermark": 1, "window": 1, "start": 20, "end": 25, "value": 12},
         ],
     }
-    assert [outcome.status for outcome in run_cases(spark, [case, CASE])] == ["passed", "failed"]
+    assert [outcome.status for outcome in run_cases(spark, [case, WRONG_CASE])] == ["passed", "failed"]

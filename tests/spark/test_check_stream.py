@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from cases.test_cases import CASE, CASES, FILES, needs_cases
+from case_files import CASES, FILES, WRONG_CASE
 from headwater.cases import HOSTS, check_files, run_case
 from headwater.cases.stream_host import run_cases
 
 pytestmark = pytest.mark.spark
 
-RIGHT = CASE | {"id": "right", "expected": [{"window": 0, "start": 0, "end": 10, "value": 3}], "complete": False}
+RIGHT = WRONG_CASE | {"id": "right", "expected": [{"window": 0, "start": 0, "end": 10, "value": 3}], "complete": False}
 
 
 def test_cases_of_all_kinds_are_one_stream(spark):
@@ -18,7 +18,7 @@ def test_cases_of_all_kinds_are_one_stream(spark):
     nodes = {
         "id": "two nodes",
         "kind": "stream",
-        "windows": [CASE["windows"][0], added, {"type": "punctuation", "measure": "time", "punctuation": 8}],
+        "windows": [WRONG_CASE["windows"][0], added, {"type": "punctuation", "measure": "time", "punctuation": 8}],
         "aggregation": "sum",
         "unkeyed": True,
         "events": [[1, 1, 0, 0], [2, 2, 0, 1], [21, 4, 0, 1], [24, 8, 0, 0]],
@@ -33,7 +33,7 @@ def test_cases_of_all_kinds_are_one_stream(spark):
     late = {
         "id": "late, by key",
         "kind": "stream",
-        "windows": [CASE["windows"][0], {"type": "tumbling", "measure": "count", "size": 2}],
+        "windows": [WRONG_CASE["windows"][0], {"type": "tumbling", "measure": "count", "size": 2}],
         "aggregation": "avg",
         "events": [[1, 1.5, "a"], [3, 2.5, "b"], [12, 1.0, "a"], [2, 9.0, "a"]],
         "watermarks": [{"after": 3, "ts": 11}, {"after": 4, "ts": 30}],
@@ -59,16 +59,18 @@ def test_cases_of_all_kinds_are_one_stream(spark):
     }
     cases = [nodes, RIGHT, late, merge]
     assert [run_case(case, HOSTS["reference"]).status for case in cases] == ["passed"] * 4
-    outcomes = run_cases(spark, [*cases, CASE])
+    outcomes = run_cases(spark, [*cases, WRONG_CASE])
     assert {outcome.id: outcome.text for outcome in outcomes if outcome.status != "passed"} == {
-        "wrong": run_case(CASE, HOSTS["reference"]).text
+        "wrong": run_case(WRONG_CASE, HOSTS["reference"]).text
     }
 
 
 def test_what_cannot_be_played_is_said_and_spoils_nothing_else(spark, tmp_path):
-    nonsense = CASE | {"id": "nonsense", "aggregation": "mystery"}
+    nonsense = WRONG_CASE | {"id": "nonsense", "aggregation": "mystery"}
     path = tmp_path / "cases.json"
-    path.write_text(json.dumps({"cases": [nonsense, RIGHT, CASE | {"id": "empty", "events": [], "watermarks": []}]}))
+    path.write_text(
+        json.dumps({"cases": [nonsense, RIGHT, WRONG_CASE | {"id": "empty", "events": [], "watermarks": []}]})
+    )
     lines: list[str] = []
     assert check_files([path], "spark-stream", lines.append) == 1
     senseless, skipped, totals = lines
@@ -77,9 +79,8 @@ def test_what_cannot_be_played_is_said_and_spoils_nothing_else(spark, tmp_path):
     assert totals == "1 passed, 1 failed, 1 skipped"
 
 
-@pytest.mark.slow
-@needs_cases
-def test_every_case_passes(spark):
+@pytest.mark.slow(reason="kinds of cases are in the first test; all of them are played on four other hosts")
+def test_every_case_passes_as_a_stream_on_spark(spark):
     lines: list[str] = []
     assert check_files(FILES, "spark-stream", lines.append) == 0, "\n".join(lines)
     assert lines[-1] == f"{len(CASES)} passed, 0 failed, 0 skipped"

@@ -12,19 +12,19 @@ import pytest
 from headwater.cases.hosts import result_rows
 from spark.answers import assert_same, expected
 from spark.cluster_job import QUERIES, paced
-from spark.clusters import kill_executor, start_cluster
+from spark.clusters import kill_executor
 
 pytestmark = pytest.mark.spark
 
 
-def test_an_executor_dies_in_the_middle(processes, tmp_path):
+def test_an_executor_that_dies_in_the_middle_of_a_job_changes_no_row(processes, cluster, tmp_path):
     tables = {f"{paced.number:05d}": paced.table() for paced in paced()}
     (tmp_path / "events").mkdir()
     for name, table in tables.items():
         placed = table.append_column("source", pa.array([name] * len(table)))
         placed = placed.append_column("offset", pa.array(range(len(table))))
         pq.write_table(placed, tmp_path / "events" / f"{name}.parquet")
-    address, workers = start_cluster(processes, tmp_path)
+    address, workers = cluster
     driver = processes.start(
         "driver", sys.executable, "-m", "spark.cluster_job", address, str(tmp_path), stdout=subprocess.PIPE
     )

@@ -10,6 +10,7 @@ import pytest
 from headwater.demo.houses import EVENT_BYTES, HOUSES, streets
 from headwater.demo.queries import queries
 from spark.conftest import TESTS
+from waiting import SECONDS_MAX
 
 
 @pytest.mark.spark
@@ -23,6 +24,7 @@ def test_the_demo_shows_every_query_and_leaves_the_rows(tmp_path):
         capture_output=True,
         text=True,
         check=False,
+        timeout=SECONDS_MAX,
     )
     assert ran.returncode == 0, ran.stderr
     if "runs on the engine alone" in ran.stderr:

@@ -35,7 +35,7 @@ def save(folder):
         ("events", {"columns": ["load"]}, "queries say which columns they need"),
     ],
 )
-def test_before_any_job(given, options, sentence, spark, tmp_path):
+def test_wrong_files_and_queries_are_refused_before_any_job(given, options, sentence, spark, tmp_path):
     (tmp_path / "empty").mkdir()
     save(tmp_path / "events")
     save(tmp_path / "mixed")
@@ -49,7 +49,7 @@ def test_before_any_job(given, options, sentence, spark, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_queries_that_clash(spark, tmp_path):
+def test_queries_that_clash_are_refused(spark, tmp_path):
     save(tmp_path)
     with pytest.raises(hw.QueryError, match="there already"):
         read(spark, tmp_path, [MEAN, MEAN])
@@ -58,7 +58,7 @@ def test_queries_that_clash(spark, tmp_path):
         read(spark, tmp_path, [MEAN, other])
 
 
-def test_dataframes(spark):
+def test_wrong_dataframes_are_refused_before_any_job(spark):
     frame = spark.createDataFrame([("noon", 1.0)], "at string, load double")
     with pytest.raises(hw.QueryError, match="event times are integers or timestamps"):
         aggregate(frame, MEAN, time="at")
@@ -66,7 +66,7 @@ def test_dataframes(spark):
         aggregate(frame, MEAN, time="at", order="x")
 
 
-def test_a_file_that_breaks_in_the_middle_of_a_job(spark, tmp_path):
+def test_a_file_that_breaks_in_the_middle_of_a_job_is_named(spark, tmp_path):
     path = save(tmp_path)
     data = bytearray(path.read_bytes())
     start = pq.read_metadata(path).row_group(2).column(0).data_page_offset

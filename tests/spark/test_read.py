@@ -6,7 +6,6 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
@@ -15,7 +14,7 @@ from headwater.logs import Log
 from headwater.spark import read, register
 from spark.answers import assert_same, expected, found, write
 from spark.batch.test_tasks import renamed, some_files
-from strategies import SCHEMA, WINDOWS, queries
+from strategies import SCHEMA, WINDOWS, drawn, queries
 
 pytestmark = pytest.mark.spark
 
@@ -35,13 +34,11 @@ QUERIES = [
 ]
 
 
-@settings(max_examples=2)
-@given(data=st.data())
-def test_every_kind_of_window_in_one_job(session, tmp_path_factory, data):
-    asked = renamed([data.draw(queries(kinds=(kind,))) for kind in WINDOWS])
-    events, disorder = data.draw(some_files(rows_min=4)), data.draw(st.sampled_from([None, 5]))
-    folder = write(tmp_path_factory.mktemp("events"), events, SCHEMA)
-    rows = read(session, folder, asked, disorder=disorder, tasks=3)
+@pytest.mark.parametrize("disorder", [None, 5])
+def test_read_agrees_with_the_reference_on_every_kind_of_window(session, tmp_path, disorder):
+    every_kind = st.tuples(*(queries(kinds=(kind,)) for kind in WINDOWS)).map(renamed)
+    ((asked, events),) = drawn(st.tuples(every_kind, some_files(rows_min=4)))
+    rows = read(session, write(tmp_path, events, SCHEMA), asked, disorder=disorder, tasks=3)
     assert_same(expected(events, asked, disorder), found(rows, asked))
 
 
@@ -98,7 +95,7 @@ def test_empty_files_are_sources_without_events(spark, tmp_path):
     assert_same(expected({"b.csv": EVENTS.to_pylist()}, QUERIES), found(read(spark, tmp_path, QUERIES), QUERIES))
 
 
-def test_a_segment_log(spark, tmp_path):
+def test_a_segment_log_is_read_as_its_partitions(spark, tmp_path):
     log = Log.create(tmp_path / "log", partition_count=2)
     for partition in range(2):
         with log.writer(partition) as writer:
@@ -107,7 +104,7 @@ def test_a_segment_log(spark, tmp_path):
     assert_same(expected(events, QUERIES), found(read(spark, tmp_path / "log", QUERIES), QUERIES))
 
 
-def test_generated_events(spark):
+def test_generated_events_are_read_as_sources(spark):
     homes = [SmartHome(seconds=60, rate=50, houses=3, seed=seed) for seed in range(2)]
     asked = [hw.query("load", hw.tumbling(10_000_000), keys=["house"], mean=hw.avg("load"), n=hw.count())]
     events = {f"{i:05d}": home.table().to_pylist() for i, home in enumerate(homes)}
@@ -122,7 +119,7 @@ def test_late_events_are_late_in_batch_too(spark, tmp_path):
     assert_same(wanted, found(read(spark, tmp_path, QUERIES, disorder=3), QUERIES))
 
 
-def test_events_themselves(session, tmp_path):
+def test_events_themselves_are_read_without_queries(session, tmp_path):
     wide = EVENTS.append_column("at", pa.array(range(8), pa.timestamp("ns"))).append_column(
         "code", pa.array(range(8), pa.uint8())
     )

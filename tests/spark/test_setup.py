@@ -3,8 +3,8 @@
 import pytest
 
 import headwater as hw
-from headwater.spark import setup as java
 from headwater.spark.session import local_session
+from headwater.spark.setup import SetupError, check_java, check_libraries
 
 
 def fake_java(folder, says):
@@ -23,53 +23,51 @@ def fake_java(folder, says):
         ("no such option", "does not say its version"),
     ],
 )
-def test_a_java_that_is_too_old(says, sentence, tmp_path, monkeypatch):
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+def test_a_java_that_is_too_old_is_refused(says, sentence, tmp_path):
     fake_java(tmp_path, says)
-    with pytest.raises(java.SetupError, match=sentence) as caught:
-        java.check_java()
+    with pytest.raises(SetupError, match=sentence) as caught:
+        check_java({"JAVA_HOME": str(tmp_path)})
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "21", "25-ea"])
-def test_a_java_that_will_do(version, tmp_path, monkeypatch):
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+def test_a_java_that_is_new_enough_is_taken_from_the_path(version, tmp_path):
     fake_java(tmp_path, f'openjdk version "{version}" 2025-04-15')
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
-    java.check_java()
+    check_java({"PATH": f"{tmp_path / 'bin'}:/usr/bin"})
 
 
-def test_no_java(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+def test_no_java_is_said_with_what_to_install(tmp_path):
     with pytest.raises(hw.HeadwaterError, match=r"there is no Java .* and Spark needs Java 17 or newer: install one"):
-        java.check_java()
-    # As for Spark, a wrong JAVA_HOME is not made good by a Java on PATH.
+        check_java({"PATH": str(tmp_path)})
+
+
+def test_a_wrong_java_home_is_not_made_good_by_a_java_on_the_path(tmp_path):
+    """As for Spark."""
     fake_java(tmp_path, 'openjdk version "17"')
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
-    with pytest.raises(java.SetupError, match=r"JAVA_HOME is '.*nowhere', where there is no bin/java"):
-        java.check_java()
+    with pytest.raises(SetupError, match=r"JAVA_HOME is '.*nowhere', where there is no bin/java"):
+        check_java({"PATH": str(tmp_path / "bin"), "JAVA_HOME": str(tmp_path / "nowhere")})
 
 
 @pytest.mark.parametrize(
     ("versions", "sentence"),
     [
+        ({}, r"PySpark is not installed: .*headwater\[spark\]"),
         ({"pyspark": "3.5.1"}, r"PySpark 3\.5\.1 is too old, headwater needs 4\.3 or newer: install with: pip"),
-        ({"pyspark": "4.3.0", "pandas": None}, "pandas is not installed, which PySpark needs"),
+        ({"pyspark": "4.3.0"}, "pandas is not installed, which PySpark needs"),
         ({"pyspark": "4.3.0", "pandas": "3.0.0"}, r"pandas 3\.0\.0 is too new for PySpark 4\.3\.0: .*'pandas<3'"),
     ],
 )
-def test_libraries(versions, sentence, monkeypatch):
-    monkeypatch.setattr(java, "find_spec", lambda name: name)
-    monkeypatch.setattr(java, "_installed", versions.get)
-    with pytest.raises(java.SetupError, match=sentence):
+def test_libraries_that_do_not_fit_are_refused(versions, sentence):
+    with pytest.raises(SetupError, match=sentence):
+        check_libraries(versions.get)
+
+
+def test_libraries_that_fit_are_taken():
+    check_libraries({"pyspark": "4.10.1", "pandas": "2.3.1"}.get)
+
+
+def test_a_session_is_not_begun_without_a_java(tmp_path, monkeypatch):
+    pytest.importorskip("pyspark", reason="PySpark is not installed")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(SetupError, match="where there is no bin/java"):
         local_session("never")
-    monkeypatch.setattr(java, "_installed", {"pyspark": "4.10.1", "pandas": "2.3.1"}.get)
-    java.check_libraries()
-
-
-def test_no_pyspark(monkeypatch):
-    monkeypatch.setattr(java, "find_spec", lambda name: None)
-    with pytest.raises(java.SetupError, match=r"PySpark is not installed: .*headwater\[spark\]"):
-        java.check_libraries()

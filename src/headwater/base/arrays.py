@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 Int64Array: TypeAlias = NDArray[np.int64]
 Int32Array: TypeAlias = NDArray[np.int32]
 Float64Array: TypeAlias = NDArray[np.float64]
+UInt8Array: TypeAlias = NDArray[np.uint8]
+UInt64Array: TypeAlias = NDArray[np.uint64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 
 

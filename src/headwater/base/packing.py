@@ -8,36 +8,17 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from headwater.base.arrays import Float64Array, Int64Array, empty, frozen
+from headwater.base.arrays import Float64Array, Int64Array, UInt8Array, empty, frozen
+from headwater.base.integers import read_ints, write_ints
 from headwater.base.names import names_from_bytes, names_to_bytes
-from headwater.base.short_lists import BYTES_PER_NUMBER, HEAD_BYTES, SHORT_COUNT_MAX, read_list, write_list
-from headwater.base.varints import (
-    UInt8Array,
-    UInt64Array,
-    read_bits,
-    read_rice,
-    read_varints,
-    rice_plan,
-    survey,
-    write_bits,
-    write_bytes,
-    write_rice,
-    write_varints,
-)
 from headwater.errors import FormatError
 
 Bytes: TypeAlias = bytes | memoryview
 
-#: The ways to write integers: distances from the smallest, steps, steps of varying length, the first two with as many bits as
-#: they need, and distances from the middle with as many bits as each needs (Rice); of equal size, the first one is taken.
-PLAIN, STEPS, VARINT, BITS, STEP_BITS, RICE = range(6)
-#: Shorter lists are not worth a look at the last way.
-RICE_COUNT_MIN = 64
-FORBIDDEN = 1 << 62
 INT64_MAX = np.int64(2**63 - 1)
 #: No number that is written on its own takes more bytes; without a bound, made-up ones would cost time that grows by squares.
 NUMBER_BYTES_MAX = 100
@@ -66,24 +47,23 @@ def float_of_bits(bits: Int64Array) -> Float64Array:
 
 
 class Writer:
-    """Collects the parts of a byte form.
+    """Collects the parts of a byte form, one behind the other; the ``version`` of the form stands in front, if it has one.
 
-    >>> writer = Writer()
-    >>> writer.number(300)
-    >>> writer.ints(np.arange(1000))
-    >>> len(writer.finish())
+    >>> len(Writer().number(300).ints(np.arange(1000)).finish())
     7
     """
 
-    def __init__(self) -> None:
+    def __init__(self, version: int | None = None) -> None:
         self._parts: list[Bytes] = []
         self._unwritten = 0
+        if version is not None:
+            self.number(version)
 
     def finish(self) -> bytes:
         """Everything written so far."""
         return b"".join(self._parts)
 
-    def number(self, value: int) -> None:
+    def number(self, value: int) -> Self:
         """A number >= 0 of any size, seven bits to a byte."""
         encoded = bytearray()
         while value >= 0x80:
@@ -91,96 +71,33 @@ class Writer:
             value >>= 7
         encoded.append(value)
         self._parts.append(bytes(encoded))
+        return self
 
-    def signed(self, value: int) -> None:
+    def signed(self, value: int) -> Self:
         """A number of any sign and size."""
-        self.number(value << 1 if value >= 0 else (-value << 1) - 1)
+        return self.number(value << 1 if value >= 0 else (-value << 1) - 1)
 
-    def blob(self, data: Bytes) -> None:
+    def blob(self, data: Bytes) -> Self:
         """Bytes with their length in front."""
         self.number(len(data))
         self._parts.append(data)
+        return self
 
-    def ints(self, values: Int64Array) -> None:
-        """An int64 array: as distances from the smallest, as steps, or as steps of varying length, whichever is smallest."""
-        values = frozen(np.ascontiguousarray(values), np.int64)
-        count = len(values)
-        self.number(count)
-        if count == 0:
-            return
-        if count < SHORT_COUNT_MAX:
-            self._short(values)
-            return
-        low, high, step_low, step_high, varint_bytes = survey(values)
-        # The first value leads from zero: then steps say everything.
-        bits, step_bits = (high - low).bit_length(), (step_high - step_low).bit_length() if count > 1 else 0
-        narrowest = 0 if self._unwritten + count <= UNWRITTEN_MAX else 1
-        width, step_width = max(bits + 7 >> 3, narrowest), max(step_bits + 7 >> 3, narrowest)
-        sizes = (
-            width * count,
-            step_width * (count - 1),
-            varint_bytes,
-            self._affordable(count, _packed_price(count, bits)),
-            self._affordable(count, _packed_price(count - 1, step_bits)),
-        )
-        if count >= RICE_COUNT_MIN and min(sizes) > count >> 1 and self._rice(values, min(sizes)):
-            return
-        mode = sizes.index(min(sizes))
-        if mode == VARINT:
-            encoded = np.empty(varint_bytes, np.uint8)
-            write_varints(values, encoded)
-            self._parts.append(bytes([mode << 4]))
-            self.blob(encoded.tobytes())
-            return
-        are_steps = mode in (STEPS, STEP_BITS)
-        smallest = low if not are_steps else step_low if count > 1 else 0
-        if are_steps:
-            count, width, bits = count - 1, step_width, step_bits
-        if width == 0:
-            self._unwritten += len(values)
-        is_packed = mode in (BITS, STEP_BITS)
-        self._parts.append(bytes([mode << 4, bits]) if is_packed else bytes([mode << 4 | width]))
-        if are_steps:
-            self.signed(int(values[0]))
-        self.signed(smallest)
-        if is_packed:
-            encoded = np.empty(_packed_size(count, bits), np.uint8)
-            self._unwritten += max(len(values) - len(encoded), 0)
-            write_bits(values, are_steps, smallest, bits, encoded)
-        else:
-            encoded = np.empty(count * width, np.uint8)
-            write_bytes(values, are_steps, smallest, width, encoded)
-        self._parts.append(encoded.tobytes())
+    def ints(self, values: Int64Array) -> Self:
+        """An int64 array: its length, and its numbers in as few bytes as they need."""
+        values = frozen(values, np.int64)
+        self.number(len(values))
+        if len(values):
+            data, unwritten = write_ints(values, UNWRITTEN_MAX - self._unwritten)
+            self._unwritten += unwritten
+            self._parts.append(data)
+        return self
 
-    def _short(self, values: Int64Array) -> None:
-        out = np.empty(BYTES_PER_NUMBER * len(values) + HEAD_BYTES, np.uint8)
-        size, unwritten = write_list(values, UNWRITTEN_MAX - self._unwritten, out)
-        self._unwritten += unwritten
-        self._parts.append(out[:size].tobytes())
-
-    def _affordable(self, count: int, size: int) -> int:
-        """The size, unless a reader would refuse so many numbers in so few bytes."""
-        return size if self._unwritten + count - size <= UNWRITTEN_MAX else FORBIDDEN
-
-    def _rice(self, values: Int64Array, size: int) -> bool:
-        """Write values by their distance from the middle if that is smaller than ``size``; whether it was."""
-        centre, low_bits, bit_count = rice_plan(values)
-        # Values from end to end of the numbers have no middle: then there is no plan.
-        if bit_count < 0 or self._affordable(len(values), _packed_price(1, bit_count)) >= size:
-            return False
-        encoded = np.zeros(_packed_size(1, bit_count), np.uint8)
-        self._unwritten += max(len(values) - len(encoded), 0)
-        write_rice(values, centre, low_bits, encoded)
-        self._parts.append(bytes([RICE << 4, low_bits]))
-        self.signed(int(centre))
-        self.blob(encoded.tobytes())
-        return True
-
-    def floats(self, values: Float64Array) -> None:
+    def floats(self, values: Float64Array) -> Self:
         """A float64 array, to the last bit."""
-        self.ints(order_bits(np.ascontiguousarray(values)))
+        return self.ints(order_bits(np.ascontiguousarray(values)))
 
-    def objects(self, values: Sequence[object]) -> None:
+    def objects(self, values: Sequence[object]) -> Self:
         """Texts, bytes, decimals, whole numbers of any size and None."""
         tags = bytearray()
         encoded: list[bytes] = []
@@ -191,56 +108,70 @@ class Writer:
         self.blob(bytes(tags))
         self.ints(np.array([len(data) for data in encoded], np.int64))
         self._parts.append(b"".join(encoded))
+        return self
 
-    def texts(self, values: Sequence[str]) -> None:
+    def texts(self, values: Sequence[str]) -> Self:
         """Texts: their lengths as one list, then all of them as one."""
         lengths, data = names_to_bytes(values)
-        self.ints(lengths)
-        self.blob(data)
+        return self.ints(lengths).blob(data)
 
-    def words(self, values: np.ndarray[Any, Any]) -> None:
+    def words(self, values: np.ndarray[Any, Any]) -> Self:
         """An array of int64 or float64 as it lies in memory: quick, and eight bytes each."""
         self._parts.append(values.dtype.kind.encode())
-        self.blob(np.ascontiguousarray(values, f"<{values.dtype.kind}8").data.cast("B"))
+        return self.blob(np.ascontiguousarray(values, f"<{values.dtype.kind}8").data.cast("B"))
 
-    def array(self, values: np.ndarray[Any, Any]) -> None:
+    def array(self, values: np.ndarray[Any, Any]) -> Self:
         """An array of int64, float64 or objects, with a byte that says which."""
         kind = values.dtype.kind
         self._parts.append(kind.encode())
         if kind == "O":
-            self.objects(values)  # type: ignore[arg-type]
-        else:
-            (self.floats if kind == "f" else self.ints)(values)
+            return self.objects(values)  # type: ignore[arg-type]
+        return (self.floats if kind == "f" else self.ints)(values)
 
 
 class Reader:
-    """Reads what a `Writer` wrote; anything else is a `FormatError`.
+    """Reads what a `Writer` wrote: of ``what``, in this ``version`` if it has one. Anything else is a `FormatError`.
 
-    >>> writer = Writer()
-    >>> writer.array(np.array([0.5, 0.5]))
-    >>> reader = Reader(writer.finish())
-    >>> reader.array()
+    Within ``with``, everything has to be read, and what NumPy says about parts that do not fit is such an error too.
+
+    >>> with Reader(Writer(1).array(np.array([0.5, 0.5])).finish(), "loads", version=1) as reader:
+    ...     reader.array()
     array([0.5, 0.5])
-    >>> reader.finish()
+    >>> Reader(Writer(2).finish(), "loads", version=1)
+    Traceback (most recent call last):
+    ...
+    headwater.errors.FormatError: loads of version 2; this release reads version 1
     """
 
-    def __init__(self, data: bytes | memoryview) -> None:
+    def __init__(self, data: Bytes, what: str = "a partial", version: int | None = None) -> None:
         self._data = memoryview(data)
         self._bytes: UInt8Array | None = None
         self._at = 0
         self._unwritten = 0
+        self._what = what
+        if version is not None and (found := self.number()) != version:
+            raise FormatError(f"{what} of version {found}; this release reads version {version}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is None:
+            self.finish()
+        elif isinstance(error, ValueError | OverflowError | MemoryError):
+            raise FormatError(f"{self._what} cannot be read: {error}") from error
 
     def finish(self) -> None:
         """Nothing may follow."""
         if self._at != len(self._data):
-            raise FormatError(f"{len(self._data) - self._at} bytes too many behind a partial")
+            raise FormatError(f"{len(self._data) - self._at} bytes too many behind {self._what}")
 
     def take(self, size: int) -> memoryview:
         """The next ``size`` bytes."""
         if size < 0:
             raise FormatError(f"{size} is no length")
         if size > len(self._data) - self._at:
-            raise FormatError(f"a partial ends {size - (len(self._data) - self._at)} bytes early")
+            raise FormatError(f"{self._what} ends {size - (len(self._data) - self._at)} bytes early")
         self._at += size
         return self._data[self._at - size : self._at]
 
@@ -283,81 +214,11 @@ class Reader:
         count = self.number()
         if count == 0:
             return np.empty(0, np.int64)
-        if count < SHORT_COUNT_MAX and (short := self._short(count)) is not None:
-            return short
-        form = self.take(1)[0]
-        mode, width = form >> 4, form & 15
-        if mode == VARINT and width == 0:
-            encoded = np.frombuffer(self.view(), np.uint8)
-            if count > len(encoded):
-                raise FormatError(f"{count} numbers cannot be in {len(encoded)} bytes")
-            steps = np.empty(count, np.uint64)
-            if not read_varints(encoded, steps):
-                raise FormatError("a list of numbers is damaged")
-            return np.cumsum(steps, dtype=np.uint64).view(np.int64)
-        if mode == RICE and width == 0:
-            return self._rice_ints(count)
-        if mode in (BITS, STEP_BITS) and width == 0:
-            return self._packed_ints(count, mode == STEP_BITS)
-        if mode not in (PLAIN, STEPS) or width > 8:
-            raise FormatError(f"no way to write numbers has the code {form}")
-        if width == 0:
-            self._allow(count)
-        first = _int64_word(self.signed()) if mode == STEPS else None
-        smallest = _int64_word(self.signed())
-        if first is None:
-            return (self._words(count, width) + smallest).view(np.int64)
-        steps = np.concatenate([first, self._words(count - 1, width) + smallest])
-        return np.cumsum(steps, dtype=np.uint64).view(np.int64)
-
-    def _short(self, count: int) -> Int64Array | None:
-        """A list of a few numbers; None if something is wrong with it."""
         if self._bytes is None:
             self._bytes = frozen(np.frombuffer(self._data, np.uint8), np.uint8)
-        words = np.empty(count, np.uint64)
-        end, unwritten = read_list(self._bytes, self._at, UNWRITTEN_MAX - self._unwritten, words)
-        if end < 0:
-            return None
-        self._at = end
+        values, self._at, unwritten = read_ints(self._bytes, self._at, count, UNWRITTEN_MAX - self._unwritten)
         self._unwritten += unwritten
-        return words.view(np.int64)
-
-    def _allow(self, count: int) -> None:
-        """So many numbers take no byte of their own: a few bytes must not make gigabytes."""
-        self._unwritten += max(count, 0)
-        if self._unwritten > UNWRITTEN_MAX:
-            raise FormatError(f"{self._unwritten} numbers that take no bytes are more than {UNWRITTEN_MAX}")
-
-    def _rice_ints(self, count: int) -> Int64Array:
-        low_bits, centre = self.take(1)[0], _int64_word(self.signed()).view(np.int64)[0]
-        packed = np.frombuffer(self.view(), np.uint8)
-        self._allow(count - len(packed))
-        values = np.empty(count if count <= 8 * len(packed) else 0, np.int64)
-        if low_bits > 60 or len(values) < count or not read_rice(packed, centre, low_bits, values):
-            raise FormatError("a list of numbers is damaged")
         return values
-
-    def _packed_ints(self, count: int, are_steps: bool) -> Int64Array:
-        bits = self.take(1)[0]
-        if not 0 < bits <= 64:
-            raise FormatError(f"numbers of {bits} bits cannot be read")
-        first = _int64_word(self.signed()) if are_steps else None
-        smallest = _int64_word(self.signed())
-        size = count - 1 if are_steps else count
-        packed = np.frombuffer(self.take(_packed_size(size, bits)), np.uint8)
-        self._allow(count - len(packed))
-        words = np.empty(size, np.uint64)
-        read_bits(packed, bits, words)
-        if first is None:
-            return (words + smallest).view(np.int64)
-        return np.cumsum(np.concatenate([first, words + smallest]), dtype=np.uint64).view(np.int64)
-
-    def _words(self, count: int, width: int) -> UInt64Array:
-        # Taken first: if the bytes are not there, nothing is made room for.
-        packed = np.frombuffer(self.take(count * width), np.uint8).reshape(count, width)
-        words = np.zeros((count, 8), np.uint8)
-        words[:, :width] = packed
-        return words.view("<u8").astype(np.uint64).reshape(count)
 
     def floats(self) -> Float64Array:
         """A float64 array."""
@@ -410,22 +271,6 @@ def _each(values: Sequence[object]) -> np.ndarray[Any, Any]:
     for i, value in enumerate(values):
         array[i] = value
     return array
-
-
-def _int64_word(value: int) -> UInt64Array:
-    if not -(2**63) <= value < 2**63:
-        raise FormatError(f"{value} is no 64-bit number")
-    return np.array([value], np.int64).view(np.uint64)
-
-
-def _packed_size(count: int, bits: int) -> int:
-    return count * bits + 7 >> 3
-
-
-def _packed_price(count: int, bits: int) -> int:
-    """What single bits cost: their bytes and an eighth more, for they take longer to read."""
-    size = _packed_size(count, bits)
-    return size + (size >> 3) + 1 if bits else FORBIDDEN
 
 
 def _object_bytes(value: object) -> tuple[int, bytes]:

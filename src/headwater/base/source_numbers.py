@@ -27,7 +27,7 @@ class SourceNumbers:
     @classmethod
     def of(cls, sources: Sequence[Int64Array | None]) -> SourceNumbers:
         """
-        >>> crowd = Crowd.of([np.array([4, 7]), np.array([5]), None])
+        >>> crowd = SourceNumbers.of([np.array([4, 7]), np.array([5]), None])
         >>> crowd.at(np.array([0, 1]), np.array([1, 0])), crowd.are_known
         (array([7, 5]), False)
         >>> crowd.has(np.array([1]), np.array([0])), crowd.has(np.array([2]), np.array([0]))

@@ -22,7 +22,7 @@ from headwater.bench.common.plots import Point, draw
 from headwater.bench.common.report import Report, at_least
 from headwater.bench.common.timing import StepLog
 from headwater.bench.common.workload import EVENTS_PER_SECOND, endless
-from headwater.language.modes import MODES
+from headwater.engine.modes import MODES
 
 EVENTS_MAX = 20_000_000
 SECONDS_PER_CELL = 0.7

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.logs import files
 from headwater.spark.formats import Passed, Wanted
 from headwater.spark.streaming.inputs.input import Extent, Told, Watermark
@@ -51,11 +52,11 @@ class CaseInput:
         files.replace(self._folder / "shown.json", json.dumps(dict(ends)).encode())
 
     def to_data(self) -> dict[str, Any]:
-        return {"folder": str(self._folder), "schema": self.schema.serialize().to_pybytes().hex()}
+        return {"folder": str(self._folder), "schema": schema_to_bytes(self.schema).hex()}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> CaseInput:
-        return cls(Path(data["folder"]), pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(data["schema"]))))
+        return cls(Path(data["folder"]), schema_from_bytes(bytes.fromhex(data["schema"])))
 
     def extents(self) -> dict[str, Extent]:
         items = json.loads((self._folder / "items.json").read_bytes())

@@ -205,11 +205,11 @@ def in_order(rows: list[ResultRow], names: list[str]) -> list[ResultRow]:
     return sorted(rows, key=lambda row: row_order(row, place))
 
 
-class EveryTree(TreeHost):
+class EveryTree(EngineHost):
     """Plays a history on all arrangements: they must agree to the last row, step by step."""
 
-    def __init__(self) -> None:
-        super().__init__(apart)
+    def finish(self, aggregation: Aggregation, parts: Sequence[Sequence[Any]]) -> Any:
+        return TreeHost(apart).finish(aggregation, parts)
 
     def play(self, settings: StreamSettings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
         first, *others = ARRANGEMENTS

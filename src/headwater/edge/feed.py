@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headwater.edge.pace import Pace, Schedule
+from headwater.edge.pace import BatchSchedule, Pace
 from headwater.edge.rates import FAR_NS, SECOND_NS
 from headwater.edge.sources import Store
 from headwater.protocols.events import BatchArrived, Event, SourceEnded
@@ -41,7 +41,7 @@ class SourceReader:
     next_ns: int = 0
     _start: int = 0
     _batch: pa.RecordBatch | None = None
-    _schedule: Schedule | None = None
+    _schedule: BatchSchedule | None = None
 
     def move(self, offset: int) -> None:
         """Go on from here, back or forth."""
@@ -79,7 +79,7 @@ class SourceReader:
         if found is None:
             return None
         self._start, self._batch = found
-        self._schedule = None if self.pace is None else self.pace.schedule(*found)
+        self._schedule = None if self.pace is None else self.pace.schedule(self._batch)
         return self._batch
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -14,6 +13,7 @@ from headwater.edge.feed import Feed
 from headwater.edge.journal import CHECKPOINT, RECORD, Journal
 from headwater.edge.links import Links
 from headwater.edge.rates import FAR_NS
+from headwater.node import Node
 from headwater.node.root import THE_END
 from headwater.protocols.actions import (
     Action,
@@ -35,12 +35,6 @@ from headwater.protocols.events import Event, MessageReceived, SourceOpened, Sta
 
 #: Frames that are handled before events are read again.
 FRAMES_MAX = 32
-
-
-class Node(Protocol):
-    """What is driven."""
-
-    def handle(self, event: Event, now_ns: int) -> list[Action]: ...
 
 
 class NodeHost:

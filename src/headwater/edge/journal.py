@@ -38,7 +38,7 @@ class Journal:
     ...         journal.add(kind, data)
     ...     journal.read()
     ...     journal.close()
-    Kept(checkpoint=b'1', records=[b'2'], emissions=[])
+    JournalContents(checkpoint=b'1', records=[b'2'], emissions=[])
     """
 
     def __init__(self, path: Path) -> None:

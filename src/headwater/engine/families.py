@@ -1,50 +1,45 @@
-"""Which queries are computed together, and how: the one door between the engine and its query groups."""
+"""A family: queries that are computed together by one group, and what it adds to the group for them.
+
+Which queries belong together, and what kind of group computes them, is said by a `GroupMaker`: `modes` has those of an engine in
+one process, `tree.roles` those of the halves of an engine over a tree.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.counting.leaf import CountLeafGroup
-from headwater.engine.counting.root import CountRootGroup
-from headwater.engine.groups.baselines import BucketGroup, can_split, overlap
-from headwater.engine.groups.replay.group import ReplayGroup
-from headwater.engine.groups.shared import QueryGroup
+from headwater.engine.groups.baselines.work import WorkCount
 from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.columns import TimeScan, scan_times
-from headwater.engine.intake.keys import NODE_KEY, KeyTable
-from headwater.engine.placement import Way, needs_replay, placement
+from headwater.engine.intake.columns import TimeScan, scan_times, take_events
+from headwater.engine.intake.keys import KeyTable
 from headwater.engine.results.output import Layout, OutputPlan, ResultColumns, piece_columns
-from headwater.engine.tree.marker_cuts import CutLeafGroup, CutRootGroup
-from headwater.engine.tree.raw import RawGroup
 from headwater.engine.windows.assembler import Closed
 from headwater.engine.windows.late import Dropped
 from headwater.engine.windows.registered import Registered, one_of_each
-from headwater.language.modes import COUNTING, HALVES, LARGE_ONLY, LEAVES, ONE_WAY
-from headwater.language.query import Query
-from headwater.language.times import NEVER
-from headwater.language.windows import Band, CountWindow, Session, Sliding
 
-#: All queries of a leaf that need events as they are: these travel once for all.
-RAW_FAMILY = ("raw",)
+#: Queries whose families have equal names are computed together.
+FamilyName = tuple[Any, ...]
+#: What a group is given to take in: events, the columns that were read, their times at a glance, the watermark before each.
+Events = tuple[Chunk, Mapping[str, pa.Array], TimeScan, Int64Array | int]
 
 
 class Group(Protocol):
-    """What a family needs of a group, whichever way it computes."""
+    """What every engine asks of a group, whichever way it computes."""
 
     keys: KeyTable
     watermark: int
 
     @property
-    def slice_count(self) -> int: ...
-    @property
-    def calculation_count(self) -> int: ...
+    def work(self) -> WorkCount: ...
+
     def queries(self) -> list[Registered]: ...
-    def register(self, entries: Iterable[Registered]) -> None: ...
+    def register(self, entries: Sequence[Registered]) -> None: ...
     def unregister(self, number: int) -> None: ...
     def changed(self) -> None: ...
     def prepare(self, types: Mapping[str, pa.DataType]) -> None: ...
@@ -60,94 +55,27 @@ class Group(Protocol):
     def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None: ...
 
 
-def family_of(entry: Registered, mode: str) -> tuple[Any, ...]:
-    """Queries with equal names are computed together."""
-    query = entry.query
-    if mode in ("debucket", "cebuffer"):
-        return (mode, entry.number)
-    if mode in LEAVES and way_of(query, mode) == "raw":
-        return RAW_FAMILY
-    if needs_replay(query):
-        return ("replay", entry.number)
-    where = None if query.where is None else query.where.key()
-    name: tuple[Any, ...] = ("shared", group_keys(query), where, _begin(entry))
-    if mode in HALVES:
-        # What travels in the same way is computed together.
-        name = (*name, way_of(query, mode))
-        if isinstance(query.window, CountWindow):
-            # Positions over all events and those of each key are proven apart.
-            name = (*name, query.window.per)
-    if mode in ("desw", "scotty"):
-        name = (*name, query.window.measure, tuple(aggregation for _, aggregation in query.aggregates))
-    return name
+AnyGroup = TypeVar("AnyGroup", bound=Group)
 
 
-def way_of(query: Query, mode: str) -> Way:
-    """How a query is computed by halves of an engine in this mode."""
-    return placement(query, mode not in ONE_WAY, mode in COUNTING, mode in LARGE_ONLY).way
+@dataclass(frozen=True, slots=True)
+class GroupMaker(Generic[AnyGroup]):
+    """How an engine shares work. ``name``: as snapshots say it; ``family_of`` is None for a query that is not computed here."""
+
+    name: str
+    family_of: Callable[[Registered], FamilyName | None]
+    make_group: Callable[[Registered], AnyGroup]
 
 
-def group_keys(query: Query) -> tuple[str, ...]:
-    """The key columns, and behind them the node where each node's windows stand for themselves."""
-    return (*query.keys, NODE_KEY) if query.scope == "node" else query.keys
+class Family(Generic[AnyGroup]):
+    """A group with the plan of its output and the number of events that were malformed for it."""
 
-
-def _begin(entry: Registered) -> int:
-    """Windows that need the final order count from their begin: those that come later count for themselves."""
-    return NEVER if isinstance(entry.query.window, Sliding | Band | Session) else entry.begin
-
-
-def _group_of(entry: Registered, mode: str) -> Group:
-    query = entry.query
-    keys, where = group_keys(query), query.where
-    if mode in HALVES and way_of(query, mode) == "cuts":
-        return (CutLeafGroup if mode in LEAVES else CutRootGroup)(keys, where, _begin(entry))
-    if mode in HALVES and way_of(query, mode) == "counts":
-        return (CountLeafGroup if mode in LEAVES else CountRootGroup)(keys, where, _begin(entry))
-    if mode in LEAVES and way_of(query, mode) == "raw":
-        return RawGroup()
-    if mode == "cebuffer" or needs_replay(query):
-        return ReplayGroup(keys, where)
-    if mode == "debucket" and overlap(query) > 1:
-        return BucketGroup(keys, where, _begin(entry)) if can_split(query) else ReplayGroup(keys, where)
-    return QueryGroup(keys, where, _begin(entry))
-
-
-class Family:
-    """A group with the plan of its output."""
-
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: AnyGroup) -> None:
         self.group = group
-        self._plan: OutputPlan | None = None
         self.columns: frozenset[str] = frozenset()
         self.malformed = 0
         self._malformed_before: dict[int, int] = {}
-
-    @classmethod
-    def create(cls, entry: Registered, mode: str, watermark: int) -> Family:
-        """The family of a first query; ``watermark`` is where the engine stands."""
-        group = _group_of(entry, mode)
-        group.watermark = watermark
-        return cls(group)
-
-    @property
-    def watermark(self) -> int:
-        return self.group.watermark
-
-    @property
-    def slice_count(self) -> int:
-        return self.group.slice_count
-
-    @property
-    def calculation_count(self) -> int:
-        return self.group.calculation_count
-
-    def expected_rows(self, until: int) -> int:
-        return self.group.expected_rows(until)
-
-    @property
-    def row_count(self) -> int:
-        return self.group.row_count()
+        self._plan: OutputPlan | None = None
 
     def register(self, entries: Sequence[Registered]) -> None:
         self.group.register(entries)
@@ -163,38 +91,23 @@ class Family:
         self._plan = None
         self.columns = frozenset().union(*(entry.query.columns() for entry in one_of_each(self.group.queries())))
 
-    def changed(self) -> None:
-        self.group.changed()
-
-    def prepare(self, types: Mapping[str, pa.DataType]) -> None:
-        self.group.prepare(types)
-
-    def accept(
-        self,
-        chunk: Chunk,
-        arrays: Mapping[str, pa.Array],
-        scan: TimeScan,
-        watermarks: Int64Array | int,
-        misfits: Mapping[str, Iterable[int]],
-    ) -> list[Dropped]:
+    def accept(self, events: Events, misfits: Mapping[str, Iterable[int]]) -> list[Dropped]:
         """Take in events. ``misfits``: per column those with a value of a wrong type; who reads it goes without them."""
-        wrong = {row for name, rows in misfits.items() if name in self.columns for row in rows}
-        if wrong:
-            self.malformed += len(wrong)
-            fits = np.ones(len(chunk), np.bool_)
-            fits[list(wrong)] = False
-            kept = np.flatnonzero(fits)
-            if len(kept) == 0:
-                return []
-            chunk = chunk.take(kept)
-            arrays = {name: array.take(pa.array(kept)) for name, array in arrays.items()}
-            scan = scan_times(chunk.times)
-            watermarks = watermarks if isinstance(watermarks, int) else watermarks[kept]
-        return self.group.accept(chunk, arrays, scan, watermarks)
+        fitting = self.fitting(events, misfits)
+        self.malformed += len(events[0]) - len(fitting[0])
+        return self.group.accept(*fitting) if len(fitting[0]) else []
 
-    def close(self, until: int, layout: Layout, types: Mapping[str, pa.DataType]) -> list[ResultColumns]:
-        """What closes, as columns."""
-        return self.pieces(self.group.close(until), layout, types)
+    def fitting(self, events: Events, misfits: Mapping[str, Iterable[int]]) -> Events:
+        """The events that have no misfit in a column that is read here."""
+        wrong = {row for name, rows in misfits.items() if name in self.columns for row in rows}
+        if not wrong:
+            return events
+        chunk, arrays, scan, watermarks = events
+        fits = np.ones(len(chunk), np.bool_)
+        fits[list(wrong)] = False
+        kept = np.flatnonzero(fits)
+        chunk, arrays, watermarks = take_events(chunk, arrays, arrays, watermarks, kept)
+        return chunk, arrays, scan_times(chunk.times) if len(kept) else scan, watermarks
 
     def pieces(self, closed: list[Closed], layout: Layout, types: Mapping[str, pa.DataType]) -> list[ResultColumns]:
         """Closed windows as columns."""

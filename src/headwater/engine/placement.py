@@ -10,14 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from headwater.language.aggregations import Aggregation
+from headwater.base.count_limits import CountLimits
+from headwater.language.aggregations import FUNCTIONS, Aggregation
 from headwater.language.query import CONTEXT_SCOPES, Query
 from headwater.language.windows import Between, CountWindow, Custom, Punctuated, Session
 
-#: Functions that need every value, sorted.
-RUN_FUNCTIONS = frozenset({"quantile", "mode", "count_distinct"})
 #: Count windows with no more events are small.
-SMALL_COUNT_MAX = 1 << 15
+SMALL_COUNT_MAX = CountLimits().small_max
 Way = Literal["slices", "cuts", "counts", "raw"]
 
 
@@ -109,7 +108,7 @@ def _obstacle(query: Query) -> str | None:
 def _partials(query: Query) -> str:
     """What a slice of the query holds."""
     kinds = []
-    if any(aggregation.function in RUN_FUNCTIONS for _, aggregation in query.aggregates):
+    if any("run" in FUNCTIONS[aggregation.function].operators for _, aggregation in query.aggregates):
         kinds.append("sorted runs")
     if any(_is_ordered(aggregation) for _, aggregation in query.aggregates):
         kinds.append("values in their order")
@@ -120,4 +119,4 @@ def _is_ordered(aggregation: Aggregation) -> bool:
     """Whether each value has to arrive, with its place in the order."""
     if aggregation.function == "user":
         return not all(own.commutative for own in aggregation.parameter.operators)
-    return aggregation.function == "collect"
+    return "ordered" in FUNCTIONS[aggregation.function].operators

@@ -6,11 +6,11 @@ Queries come and go, all of one call or none: whatever is wrong is found before 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Generic
 
 import pyarrow as pa
 
-from headwater.engine.families import Family, family_of
+from headwater.engine.families import AnyGroup, Family, FamilyName, GroupMaker
 from headwater.engine.intake.columns import plan_type
 from headwater.engine.results.output import Layout
 from headwater.engine.windows.registered import Registered, one_of_each
@@ -22,21 +22,21 @@ from headwater.language.times import NEVER
 from headwater.language.windows import Custom
 
 
-class Registry:
+class Registry(Generic[AnyGroup]):
     """Queries by number and name, with their families.
 
     ``types``: of the columns, fixed by the first events that have them; ``needed``: those that are read at all, and
     ``value_columns`` those of which values are aggregated; ``layout`` and ``names``: how result rows look.
     """
 
-    def __init__(self, time: str, unit: str, mode: str) -> None:
+    def __init__(self, maker: GroupMaker[AnyGroup], time: str, unit: str) -> None:
+        self._maker = maker
         self._time = time
         self._unit = unit
-        self._mode = mode
         self.entries: dict[int, Registered] = {}
         self.by_name: dict[str, Registered] = {}
         self.query_names: list[str] = []  # of every number ever given
-        self.families: dict[tuple[Any, ...], Family] = {}
+        self.families: dict[FamilyName, Family[AnyGroup]] = {}
         self.types: dict[str, pa.DataType] = {}
         self.needed: tuple[str, ...] = ()
         self.value_columns: tuple[str, ...] = ()
@@ -45,10 +45,10 @@ class Registry:
         self.by_node = False
         self.timeless = 0  # events without a usable time: they are malformed for every query
         self._timeless_before: dict[int, int] = {}
-        self._family_of: dict[int, tuple[Any, ...]] = {}
+        self._family_of: dict[int, FamilyName] = {}
         self._leaving: dict[str, Query] = {}  # removed, with rows that were not taken yet
         self._unchecked: list[Registered] = []
-        self._numbered: dict[int, Family] | None = None  # until queries come or go
+        self._numbered: dict[int, Family[AnyGroup]] | None = None  # until queries come or go
 
     # --- queries that come and go ---
 
@@ -62,21 +62,30 @@ class Registry:
             names.add(query.name)
             entries.append(Registered(query.resolved(self._unit), len(self.query_names) + len(entries), begin))
         Layout.of(one_of_each([*self.by_name.values(), *entries]), self.types)
-        added: dict[tuple[Any, ...], list[Registered]] = {}
+        self.query_names += [entry.query.name for entry in entries]
+        self._unchecked += self._settle(entries, watermark)
+        self._refresh()
+
+    def _settle(self, entries: list[Registered], watermark: int) -> list[Registered]:
+        """Give entries to their families; returns them by family."""
+        added: dict[FamilyName, list[Registered]] = {}
         for entry in entries:
-            family = family_of(entry, self._mode)
-            self.entries[entry.number] = entry
-            self.query_names.append(entry.query.name)
-            self.by_name[entry.query.name] = entry
+            self.entries[entry.number] = self.by_name[entry.query.name] = entry
             self._timeless_before[entry.number] = self.timeless
-            self._family_of[entry.number] = family
-            added.setdefault(family, []).append(entry)
+            name = self._maker.family_of(entry)
+            if name is not None:
+                self._family_of[entry.number] = name
+                added.setdefault(name, []).append(entry)
         for name, members in added.items():
             if name not in self.families:
-                self.families[name] = Family.create(members[0], self._mode, watermark)
+                self.families[name] = self._new_family(members[0], watermark)
             self.families[name].register(members)
-            self._unchecked.extend(members)
-        self._refresh()
+        return [entry for members in added.values() for entry in members]
+
+    def _new_family(self, entry: Registered, watermark: int) -> Family[AnyGroup]:
+        group = self._maker.make_group(entry)
+        group.watermark = watermark
+        return Family(group)
 
     def remove(self, name: str) -> None:
         """End a query at once."""
@@ -93,7 +102,7 @@ class Registry:
         """Let a query run out: it has no windows that start at ``stop`` or later."""
         entry = self._find(name)
         entry.stop = min(entry.stop, stop)
-        self.family_of(entry).changed()
+        self.family_of(entry).group.changed()
 
     def _find(self, name: str) -> Registered:
         entry = self.by_name.get(name)
@@ -101,7 +110,7 @@ class Registry:
             raise QueryError(f"there is no query {name!r} to remove; there is {', '.join(self.by_name) or 'none'}")
         return entry
 
-    def family_of(self, entry: Registered) -> Family:
+    def family_of(self, entry: Registered) -> Family[AnyGroup]:
         return self.families[self._family_of[entry.number]]
 
     def _refresh(self) -> None:
@@ -126,19 +135,10 @@ class Registry:
     def take_over(self, entries: list[Registered], names: list[str], types: Mapping[str, pa.DataType]) -> None:
         """Be the registry of another engine: the same queries under the same numbers, columns of the same types."""
         self.query_names, self.types = list(names), dict(types)
-        members: dict[tuple[Any, ...], list[Registered]] = {}
-        for entry in entries:
-            family = family_of(entry, self._mode)
-            self.entries[entry.number] = self.by_name[entry.query.name] = entry
-            self._timeless_before[entry.number] = 0
-            self._family_of[entry.number] = family
-            members.setdefault(family, []).append(entry)
-        for family, alike in members.items():
-            self.families[family] = Family.create(alike[0], self._mode, NEVER)
-            self.families[family].register(alike)
+        self._settle(entries, NEVER)
         self._refresh()
 
-    def numbered_families(self) -> dict[int, Family]:
+    def numbered_families(self) -> dict[int, Family[AnyGroup]]:
         """Each family under the lowest number of its queries: the same on every node that has the same queries."""
         if self._numbered is None:
             self._numbered = {min(entry.number for entry in f.group.queries()): f for f in self.families.values()}
@@ -209,9 +209,9 @@ class Registry:
         self._refresh()
 
     def _restore_family(self, entries: list[Registered], state: Mapping[str, Any]) -> None:
-        name = family_of(entries[0], self._mode)
-        family = self.families[name] = Family.create(entries[0], self._mode, NEVER)
+        name = self._maker.family_of(entries[0])
+        assert name is not None
+        family = self.families[name] = self._new_family(entries[0], NEVER)
         family.register(entries)
         family.restore(state, self.types)
-        for entry in entries:
-            self._family_of[entry.number] = name
+        self._family_of |= dict.fromkeys((entry.number for entry in entries), name)

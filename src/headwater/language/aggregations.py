@@ -1,12 +1,14 @@
 """Aggregates: what is computed of a window, as data.
 
 An `Aggregation` is a function's name, the column it reads and its parameter. The constructors below are what users
-write; `FUNCTIONS` says for each function what a column must be like.
+write. `FUNCTIONS` has one entry per function, from which checks, files, the engine, the reference and Spark's plans take
+what they need to know of it. A new one needs besides its lowering (`engine/results/aggregates.py`) and its definition
+(`reference/aggregates.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
@@ -17,29 +19,6 @@ from headwater.language.user_code import Aggregate, find_path
 
 Method = Literal["linear", "lower", "upper", "nearest"]
 METHODS: Final = ("linear", "lower", "upper", "nearest")
-
-#: What each function needs its column to be: "any" scalar, "ordered" (also text and times), or "number".
-FUNCTIONS: Final[dict[str, Literal["any", "ordered", "number"]]] = {
-    "count": "any",
-    "sum": "number",
-    "avg": "number",
-    "min": "ordered",
-    "max": "ordered",
-    "range": "number",
-    "quantile": "number",
-    "mode": "ordered",
-    "count_distinct": "any",
-    "first": "any",
-    "last": "any",
-    "collect": "any",
-    "variance": "number",
-    "stddev": "number",
-    "product": "number",
-    "geometric_mean": "number",
-    "approx_distinct": "any",
-    "approx_quantile": "number",
-    "user": "any",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +42,7 @@ class Aggregation:
             return
         if self.column is not None or self.function != "count":
             yield from checks.text("column", self.column, f"name the column: hw.{self.function}('load')")
-        check = _PARAMETER_PROBLEMS.get(self.function)
+        check = FUNCTIONS[self.function].parameter_problems
         if check is not None:
             yield from check(self.parameter)
         elif self.parameter is not None:
@@ -112,11 +91,52 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-_PARAMETER_PROBLEMS: Final = {
-    "quantile": _quantile_problems,
-    "approx_quantile": _sketch_quantile_problems,
-    "approx_distinct": _precision_problems,
-    "user": _user_problems,
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One aggregate function, as every host knows it.
+
+    ``takes``: what its column must be, any scalar, ordered (also text and times) or a number. ``operators``: the kinds of the
+    shared operators it is made of. ``gives``: the type of its result; "same" is the column's, "total" and "product" as wide as
+    its kind of number goes, "list" a list of the column's. ``fields``: of a query file, ``?`` marks those that may be left out.
+    """
+
+    takes: Literal["any", "ordered", "number"]
+    operators: tuple[str, ...]
+    gives: Literal["int64", "float64", "same", "total", "product", "list", "own"]
+    fields: str = "column"
+    #: It has a value even where there are no values; all others are null then.
+    of_nothing: bool = False
+    #: Its result can be beyond its type, and is null then.
+    overflows: bool = False
+    #: Spark's own operators can compute it under the same guarantees, over some types of columns.
+    native: bool = False
+    parameter_problems: Callable[[Any], Iterator[Problem]] | None = None
+
+
+FUNCTIONS: Final[dict[str, Function]] = {
+    "count": Function("any", ("valid",), "int64", "column?", of_nothing=True, native=True),
+    "sum": Function("number", ("sum", "valid"), "total", overflows=True, native=True),
+    "avg": Function("number", ("sum", "valid"), "float64", native=True),
+    "min": Function("ordered", ("min",), "same", native=True),
+    "max": Function("ordered", ("max",), "same", native=True),
+    "range": Function("number", ("min", "max"), "total", overflows=True, native=True),
+    "quantile": Function("number", ("run",), "float64", "column q method?", parameter_problems=_quantile_problems),
+    "mode": Function("ordered", ("run",), "same"),
+    "count_distinct": Function("any", ("run",), "int64", of_nothing=True),
+    "first": Function("any", ("first",), "same"),
+    "last": Function("any", ("last",), "same"),
+    "collect": Function("any", ("ordered",), "list", of_nothing=True),
+    "variance": Function("number", ("sum", "sumsq", "valid"), "float64"),
+    "stddev": Function("number", ("sum", "sumsq", "valid"), "float64"),
+    "product": Function("number", ("product",), "product", overflows=True),
+    "geometric_mean": Function("number", ("product",), "float64"),
+    "approx_distinct": Function(
+        "any", ("hll",), "int64", "column precision?", of_nothing=True, parameter_problems=_precision_problems
+    ),
+    "approx_quantile": Function(
+        "number", ("ddsketch",), "float64", "column q error?", parameter_problems=_sketch_quantile_problems
+    ),
+    "user": Function("any", ("user",), "own", "aggregate column", of_nothing=True, parameter_problems=_user_problems),
 }
 
 

@@ -143,7 +143,7 @@ def _misfit(alias: str, aggregation: Aggregation, column: str, columns: _Columns
     kind, data_type = columns.kinds[column], columns.types[column]
     if kind == "null" or function == "count":
         return
-    if FUNCTIONS[function] == "number" and (kind != "number" or pt.is_boolean(data_type)):
+    if FUNCTIONS[function].takes == "number" and (kind != "number" or pt.is_boolean(data_type)):
         yield Problem(field, column, f"{function} needs numbers, the column holds {data_type}")
     elif kind is None:
         yield Problem(field, column, f"{function} needs plain values, the column holds {data_type}")

@@ -51,15 +51,19 @@ class Engine(Core):
 
     def check(self, data: Any) -> None:
         """Refuse queries that do not fit the columns of ``data``, before anything is taken in."""
-        self._check(arrow_table(data).schema)
+        self._state.registry.check(arrow_table(data).schema)
 
     def results(self) -> Results:
         """The rows that came out since the last call."""
         return Results(*self._take())
 
-    def _note_overflows(self, count: int) -> None:
-        super()._note_overflows(count)
-        logging.getLogger("headwater").warning("%d sums or products beyond the type of their column became null", count)
+    def _emit(self) -> None:
+        before = self._state.overflows
+        super()._emit()
+        if count := self._state.overflows - before:
+            logging.getLogger("headwater").warning(
+                "%d sums or products beyond the type of their column became null", count
+            )
 
 
 def run(

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from headwater.base.packing import Bytes
 from headwater.engine.tree.leaf import LeafHalf
-from headwater.engine.tree.leaf_intake import Standing
+from headwater.engine.tree.leaf_sources import Standing
+from headwater.engine.wire.looks import looks_from_bytes
 from headwater.engine.wire.query_set import QuerySet, read_query_set
+from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import FormatError, QueryError
-from headwater.language.times import FOREVER
-from headwater.node.leaf_sending import LeafSending
-from headwater.node.splitting import Splitting
+from headwater.language.times import FOREVER, NEVER
+from headwater.node.counting_leaf import CountingLeaf
+from headwater.node.leaf_states import TRANSITIONS, LeafState
+from headwater.node.sending import DeltaSender
+from headwater.node.settings import NodeSettings
+from headwater.node.splitting import Sharing, Splitting
 from headwater.protocols.actions import (
     Action,
+    Finished,
     Noted,
     PauseReading,
     ReadFrom,
     Refused,
     ResumeReading,
+    SendMessage,
     SetTimer,
     Superseded,
 )
@@ -38,68 +48,158 @@ from headwater.protocols.messages import (
     CountPlan,
     Cuts,
     Flush,
+    Hello,
     LookInto,
     Message,
     Positions,
     Rates,
     Refuse,
     decode,
+    encode,
 )
 from headwater.protocols.outbox import Outbox
 
 
-class LeafNode(LeafSending):
+class LeafNode:
     """Reads the sources of one chain, slices their events and sends deltas to its parent until they are accepted.
 
-    A leaf owns its chain only under the epoch it was assigned. Whatever happens to it, the root says where to go on.
+    A leaf owns its chain only under the epoch it was assigned. Whatever happens to it, the root says where to go on. With several
+    ``roots``, which share keys, its frames are bundles of one for each; ``sharing`` is what they agreed on, where queries may
+    change.
     """
+
+    def __init__(
+        self,
+        name: str,
+        parent: str,
+        *,
+        chain: str | None = None,
+        settings: NodeSettings | None = None,
+        roots: int = 1,
+        sharing: Sharing | None = None,
+    ) -> None:
+        self.name = name
+        self.parent = parent
+        self.chain = name if chain is None else chain
+        self.settings = NodeSettings() if settings is None else settings
+        self.roots = roots
+        self.sharing = sharing
+        self.state = LeafState.WAITING
+        self._homes: dict[str, str] = {}
+        self._ends: dict[str, int] = {}
+        self._schema = b""
+        self._version = 0
+        self._queries: str | None = None
+        self._counting = CountingLeaf(self.chain, self.settings)
+        #: Of the epoch under which the chain is owned.
+        self._sender: DeltaSender | None = None
+        #: Whether the end of the stream was heard of, and whether the host was told to stop reading.
+        self._is_over = False
+        self._is_paused = False
+        #: The timers until something is sent, those that run.
+        self._timers: set[str] = set()
 
     # --- the one door ---
 
     def handle(self, event: Event, now_ns: int) -> list[Action]:
         """What happens, and what is to be done about it."""
-        if self._stopped:
+        return self._on_frame(event.frame) if isinstance(event, MessageReceived) else self._happen(event)
+
+    def hear(self, message: Message) -> list[Action]:
+        """A message that comes from the host itself, which has it as an object."""
+        return self._happen(message)
+
+    def _on_frame(self, frame: Bytes) -> list[Action]:
+        if self.state is LeafState.STOPPED:
             return []
-        match event:
+        try:
+            message = decode(frame, self.settings.frame_bytes_max)
+        except FrameError as error:
+            return [Noted("damaged frame", {"why": str(error)})]
+        try:
+            return self._happen(message)
+        except (FormatError, QueryError) as error:
+            return [Noted("damaged message", {"why": str(error)})]
+
+    def _happen(self, what: Event | Message) -> list[Action]:
+        """Do what is to be done in this state, and come to one that the table allows."""
+        before = self.state
+        allowed = TRANSITIONS[before].get(type(what))
+        if allowed is None:
+            return []
+        actions = self._on(what)
+        self.state = self._settled()
+        assert self.state is before or self.state in allowed, (
+            f"{self.name} went from {before.value} to {self.state.value} by {type(what).__name__}"
+        )
+        return actions
+
+    def _settled(self) -> LeafState:
+        """The state that what is known amounts to."""
+        if self._sender is None or self.state in (LeafState.DONE, LeafState.STOPPED):
+            return self.state
+        if self._is_over:
+            return LeafState.FLUSHING
+        if self._is_paused:
+            return LeafState.PAUSED
+        # Who has read everything again never has to, under this epoch.
+        is_past = self.state is LeafState.RUNNING or self._sender.half.is_past_rereads()
+        return LeafState.RUNNING if is_past else LeafState.REREADING
+
+    def _on(self, what: Event | Message) -> list[Action]:
+        match what:
             case Started():
                 return self._on_started()
             case SourceOpened():
-                return self._on_opened(event)
+                return self._on_opened(what)
             case BatchArrived():
-                return self._on_batch(event)
+                return self._on_batch(what)
             case MixedBatchArrived():
-                return self._on_mixed(event)
+                return self._on_mixed(what)
             case EventsPassed():
-                return self._on_passed(event)
+                return self._on_passed(what)
             case SourceEnded():
-                return self._on_ended(event)
-            case MessageReceived():
-                return self._on_frame(event.frame)
+                return self._on_ended(what)
+            case TimerFired(name):
+                return self._on_timer(name)
             case Leaving():
-                return self._on_leaving()
-            case TimerFired("hello"):
-                return self._on_hello_timer()
-            case TimerFired("send"):
-                self._send_timer = False
-                return self._send()
-            case TimerFired("calm"):
-                self._calm_timer = False
-                return self._send()
-            case TimerFired("resend"):
-                return self._on_resend_timer()
-        return []
+                # This leaf ends though its sources do not: what has no order yet is sent as it is.
+                return [*self._gather(is_last=True), *self._send()]
+            case Assign():
+                return self._on_assigned(what)
+            case Positions():
+                return self._on_positions(what)
+            case Cuts():
+                return self._on_cuts(what)
+            case CountPlan():
+                return self._on_plan(what)
+            case LookInto():
+                return self._on_look(what)
+            case Rates():
+                return self._on_rates(what)
+            case Flush():
+                return self._on_flush()
+            case Refuse():
+                return self._on_refused(what)
+        raise AssertionError(f"the table has {type(what).__name__}, and nobody handles it")
+
+    @property
+    def _owned(self) -> DeltaSender:
+        """What this leaf has of its chain, in every state in which it owns one."""
+        assert self._sender is not None, f"{self.name} owns no chain while it is {self.state.value}"
+        return self._sender
 
     # --- joining ---
 
     def _on_started(self) -> list[Action]:
-        self._send_timer = self._calm_timer = False
-        actions: list[Action] = [SetTimer("hello", 0)]
-        if self._assigned is None:
-            return actions
+        self._timers.clear()
+        hello = SetTimer("hello", 0)
+        if self._sender is None:
+            return [hello]
         # Back with all memory: go on where the sources were left, and send what nobody may have heard.
-        pause: list[Action] = [PauseReading()] if self._paused else []
+        pause: list[Action] = [PauseReading()] if self._is_paused else []
         timers = [SetTimer("resend", self.settings.resend_ns), SetTimer("send", 0)]
-        return [*actions, *pause, *self._reads(), *timers]
+        return [hello, *pause, *self._sender.reads(), *timers]
 
     def _on_opened(self, event: SourceOpened) -> list[Action]:
         is_new = event.source not in self._homes
@@ -110,28 +210,30 @@ class LeafNode(LeafSending):
         # Not at once: sources mostly come together.
         return [SetTimer("hello", 0)] if is_new else []
 
-    def _on_hello_timer(self) -> list[Action]:
-        if not self._homes or self._owns_all():
-            return []
-        epoch = 0 if self._assigned is None else self._assigned.epoch
-        return [self._hello(epoch, self._version), SetTimer("hello", self.settings.hello_ns)]
+    def _hello(self, epoch: int, version: int = 0) -> SendMessage:
+        """Ask to be assigned the chain, anew if this leaf has it; with the queries unless it says which it has."""
+        hello = Hello(self.chain, self.name, epoch, version, tuple(self._homes.items()), self._schema)
+        return SendMessage(self.parent, encode(hello))
 
-    def _owns_all(self) -> bool:
-        """Whether the root knows this leaf and all its sources."""
-        assigned = self._assigned
-        return assigned is not None and {source.name for source in assigned.sources} >= set(self._homes)
+    def _ask_for_all(self) -> list[Action]:
+        """Say hello unless the root knows this leaf and all its sources."""
+        known = None if self._sender is None else {source.name for source in self._sender.assigned.sources}
+        if not self._homes or (known is not None and known >= set(self._homes)):
+            return []
+        return [self._hello(self._epoch, self._version), SetTimer("hello", self.settings.hello_ns)]
+
+    @property
+    def _epoch(self) -> int:
+        return 0 if self._sender is None else self._sender.assigned.epoch
 
     def _on_assigned(self, assign: Assign) -> list[Action]:
-        if assign.chain != self.chain:
+        if assign.chain != self.chain or assign.epoch <= self._epoch:
             return []
-        current = 0 if self._assigned is None else self._assigned.epoch
         if assign.node != self.name:
-            return self._stop() if assign.epoch > current and self._assigned is not None else []
-        if assign.epoch <= current:
-            return []
+            return [] if self._sender is None else self._stop([Noted("superseded", {}), Superseded()])
         if assign.queries is None and assign.version != self._version:
             self._version = 0
-            return self._on_hello_timer() if self._assigned is None else [self._hello(current)]
+            return self._ask_for_all() if self._sender is None else [self._hello(self._epoch)]
         text = self._queries if assign.queries is None else assign.queries
         assert text is not None
         queries = read_query_set(text)  # nothing has changed yet if these are none
@@ -140,43 +242,56 @@ class LeafNode(LeafSending):
 
     def _begin(self, assign: Assign, queries: QuerySet) -> list[Action]:
         """Slice from here on, under a new epoch; what was cut under an older one is void."""
-        again = self._assigned is not None
-        self._assigned = assign
+        again = self._sender is not None
+        told = {source.name: (source.offset, source.watermark) for source in assign.sources}
+        sender = self._sender = self._made(assign, queries, told, assign.latest, assign.cut_time)
+        self._counting.begin(sender.half, assign.covered, assign.looks)
+        self.state = LeafState.REREADING
         for source in assign.sources:
             self._homes.setdefault(source.name, source.home)
-        standings = [
-            Standing(s.name, s.home, s.offset, s.watermark, s.hold, s.hold_watermark, s.floors) for s in assign.sources
-        ]
-        self._half = LeafHalf(queries, self.chain, standings, assign.latest, assign.cut_time)
-        self._begin_counting(self._half, assign)
-        self._splitting = Splitting.of(queries, self.roots, self.sharing)
-        self._outbox, self._cut_outbox = Outbox(assign.position), Outbox(assign.cut)
-        self._sent = assign.position
-        self._finished = False
         actions: list[Action] = [Noted("rewound" if again else "began", {"epoch": assign.epoch})]
-        if self._paused:
-            self._paused = False
+        if self._is_paused:
+            self._is_paused = False
             actions.append(ResumeReading())
-        actions.extend(self._reads())
+        actions.extend(sender.reads())
         for source in assign.sources:
             self._end_if_read(source.name)
         return [*actions, SetTimer("resend", self.settings.resend_ns), SetTimer("hello", self.settings.hello_ns)]
 
-    def _stop(self) -> list[Action]:
-        self._stopped = True
-        return [Noted("superseded", {}), Superseded()]
+    def _made(
+        self, assign: Assign, queries: QuerySet, told: Mapping[str, tuple[int, int]], latest: int, cut_time: int
+    ) -> DeltaSender:
+        """A sender that begins where it was assigned; of each source everything up to ``told`` was sent."""
+        standings = [
+            Standing(s.name, s.home, *told[s.name], s.hold, s.hold_watermark, s.floors) for s in assign.sources
+        ]
+        half = LeafHalf(queries, self.chain, standings, latest, cut_time)
+        splitting = Splitting.of(queries, self.roots, self.sharing)
+        boxes = Outbox(assign.position), Outbox(assign.cut)
+        return DeltaSender(self.parent, self.settings, assign, half, splitting, *boxes, assign.position)
+
+    def _stop(self, actions: list[Action]) -> list[Action]:
+        self.state = LeafState.STOPPED
+        return actions
+
+    def _on_refused(self, refuse: Refuse) -> list[Action]:
+        if refuse.chain != self.chain:
+            return []
+        told: list[Action] = [Noted("refused", {"why": refuse.reason}), Refused(refuse.reason)]
+        # Whoever has a chain and is refused has nothing more to say; others may fit later.
+        return told if self._sender is None else self._stop(told)
 
     # --- events ---
 
     def _on_batch(self, event: BatchArrived) -> list[Action]:
-        half = self._half
-        if half is None or not half.has_source(event.source):
+        half = self._owned.half
+        if not half.has_source(event.source):
             return []
         expected = half.next_offset(event.source)
         if expected >= self._ends.get(event.source, FOREVER):
             return []  # a flush has ended the source here, whatever it still has to say
-        if self._paused and self._must_wait():
-            return []  # it is read again when there is room
+        if self._is_passed_over:
+            return []
         if event.offset > expected:
             return [ReadFrom(event.source, expected)]
         end = event.offset + len(event.batch)
@@ -188,36 +303,35 @@ class LeafNode(LeafSending):
         else:
             half.take_in(event.source, event.offset, event.batch, event.watermark)
         self._end_if_read(event.source)
-        return self._taken_in(half)
-
-    def _taken_in(self, half: LeafHalf) -> list[Action]:
-        """Events came: send at once if there is much, for a frame has to hold it all, or after a while."""
-        settings = self.settings
-        has_much = half.pending >= settings.pending_max or half.pending_bytes >= settings.pending_bytes_max
-        return [*(self._send() if has_much else []), *self._soon(), *self._balance()]
+        return self._taken_in()
 
     def _on_mixed(self, event: MixedBatchArrived) -> list[Action]:
-        half = self._half
-        if half is None or self._flushing or not all(map(half.has_source, event.sources)):
+        half = self._owned.half
+        if self._is_over or not all(map(half.has_source, event.sources)) or self._is_passed_over:
             return []
-        if self._paused and self._must_wait():
-            return []  # it is read again when there is room
         missing = half.take_in_mixed(event.sources, event.which, event.offsets, event.batch)
         for source in event.sources if self._ends else ():
             self._end_if_read(source)
-        return [*(ReadFrom(source, offset) for source, offset in missing.items()), *self._taken_in(half)]
+        return [*(ReadFrom(source, offset) for source, offset in missing.items()), *self._taken_in()]
 
     def _on_passed(self, event: EventsPassed) -> list[Action]:
-        half = self._half
-        if half is None or self._flushing or not half.has_source(event.source):
+        half = self._owned.half
+        if self._is_over or not half.has_source(event.source) or self._is_passed_over:
             return []
-        if self._paused and self._must_wait():
-            return []  # it is passed again when there is room
         if event.offset > half.next_offset(event.source):
             return [ReadFrom(event.source, half.next_offset(event.source))]
         half.pass_over(event.source, event.offset + event.count, event.low, event.high)
         self._end_if_read(event.source)
-        return self._taken_in(half)
+        return self._taken_in()
+
+    @property
+    def _is_passed_over(self) -> bool:
+        """Whether what comes now has to come again, when there is room."""
+        return self._is_paused and self._owned.must_wait
+
+    def _taken_in(self) -> list[Action]:
+        """Events came: send at once if there is much, or after a while."""
+        return [*(self._send() if self._owned.has_much else []), *self._soon(), *self._balance()]
 
     def _on_ended(self, event: SourceEnded) -> list[Action]:
         self._ends[event.source] = event.offset
@@ -225,68 +339,218 @@ class LeafNode(LeafSending):
         return self._soon()
 
     def _end_if_read(self, source: str) -> None:
-        half = self._half
+        half = None if self._sender is None else self._sender.half
         if half is not None and half.has_source(source) and half.is_past_reread(source):
-            if self._flushing:
+            if self._is_over:
                 self._ends.setdefault(source, half.next_offset(source))
             if half.next_offset(source) >= self._ends.get(source, FOREVER):
                 half.end(source, FOREVER)
 
-    # --- ending ---
-
-    def _on_leaving(self) -> list[Action]:
-        """This leaf ends though its sources do not: send everything, and what has no order yet as it is."""
-        if self._half is None or self._assigned is None:
-            return []
-        notes = self._gather(self._half, self._assigned, is_last=True)
-        return [*notes, *self._send()]
-
     def _on_flush(self) -> list[Action]:
-        if self._flushing:
+        if self._is_over:
             return []
-        self._flushing = True
-        if self._half is not None:
-            for source in self._homes:
-                if self._half.has_source(source):
-                    resume = self._half.resume_offset(source)
-                    self._ends[source] = min(self._ends.get(source, resume), resume)
-                    self._end_if_read(source)
+        self._is_over = True
+        half = None if self._sender is None else self._sender.half
+        for source in self._homes:
+            if half is not None and half.has_source(source):
+                resume = half.resume_offset(source)
+                self._ends[source] = min(self._ends.get(source, resume), resume)
+                self._end_if_read(source)
         return [Noted("flushed", {}), *self._soon()]
 
-    # --- messages ---
+    # --- sending ---
 
-    def hear(self, message: Message) -> list[Action]:
-        """A message that comes from the host itself, which has it as an object."""
-        return [] if self._stopped else self._on_message(message)
-
-    def _on_frame(self, frame: Bytes) -> list[Action]:
-        try:
-            message = decode(frame, self.settings.frame_bytes_max)
-        except FrameError as error:
-            return [Noted("damaged frame", {"why": str(error)})]
-        try:
-            return self._on_message(message)
-        except (FormatError, QueryError) as error:
-            return [Noted("damaged message", {"why": str(error)})]
-
-    def _on_message(self, message: Message) -> list[Action]:
-        match message:
-            case Assign():
-                return self._on_assigned(message)
-            case Positions():
-                return self._on_positions(message)
-            case Cuts():
-                return self._on_cuts(message)
-            case CountPlan():
-                return self._on_plan(message)
-            case LookInto():
-                return self._on_look(message)
-            case Rates():
-                return self._on_rates(message)
-            case Flush():
-                return self._on_flush()
-            case Refuse(chain, reason) if chain == self.chain:
-                # Whoever has a chain and is refused has nothing more to say; others may fit later.
-                self._stopped = self._assigned is not None
-                return [Noted("refused", {"why": reason}), Refused(reason)]
+    def _on_timer(self, name: str) -> list[Action]:
+        self._timers.discard(name)
+        match name:
+            case "hello":
+                return self._ask_for_all()
+            case "send" | "calm" if self._sender is not None:
+                return self._send()
+            case "resend" if self._sender is not None:
+                return self._sender.resend_overdue()
         return []
+
+    def _soon(self) -> list[Action]:
+        """Send after a while what has come together by then."""
+        sender = self._sender
+        if "send" in self._timers or sender is None or not sender.half.has_news:
+            return []
+        if self._is_paused or sender.half.is_awaited:
+            return self._set_timer("send", self.settings.linger_ns)
+        sender.half.cut_early()
+        return self._set_timer("calm", self.settings.calm_ns)
+
+    def _set_timer(self, name: str, delay_ns: int) -> list[Action]:
+        if name in self._timers:
+            return []
+        self._timers.add(name)
+        return [SetTimer(name, delay_ns)]
+
+    def _gather(self, is_last: bool = False) -> list[Action]:
+        notes = self._owned.gather(is_last)
+        if not self._owned.half.has_lost:
+            return notes
+        # Somebody looks into events that are not in memory any more: begin anew, and read them again.
+        self._owned.half.has_lost = False
+        return [*notes, Noted("looked too far back", {}), self._hello(0)]
+
+    def _send(self) -> list[Action]:
+        sender = self._owned
+        notes = [] if sender.must_wait else self._gather()
+        sent = sender.send()
+        rates = self._counting.take_rates(sender.half) if sent else []
+        return [*notes, *sent, *sender.sends(map(encode, rates)), *self._balance()]
+
+    def _balance(self) -> list[Action]:
+        """Stop reading while too much is held, and go on when there is room."""
+        is_full = self._owned.is_full
+        if is_full == self._is_paused:
+            return []
+        self._is_paused = is_full
+        if is_full:
+            return [Noted("paused", {}), PauseReading(), *self._soon()]
+        return [Noted("resumed", {}), *self._owned.reads(), ResumeReading()]
+
+    # --- what the root says ---
+
+    def _on_positions(self, positions: Positions) -> list[Action]:
+        sender, epoch = self._owned, self._epoch
+        actions: list[Action] = []
+        for chain, outbox in sender.outboxes().items():
+            position = positions.chains.get(chain)
+            if position is None:
+                continue
+            if position.epoch == epoch and not positions.resend:
+                outbox.accepted(position.at)
+            elif position.epoch == epoch:
+                actions.extend(sender.resend(chain, position))
+            elif positions.resend and position.epoch == 0 and chain == self.chain:
+                actions.append(self._hello(0))
+            elif positions.resend and position.epoch > epoch:
+                # What was assigned since has not arrived; the root will say it again, to whoever owns the chain now.
+                actions.append(self._hello(epoch))
+        # There may be room again for what could not be sent.
+        soon = [] if sender.must_wait else self._soon()
+        return [*actions, *soon, *self._balance(), *self._finish()]
+
+    def _finish(self) -> list[Action]:
+        if self.state is LeafState.DONE or not self._owned.is_done:
+            return []
+        self.state = LeafState.DONE
+        return [Finished()]
+
+    def _on_cuts(self, cuts: Cuts) -> list[Action]:
+        sender = self._owned
+        done = sender.cut_outbox.end
+        if cuts.number <= done:
+            # Asked again: the answer may have been lost.
+            return sender.sends(sender.cut_outbox.frames_from(cuts.number - 1))
+        if cuts.number > done + 1:
+            # Cuts were done that this leaf had nothing for and did not hear of: begin anew behind them.
+            return [self._hello(0)]
+        if not sender.half.is_past_rereads():
+            return []  # the root asks again; until then what was accepted is read again
+        return [*sender.cut(cuts), *self._balance()]
+
+    def _on_plan(self, plan: CountPlan) -> list[Action]:
+        if not self._counting.hear_plan(plan) or self._sender is None:
+            return []
+        self._counting.follow(self._sender.half)
+        return [*self._soon(), *self._balance()]
+
+    def _on_rates(self, rates: Rates) -> list[Action]:
+        self._counting.hear_rates(rates)
+        if self._sender is not None:
+            self._counting.follow(self._sender.half)
+        return []
+
+    def _on_look(self, look: LookInto) -> list[Action]:
+        half = self._owned.half
+        if look.chain != self.chain or not half.look(looks_from_bytes(look.looks)):
+            return []
+        return [Noted("looked into", {}), *(self._send() if half.has_news else [])]
+
+    # --- what is asked of it ---
+
+    def watermark(self, source: str) -> int:
+        """How far a source has come, as far as it was read."""
+        return NEVER if self._sender is None else self._sender.half.watermark_of(source)
+
+    def count_report(self) -> dict[str, float]:
+        """What count windows have cost here."""
+        return {} if self._sender is None else self._sender.half.count_report()
+
+    def check(self) -> None:
+        """Assert what holds after each event."""
+        state, sender = self.state, self._sender
+        assert (sender is None) == (state is LeafState.WAITING), f"{self.name} is {state.value} with {sender}"
+        if sender is None:
+            assert not self._is_paused, f"{self.name} reads nothing, and was told to pause"
+            return
+        assert self._settled() is state, f"{self.name} is {state.value}, and should be {self._settled().value}"
+        assert state is not LeafState.RUNNING or sender.half.is_past_rereads(), f"{self.name} still reads again"
+        sender.check()
+
+    # --- snapshots ---
+
+    def snapshot(self) -> bytes:
+        """What the leaf knows. Events are not in it: they are read again."""
+        flags = [self._is_over, self.state is LeafState.STOPPED, self._is_paused, self.state is LeafState.DONE]
+        state: dict[str, Any] = {
+            "names": [self.name, self.parent, self.chain],
+            "settings": self.settings.state(),
+            "roots": self.roots,
+            "homes": [list(home) for home in self._homes.items()],
+            "ends": [list(end) for end in self._ends.items()],
+            "flags": flags,
+            "schema": self._schema,
+            "queries": [self._version, self._queries],
+            "assigned": None,
+        }
+        sender, plan = self._sender, self._counting.plan
+        if sender is not None:
+            sender.gather()
+            told, latest = sender.half.told()
+            state |= {
+                "assigned": encode(sender.assigned),
+                "outbox": [sender.outbox.at, sender.outbox.frames, sender.sent],
+                "cuts": [sender.cut_outbox.at, sender.cut_outbox.frames, sender.half.cut_time],
+                "told": [[name, *place] for name, place in told.items()],
+                "covered": [list(pair) for pair in sender.half.covered().items()],
+                "plan": None if plan is None else encode(plan),
+                "latest": latest,
+            }
+        return to_bytes(state)
+
+    @classmethod
+    def restore(cls, data: bytes) -> LeafNode:
+        """A leaf that goes on where ``snapshot`` was taken; the next event is `Started`."""
+        state = from_bytes(data)
+        name, parent, chain = state["names"]
+        leaf = cls(
+            name, parent, chain=chain, settings=NodeSettings.restored(state["settings"]), roots=state.get("roots", 1)
+        )
+        leaf._homes, leaf._ends = dict(map(tuple, state["homes"])), dict(map(tuple, state["ends"]))
+        leaf._is_over, is_stopped, leaf._is_paused, is_done = state["flags"]
+        leaf._schema = state["schema"]
+        leaf._version, leaf._queries = state["queries"]
+        if state["assigned"] is not None:
+            leaf._take_up(state)
+            leaf.state = LeafState.STOPPED if is_stopped else LeafState.DONE if is_done else leaf._settled()
+        return leaf
+
+    def _take_up(self, state: Mapping[str, Any]) -> None:
+        """Own the chain as before."""
+        assigned, plan = decode(state["assigned"]), state.get("plan")
+        assert isinstance(assigned, Assign) and self._queries is not None
+        told = {name: (offset, watermark) for name, offset, watermark in state["told"]}
+        cut_at, cut_frames, cut_time = state["cuts"]
+        sender = self._sender = self._made(assigned, read_query_set(self._queries), told, state["latest"], cut_time)
+        at, frames, sender.sent = state["outbox"]
+        sender.outbox, sender.cut_outbox = Outbox(at, frames), Outbox(cut_at, cut_frames)
+        if plan is not None:
+            heard = decode(plan)
+            assert isinstance(heard, CountPlan)
+            self._counting.plan = heard
+        self._counting.begin(sender.half, dict(map(tuple, state.get("covered", ()))), b"")

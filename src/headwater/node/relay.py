@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import astuple
+from collections.abc import Sequence
 
 from headwater.base.packing import Bytes
 from headwater.engine.operators.partials import UnknownOperatorError
@@ -12,12 +11,13 @@ from headwater.engine.wire.part_bytes import part_from_bytes, part_to_bytes
 from headwater.engine.wire.parts import Part
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import FormatError
+from headwater.node.routes import Routes
 from headwater.node.settings import NodeSettings
 from headwater.protocols.actions import Action, Noted, SendMessage, SetTimer
 from headwater.protocols.delta import CUT_SUFFIX, Delta, combine
 from headwater.protocols.events import Event, MessageReceived, Started, TimerFired
 from headwater.protocols.frames import FrameError
-from headwater.protocols.ledger import Position
+from headwater.protocols.ledger import Ledger
 from headwater.protocols.messages import (
     Assign,
     CountPlan,
@@ -47,48 +47,6 @@ def merged(lists: Sequence[Sequence[Bytes]]) -> list[Bytes]:
             # The root has the queries, and with them the operator; here such rows travel side by side.
             unread.append(data)
     return [*(part_to_bytes(part) for part in merge_parts(parts)), *unread]
-
-
-class Routes:
-    """Which links a chain was heard on: what concerns it goes down these."""
-
-    def __init__(self) -> None:
-        self.links: dict[str, dict[str, None]] = {}
-        self.children: dict[str, None] = {}
-        self._last: dict[str, tuple[str, ...]] = {}
-
-    def heard(self, chain: str, link: str) -> None:
-        self.children[link] = None
-        self.links.setdefault(chain.removesuffix(CUT_SUFFIX), {})[link] = None
-
-    def heard_all(self, chains: tuple[str, ...], link: str) -> None:
-        """The same of many; most often they are those of the last time."""
-        if self._last.get(link) != chains:
-            self._last[link] = chains
-            for chain in chains:
-                self.heard(chain, link)
-
-    def of(self, chain: str) -> list[str]:
-        return list(self.links.get(chain.removesuffix(CUT_SUFFIX), ()))
-
-    def split(self, positions: Mapping[str, Position]) -> dict[str, dict[str, Position]]:
-        """What each link has to hear of these chains."""
-        told: dict[str, dict[str, Position]] = {}
-        for chain, position in positions.items():
-            for link in self.of(chain):
-                told.setdefault(link, {})[chain] = position
-        return told
-
-    def state(self) -> list[list[str]]:
-        return [[chain, *links] for chain, links in self.links.items()]
-
-    @classmethod
-    def restored(cls, state: Sequence[Sequence[str]]) -> Routes:
-        routes = cls()
-        for chain, *links in state:
-            for link in links:
-                routes.heard(chain, link)
-        return routes
 
 
 class RelayNode:
@@ -136,14 +94,14 @@ class RelayNode:
                 return self._on_positions(message)
             case Refuse(chain):
                 self._holding.forget({chain, chain + CUT_SUFFIX})
-                return [SendMessage(link, frame) for link in self._routes.of(chain)]
+                return self._routes.down(chain, frame)
             case Assign(chain) | LookInto(chain):
-                return [SendMessage(link, frame) for link in self._routes.of(chain)]
+                return self._routes.down(chain, frame)
             case Rates():
-                links = [link for link in (self.parent, *self._routes.children) if link != sender]
-                return [SendMessage(link, frame) for link in links]
+                up: list[Action] = [] if sender == self.parent else [SendMessage(self.parent, frame)]
+                return [*up, *self._routes.to_all(frame, but=sender)]
             case Cuts() | CountPlan() | Flush():
-                return [SendMessage(link, frame) for link in self._routes.children]
+                return self._routes.to_all(frame)
 
     # --- up ---
 
@@ -199,17 +157,22 @@ class RelayNode:
         sends = [SendMessage(link, encode(Positions(True, known))) for link, known in told.items()]
         return [*notes, *sends, *self._soon()]
 
+    def check(self) -> None:
+        """Assert what holds after each event."""
+        self._holding.check()
+        # A restored relay is told so by its host, and asks for a new timer.
+        assert self._send_timer or not self._holding.has_unsent, f"{self.name} holds deltas that nothing will send"
+
     # --- snapshots ---
 
     def snapshot(self) -> bytes:
         """Everything the relay knows."""
-        positions = [[chain, p.epoch, p.at] for chain, p in self._holding.ledger.positions.items()]
         return to_bytes(
             {
                 "names": [self.name, self.parent],
-                "settings": list(astuple(self.settings)),
+                "settings": self.settings.state(),
                 "routes": self._routes.state(),
-                "positions": positions,
+                "positions": self._holding.ledger.state(),
                 "held": [[encode(one.delta), one.sent] for one in self._holding.held],
             }
         )
@@ -219,10 +182,9 @@ class RelayNode:
         """A relay that goes on where ``snapshot`` was taken; the next event is `Started`."""
         state = from_bytes(data)
         name, parent = state["names"]
-        relay = cls(name, parent, settings=NodeSettings(*state["settings"]))
+        relay = cls(name, parent, settings=NodeSettings.restored(state["settings"]))
         relay._routes = Routes.restored(state["routes"])
-        for chain, epoch, at in state["positions"]:
-            relay._holding.ledger.positions[chain] = Position(epoch, at)
+        relay._holding.ledger = Ledger.restored(state["positions"])
         for frame, sent in state["held"]:
             delta = decode(frame)
             assert isinstance(delta, Delta)

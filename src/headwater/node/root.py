@@ -1,18 +1,33 @@
-"""The root: accepts deltas, decides about sources, says where to cut, closes windows and gives rows."""
+"""The root: accepts deltas, decides about sources, says where to cut, closes windows, gives rows, and recovers from its records.
+
+Its parts: `Membership` knows the sources, `Ledger` what was accepted, `Assignments` who owns which chain and what is told to
+whom, `CutRounds` the cuts of windows that markers cut, `CountRounds` the plans and looks of count windows, and `RootHalf` the
+windows themselves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from headwater.base.source_book import Decision
+from headwater.engine.tree.root import RootHalf
 from headwater.engine.wire.part_bytes import part_from_bytes
-from headwater.errors import FormatError
+from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
+from headwater.errors import FormatError, QueryError
 from headwater.language.files.queries import to_json
+from headwater.language.query import Query
 from headwater.language.schemas import check_schemas
+from headwater.language.times import FOREVER
+from headwater.node.assignments import Assignments
+from headwater.node.count_rounds import CountRounds
+from headwater.node.cut_rounds import CutRounds
 from headwater.node.records import event_of, record_of
-from headwater.node.root_windows import RootWindows
+from headwater.node.routes import Routes
+from headwater.node.settings import NodeSettings
 from headwater.protocols.actions import (
     Action,
     Checkpoint,
@@ -25,6 +40,7 @@ from headwater.protocols.actions import (
     SetTimer,
 )
 from headwater.protocols.advances import Advances, Moves
+from headwater.protocols.count_windows import Counting, CountPlans
 from headwater.protocols.delta import CUT_SUFFIX, Delta
 from headwater.protocols.events import (
     Event,
@@ -38,20 +54,158 @@ from headwater.protocols.events import (
     TimerFired,
 )
 from headwater.protocols.frames import FrameError
-from headwater.protocols.ledger import Position
-from headwater.protocols.messages import Flush, Hello, Positions, Rates, Refuse, decode, encode
+from headwater.protocols.ledger import OLD_EPOCH, Ledger
+from headwater.protocols.membership import Membership
+from headwater.protocols.messages import (
+    Assign,
+    CountPlan,
+    Cuts,
+    Flush,
+    Hello,
+    Positions,
+    Rates,
+    Refuse,
+    decode,
+    encode,
+)
+from headwater.protocols.rereading import Reread
 
 THE_END = "the stream has ended; what comes now is in no window"
 #: Observers are told how far each source came, unless so many moved at once.
 SOURCES_NOTED_MAX = 1000
 
 
-class RootNode(RootWindows):
+class RootNode:
     """Accepts what its children send and answers the queries.
 
     Everything it knows is a function of the events that were recorded: a root that is lost is made again from its last
     checkpoint and the records behind it, and repeats the same steps. It tells nobody of an acceptance before it is recorded.
     """
+
+    def __init__(
+        self,
+        name: str,
+        queries: Iterable[Query] = (),
+        *,
+        time: str = "time",
+        unit: str = "us",
+        disorder: object = None,
+        strict: bool = False,
+        schema: pa.Schema | None = None,
+        settings: NodeSettings | None = None,
+        round_trips: bool = True,
+        counting: Counting | None = None,
+    ) -> None:
+        self.name = name
+        self.settings = NodeSettings() if settings is None else settings
+        limits = self.settings.counts
+        plans = CountPlans(counting, limits) if round_trips and counting and counting.is_distributed else None
+        engine: dict[str, Any] = {"time": time, "unit": unit, "disorder": disorder, "strict": strict}
+        ways = {"counts": plans is not None, "large_only": counting is not None and counting.leaves_small_ones}
+        half = RootHalf(queries, round_trips=round_trips, **ways, **engine)
+        self._hold(half, Membership(limits), Ledger(), Routes(), plans)
+        self._cut_timer = False
+        self._flushing = False
+        self._finished = False
+        self._step = 0
+        self._records = 0
+        self._since_checkpoint = 0
+        self._changed = False  # whether the event that is handled has to be recorded
+        if schema is not None:
+            self._assignments.learn(schema)
+        _ = self.query_text  # queries that cannot travel are refused here
+
+    def _hold(
+        self, half: RootHalf, members: Membership, ledger: Ledger, routes: Routes, plans: CountPlans | None = None
+    ) -> None:
+        """The parts, each with those that it asks."""
+        half.names, half.homes = members.names, members.homes
+        self._half, self._members, self._ledger, self._routes = half, members, ledger, routes
+        self._cuts = CutRounds(half, members, ledger)
+        self._counts = CountRounds(plans, half, members, routes, self._cuts)
+        self._assignments = Assignments(half, members, ledger, routes, self._cuts, self._counts)
+        self._noted_decisions = len(members.decisions)
+
+    # --- what hosts ask ---
+
+    @property
+    def watermark(self) -> int:
+        return self._members.watermark()
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """Which sources joined, fell idle and returned, with the offset and the watermark of that moment."""
+        return tuple(self._members.decisions)
+
+    @property
+    def version(self) -> int:
+        """How often the queries have changed, from 1."""
+        return self._assignments.version
+
+    @property
+    def query_text(self) -> str:
+        """The queries as leaves are told them."""
+        return self._assignments.query_text
+
+    @property
+    def announced(self) -> Cuts | None:
+        """The cut that leaves have been told of and not answered."""
+        return self._cuts.announced
+
+    @property
+    def count_plan(self) -> CountPlan | None:
+        """What leaves are told of count windows that are asked no sooner than in the next batch; None if nothing is."""
+        return None if self._counts.plans is None else self._counts.plan(has_guesses=True)
+
+    def assignments(self) -> list[Assign]:
+        """Where each chain goes on, without the queries: for a host whose leaves begin anew at every step."""
+        return self._assignments.all()
+
+    def first_assignment(self) -> Assign:
+        """What a root that has met nobody would answer a leaf with one source; of others only the names differ."""
+        return self._assignments.first()
+
+    def rereads(self, chain: str) -> list[Reread]:
+        """What holds the pieces of a chain that are looked into; none if it is to be read from where its assignment says."""
+        return self._assignments.rereads(chain)
+
+    @property
+    def open_count(self) -> int:
+        """Slices and windows, by key, that are held because some window is open."""
+        return self._half.open_count
+
+    @property
+    def idle_sources(self) -> list[str]:
+        """Those that nobody waits for, by name."""
+        return [self._members.names[number] for number in self._members.idle_numbers()]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the stream has ended: nothing will come out any more."""
+        return self._finished
+
+    @property
+    def silent_at_ns(self) -> int | None:
+        """When the next source will have been silent for too long, if nothing comes."""
+        return None if self.settings.idle_ns is None else self._members.silent_at(self.settings.idle_ns)
+
+    def counters(self) -> dict[str, dict[str, int]]:
+        """Per query: in = filtered + outside + member + late + dropped + malformed."""
+        return self._half.counters()
+
+    def count_report(self) -> dict[str, float]:
+        """What count windows have cost so far."""
+        return self._counts.report()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of events that are read at all, the time first."""
+        return self._half.columns
+
+    @property
+    def result_schema(self) -> pa.Schema:
+        """The columns of result rows, once the columns of events are known."""
+        return self._half.result_schema
 
     # --- the one door ---
 
@@ -78,8 +232,7 @@ class RootNode(RootWindows):
             case TimerFired("idle"):
                 return self._on_idle_timer(now_ns)
             case TimerFired("cut"):
-                self._cut_timer = False
-                return self._announce()
+                return self._on_cut_timer()
             case TimerFired("tend"):
                 return self._on_tend_timer()
             case QueryAdded():
@@ -113,38 +266,68 @@ class RootNode(RootWindows):
         if isinstance(message, Positions):
             return self._on_quiet_leaf(event.sender, message)
         if isinstance(message, Rates):
-            links = [link for link in self._routes.children if link != event.sender]
-            return [SendMessage(link, bytes(event.frame)) for link in links]
+            return self._routes.to_all(bytes(event.frame), but=event.sender)
         return []
 
-    def _on_idle_timer(self, now_ns: int) -> list[Action]:
-        assert self.settings.idle_ns is not None
-        timer = SetTimer("idle", self.settings.idle_ns // 4)
-        decided = len(self._members.decisions)
-        if not self._members.decide_idle(now_ns, self.settings.idle_ns):
-            return [timer]
-        self._changed = True
-        return [*self._note_decisions(decided), *self._advance(), timer]
+    def _on_tend_timer(self) -> list[Action]:
+        """Say again what may not have been heard."""
+        actions: list[Action] = [SetTimer("tend", self.settings.resend_ns), *self._cut_soon()]
+        for chain in self._cuts.unanswered():
+            actions.extend(self._assignments.tell(chain))  # it may not have heard of its epoch
+        if self._cuts.announced is not None:
+            actions.extend(self._routes.to_all(encode(self._cuts.announced)))
+        if not self._finished:
+            actions.extend(self._counts.tell_again())
+        if self._flushing and not self._finished:
+            actions.extend(self._routes.to_all(encode(Flush())))
+        return actions
 
-    def _on_idle_asked(self, source: str) -> list[Action]:
-        number = self._number_of(source)
-        if not self._members.active[number]:
-            return []
-        self._changed = True
-        decided = len(self._members.decisions)
-        self._members.set_idle([number])
-        return [*self._note_decisions(decided), *self._advance()]
+    def _noted(self, title: str, **detail: Any) -> Noted:
+        """A note on something durable, with the number of its record: after a recovery it may be told again."""
+        return Noted(title, {**detail, "record": self._records})
 
-    def _on_return_asked(self, source: str, now_ns: int) -> list[Action]:
-        number = self._number_of(source)
-        if self._members.active[number]:
-            return []
+    # --- leaves ---
+
+    def _on_hello(self, sender: str, hello: Hello, now_ns: int) -> list[Action]:
+        """A leaf asks for its chain: it is refused, told where the chain stands, or becomes its owner under a new epoch."""
+        chain, members = hello.chain, self._members
+        self._routes.heard(chain, sender)
+        problem = members.problems(chain, hello.sources) or self._misfit(hello.schema)
+        if problem is not None:
+            note = Noted("refused", {"chain": chain, "why": problem})
+            return [note, SendMessage(sender, encode(Refuse(chain, problem)))]
+        self._assignments.has_queries(chain, hello.version)
+        if self._assignments.is_settled(hello):
+            return self._assignments.tell(chain)
         self._changed = True
-        decided = len(self._members.decisions)
-        self._members.decide_return([number], now_ns)
-        chain = self._members.chain_of(number)
-        self._new_epoch(chain)
-        return [*self._note_decisions(decided), *self._assign(chain), *self._advance()]
+        is_new = chain not in members.chains
+        members.join(chain, hello.node, hello.sources, now_ns)
+        if is_new:
+            self._ledger.open(chain, self._cuts.last_number)
+            if self._half.reads_again:
+                members.mark(chain)
+        self._ledger.new_epoch(chain)
+        tell = self._assignments.tell_waiting if hello.schema else self._assignments.tell
+        return [*self._decided(), *tell(chain)]
+
+    def _misfit(self, schema: bytes) -> str | None:
+        """Why the queries do not fit a leaf's columns."""
+        if not schema:
+            return None
+        try:
+            self._changed |= self._assignments.learn(pa.ipc.read_schema(pa.py_buffer(schema)))
+        except (QueryError, pa.ArrowException, OSError, ValueError) as error:
+            return str(error)
+        return None
+
+    def _on_quiet_leaf(self, sender: str, positions: Positions) -> list[Action]:
+        """A leaf that has nothing to send says where it stands: one that missed its assignment is told again."""
+        actions: list[Action] = []
+        for chain, position in positions.chains.items():
+            self._routes.heard(chain, sender)
+            if chain in self._members.chains and self._ledger.positions[chain].epoch > position.epoch:
+                actions.extend(self._assignments.tell(chain))
+        return actions
 
     # --- deltas ---
 
@@ -152,11 +335,12 @@ class RootNode(RootWindows):
         self._routes.heard_all(tuple(delta.ranges), sender)
         if self._finished:
             return self._reject_after_the_end(sender, delta)
+        # Here a zombie's delta is refused, as is any other that does not go on where its chains stand.
         reasons = self._ledger.objections(delta.ranges)
         if reasons:
             return self._reject(sender, delta, reasons)
         if not self._members.has_all(delta.advances):
-            return self._begin_anew(sender, delta, "it moves sources that are not there")
+            return self._reject_damaged(sender, delta, "it moves sources that are not there")
         if not self._members.are_all_active:
             back = {chain: self._members.returning(chain, advance) for chain, advance in delta.advances.items()}
             if any(back.values()):
@@ -165,32 +349,11 @@ class RootNode(RootWindows):
             operators = self._half.operators()
             parts = [part_from_bytes(data, operators) for data in delta.parts]
         except FormatError as error:
-            return self._begin_anew(sender, delta, str(error))
+            return self._reject_damaged(sender, delta, str(error))
         problem = self._half.problem(parts, self._members.crowd)
         if problem is not None:
-            return self._begin_anew(sender, delta, problem)
+            return self._reject_damaged(sender, delta, problem)
         return self._accept(sender, delta, parts, now_ns)
-
-    def _begin_anew(self, sender: str, delta: Delta, why: str) -> list[Action]:
-        """A delta that cannot be right: nothing of it counts, and its chains are sliced once more."""
-        self._changed = True
-        chains = sorted({chain.removesuffix(CUT_SUFFIX) for chain in delta.ranges} & set(self._members.chains))
-        actions: list[Action] = [Noted("damaged delta", {"chains": sorted(delta.ranges), "why": why})]
-        for chain in chains:
-            self._new_epoch(chain)
-            actions.extend(self._assign(chain))
-        return [*actions, self._say_again(sender, delta)]
-
-    def _say_again(self, sender: str, delta: Delta) -> SendMessage:
-        """Nothing of a delta was accepted: where its chains stand, from where to send again."""
-        return SendMessage(sender, encode(Positions(True, self._ledger.of(delta.ranges))))
-
-    def _accepted(self, sender: str, delta: Delta) -> SendMessage:
-        """What is accepted of a delta's chains; it may have been said before and not been heard."""
-        known = self._ledger.of(delta.ranges)
-        return SendMessage(
-            sender, encode(Positions(False, {c: position for c, position in known.items() if position.epoch}))
-        )
 
     def _accept(self, sender: str, delta: Delta, parts: list[Any], now_ns: int) -> list[Action]:
         self._changed = True
@@ -199,8 +362,7 @@ class RootNode(RootWindows):
         members.advance(delta.advances, now_ns)
         if self._half.reads_again:
             members.mark_sometimes(tuple(delta.advances))
-        if self._plans is not None:
-            self._plans.flows.up += len(delta.ranges)
+        self._counts.count_flows(len(delta.ranges))
         self._half.absorb(parts, members.crowd)
         actions = self._advance()
         note = self._noted(
@@ -220,13 +382,31 @@ class RootNode(RootWindows):
         ends = members.offsets[numbers]
         return Moves(members.names, numbers, np.stack((ends - moved.counts, ends, members.watermarks[numbers]), 1))
 
+    def _accepted(self, sender: str, delta: Delta) -> SendMessage:
+        """What is accepted of a delta's chains; it may have been said before and not been heard."""
+        known = {chain: position for chain, position in self._ledger.of(delta.ranges).items() if position.epoch}
+        return SendMessage(sender, encode(Positions(False, known)))
+
+    def _say_again(self, sender: str, delta: Delta) -> SendMessage:
+        """Nothing of a delta was accepted: where its chains stand, from where to send again."""
+        return SendMessage(sender, encode(Positions(True, self._ledger.of(delta.ranges))))
+
     def _reject(self, sender: str, delta: Delta, reasons: dict[str, str]) -> list[Action]:
         """Say where the chains stand; an owner that has not heard of its new epoch is told once more."""
         actions: list[Action] = [Noted("rejected", {"chains": reasons})]
-        outdated = {chain.removesuffix(CUT_SUFFIX) for chain, reason in reasons.items() if reason == "old epoch"}
+        outdated = {chain.removesuffix(CUT_SUFFIX) for chain, reason in reasons.items() if reason == OLD_EPOCH}
         for chain in sorted(outdated & set(self._members.chains)):
-            actions.extend(self._assign(chain))
+            actions.extend(self._assignments.tell(chain))
         return [*actions, self._accepted(sender, delta), self._say_again(sender, delta)]
+
+    def _reject_damaged(self, sender: str, delta: Delta, why: str) -> list[Action]:
+        """A delta that cannot be right: nothing of it counts, and its chains are sliced once more."""
+        self._changed = True
+        chains = sorted({chain.removesuffix(CUT_SUFFIX) for chain in delta.ranges} & set(self._members.chains))
+        actions: list[Action] = [Noted("damaged delta", {"chains": sorted(delta.ranges), "why": why})]
+        for chain in chains:
+            actions.extend(self._assignments.begin_anew(chain))
+        return [*actions, self._say_again(sender, delta)]
 
     def _reject_after_the_end(self, sender: str, delta: Delta) -> list[Action]:
         """Repeat an acceptance that was not heard; of anything else say that it comes too late, so that nobody sends on."""
@@ -241,69 +421,186 @@ class RootNode(RootWindows):
     def _take_back(self, sender: str, delta: Delta, back: dict[str, list[int]], now_ns: int) -> list[Action]:
         """Idle sources speak again: they return at the watermark of now, and what they sent is sliced anew with it."""
         self._changed = True
-        decided = len(self._members.decisions)
-        actions: list[Action] = []
         # Else the next of them would fall idle before this one is back, and so on for ever.
         self._members.hear(delta.advances, now_ns)
-        for chain, numbers in back.items():
-            if numbers:
-                self._members.decide_return(numbers, now_ns)
-                self._new_epoch(chain)
-        actions.extend(self._note_decisions(decided))
-        for chain, numbers in back.items():
-            if numbers:
-                actions.extend(self._assign(chain))
-        reasons = {chain: "idle" for chain, numbers in back.items() if numbers}
-        return [*actions, Noted("rejected", {"chains": reasons}), *self._advance(), self._say_again(sender, delta)]
+        chains = [chain for chain, numbers in back.items() if numbers]
+        for chain in chains:
+            self._members.decide_return(back[chain], now_ns)
+            self._ledger.new_epoch(chain)
+        actions = self._decided()
+        for chain in chains:
+            actions.extend(self._assignments.tell(chain))
+        note = Noted("rejected", {"chains": dict.fromkeys(chains, "idle")})
+        return [*actions, note, *self._advance(), self._say_again(sender, delta)]
+
+    # --- decisions about sources ---
+
+    def _on_idle_timer(self, now_ns: int) -> list[Action]:
+        assert self.settings.idle_ns is not None
+        timer = SetTimer("idle", self.settings.idle_ns // 4)
+        if not self._members.decide_idle(now_ns, self.settings.idle_ns):
+            return [timer]
+        self._changed = True
+        return [*self._decided(), *self._advance(), timer]
+
+    def _on_idle_asked(self, source: str) -> list[Action]:
+        number = self._number_of(source)
+        if not self._members.active[number]:
+            return []
+        self._changed = True
+        self._members.set_idle([number])
+        return [*self._decided(), *self._advance()]
+
+    def _on_return_asked(self, source: str, now_ns: int) -> list[Action]:
+        number = self._number_of(source)
+        if self._members.active[number]:
+            return []
+        self._changed = True
+        self._members.decide_return([number], now_ns)
+        told = self._assignments.begin_anew(self._members.chain_of(number))
+        return [*self._decided(), *told, *self._advance()]
+
+    def _number_of(self, source: str) -> int:
+        if source not in self._members.numbers:
+            raise QueryError(f"there is no source {source!r}; there are {len(self._members.names)} others")
+        return self._members.numbers[source]
+
+    def _decided(self) -> list[Action]:
+        """Notes of the decisions since the last time."""
+        fresh = self._members.decisions[self._noted_decisions :]
+        self._noted_decisions += len(fresh)
+        return [self._noted("decided", what=d.what, source=d.source, offset=d.offset, time=d.time) for d in fresh]
+
+    # --- what comes out ---
+
+    def _advance(self) -> list[Action]:
+        """The watermark may have risen: close what it has passed."""
+        members = self._members
+        notes: list[Action] = []
+        if self._flushing and not members.active.any() and members.watermark() < FOREVER:
+            members.finish()
+            notes.append(self._noted("flushed"))
+        if members.watermark() == FOREVER:
+            # Windows without events come out as far as the watermark came before the end, and several decisions may
+            # have been taken since it was looked at.
+            self._half.raise_to(members.finite, members.latest)
+            self._half.close()
+        self._half.raise_to(members.watermark(), members.latest)
+        self._half.close()
+        return [*notes, *self._put_out()]
+
+    def _put_out(self) -> list[Action]:
+        """What has closed, cuts that are done, cuts that are due, the end."""
+        return [*self._cut_done(), *self._emit(), *self._cut_soon(), *self._counts.advance(), *self._finish()]
+
+    def _cut_done(self) -> list[Action]:
+        done = self._cuts.finish()
+        return [] if done is None else [self._noted("cut done", number=done.number, until=done.until)]
+
+    def _emit(self) -> list[Action]:
+        rows, side = self._half.take_rows(), self._half.side_output()
+        if rows is None and not len(side):
+            return []
+        self._step += 1
+        actions: list[Action] = [] if rows is None else [EmitRows(self._step, rows)]
+        return [*actions, *([EmitAside(self._step, side)] if len(side) else [])]
+
+    def _cut_soon(self) -> list[Action]:
+        """Announce cuts after a while, if some are due: one round for all markers that come together."""
+        if not self._cuts.is_due or self._cut_timer:
+            return []
+        self._cut_timer = True
+        return [SetTimer("cut", self.settings.linger_ns)]
+
+    def _on_cut_timer(self) -> list[Action]:
+        self._cut_timer = False
+        cuts = self._cuts.announce()
+        if cuts is None:
+            return []
+        self._changed = True
+        note = self._noted("cut announced", number=cuts.number, until=cuts.until)
+        return [note, *self._routes.to_all(encode(cuts)), *self._put_out()]
+
+    def _finish(self) -> list[Action]:
+        done = self._members.watermark() == FOREVER and (not self._half.has_cuts or self._cuts.time == FOREVER)
+        done = done and self._half.counts_are_done
+        # Without being asked it is the end only if no source is left that may return.
+        done = done and (self._flushing or bool((self._members.watermarks == FOREVER).all()))
+        if not done or self._finished:
+            return []
+        self._finished = True
+        return [self._noted("flushed"), Finished()]
 
     # --- queries ---
 
     def _on_query_added(self, event: QueryAdded) -> list[Action]:
         to_json([event.query])  # a query that cannot travel is refused here
-        if self._schema is not None:
-            check_schemas([event.query], self._schema, self._time)
+        schema = self._assignments.schema
+        if schema is not None:
+            check_schemas([event.query], schema, self.columns[0])
         begin = self._half.add_query(event.query, event.at)
         self._changed = True
-        if self._schema is not None:
-            self._half.check(self._schema)
+        if schema is not None:
+            self._half.check(schema)
         note = self._noted("query added", name=event.query.name, at=begin)
-        return [note, *self._tell_queries()]
+        return [note, *self._assignments.change_queries()]
 
     def _on_query_removed(self, event: QueryRemoved) -> list[Action]:
         self._half.remove_query(event.name, event.drain)
         self._changed = True
         if not self._half.has_cuts:
-            self._forget_cuts()
+            self._cuts.forget()
+        if not self._half.reads_again:
+            self._members.forget_marks()
         note = self._noted("query removed", name=event.name, drain=event.drain)
-        return [note, *self._tell_queries()]
-
-    def _forget_cuts(self) -> None:
-        """Nobody asks for cuts any more."""
-        if self._pending is not None:
-            self._cut, self._cut_time = self._pending.message.number, self._pending.message.until
-            self._pending = None
-        for name, chain in self._members.chains.items():
-            if not self._half.reads_again:  # count windows may still have to read again
-                chain.marks.clear()
-            position = self._ledger.positions[name + CUT_SUFFIX]
-            self._ledger.positions[name + CUT_SUFFIX] = Position(position.epoch, self._cut)
-
-    def _tell_queries(self) -> list[Action]:
-        """All leaves begin anew behind what was accepted, with the queries of now."""
-        self._version += 1
-        self._text = None
-        actions: list[Action] = []
-        for chain, known in sorted(self._members.chains.items()):
-            if self._half.reads_again and not known.marks:
-                self._members.mark(chain)
-            self._new_epoch(chain)
-            actions.extend(self._assign(chain))
-        return actions
+        return [note, *self._assignments.change_queries()]
 
     def _on_flush_asked(self) -> list[Action]:
         self._changed = True
         self._flushing = True
-        return [*self._broadcast(encode(Flush())), *self._advance()]
+        return [*self._routes.to_all(encode(Flush())), *self._advance()]
+
+    # --- snapshots ---
+
+    def snapshot(self) -> bytes:
+        """Everything the root knows."""
+        return to_bytes(
+            {
+                "name": self.name,
+                "settings": self.settings.state(),
+                "half": self._half.snapshot(),
+                "members": self._members.state(),
+                "positions": self._ledger.state(),
+                "routes": self._routes.state(),
+                **self._assignments.state(),
+                **self._cuts.state(),
+                "flags": [self._flushing, self._finished],
+                "counts": [self._step, self._records],
+                **self._counts.state(),
+            }
+        )
+
+    @classmethod
+    def restore(cls, data: bytes) -> RootNode:
+        """A root that goes on where ``snapshot`` was taken."""
+        state = from_bytes(data)
+        root = cls(state["name"], settings=NodeSettings.restored(state["settings"]))
+        members = Membership.restored(state["members"], root.settings.counts)
+        ledger, routes = Ledger.restored(state["positions"]), Routes.restored(state["routes"])
+        root._hold(RootHalf.restore(state["half"]), members, ledger, routes)
+        for part in (root._assignments, root._cuts, root._counts):
+            part.restore(state)
+        root._flushing, root._finished = state["flags"]
+        root._step, root._records = state["counts"]
+        return root
+
+    def check(self) -> None:
+        """Assert what holds after each event."""
+        chains, positions = self._members.chains, self._ledger.positions
+        for chain in chains:
+            assert positions[chain].epoch > 0, f"{chain!r} is owned under no epoch"
+            assert positions[chain + CUT_SUFFIX].epoch == positions[chain].epoch, f"{chain!r} has cuts of another epoch"
+        self._cuts.check()
 
     @classmethod
     def recover(cls, checkpoint: bytes, records: Sequence[bytes]) -> tuple[RootNode, list[Action]]:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, field, fields
+from typing import Any
 
+from headwater.base.count_limits import CountLimits
 from headwater.protocols.frames import FRAME_BYTES_MAX
 
 SECOND_NS = 1_000_000_000
-#: What nobody waits for is gathered for so many times as long as everything else, and for a while in any case.
+#: Data that no window is waiting for is sent after `CALM` times ``linger_ns``, at least after `CALM_NS_MIN`.
 CALM = 16
 CALM_NS_MIN = SECOND_NS // 20
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """Times in nanoseconds of the host's clock."""
+    """How long a node waits and how much it holds, with what one of these says about another; times of the host's clock.
+
+    >>> NodeSettings(pending_bytes_max=1 << 20, frame_bytes_max=1 << 21)
+    Traceback (most recent call last):
+    AssertionError: a leaf gathers 1048576 bytes, and may gather that once more before it sends: too much for a frame of 2097152
+    """
 
     #: A node gathers for so long before it sends: longer means fewer bytes, shorter means earlier results.
     linger_ns: int = SECOND_NS // 10
@@ -40,6 +48,34 @@ class NodeSettings:
     is_recorded: bool = True
     #: Whether a leaf lives for one batch only: what it kept would be lost, and a question costs another batch, so it says more.
     is_brief: bool = False
+    #: Of count windows; the same on all nodes of a tree.
+    counts: CountLimits = field(default_factory=CountLimits)
+
+    def __post_init__(self) -> None:
+        gathered, frame = self.pending_bytes_max, self.frame_bytes_max
+        # Estimates are of memory, parts come on top of one another, and a relay combines up to half a frame.
+        assert 4 * gathered <= frame, (
+            f"a leaf gathers {gathered} bytes, and may gather that once more before it sends: too much for a frame of {frame}"
+        )
+        # Relays and roots linger, too: who asks again before they have had a chance to answer sends everything twice.
+        assert 0 <= self.linger_ns < self.resend_ns, (
+            f"sent again after {self.resend_ns} ns, gathered for {self.linger_ns}"
+        )
+        assert self.hello_ns > 0 and (self.idle_ns is None or self.idle_ns > 0), (
+            "a timer that fires at once never rests"
+        )
+        least = min(self.steps_max, self.held_max, self.pending_max, self.checkpoint_every)
+        assert least >= 1, f"nothing could ever be held: {self}"
+
+    def state(self) -> list[Any]:
+        """As snapshots have it; limits of count windows only if they are not the usual ones."""
+        *plain, counts = (getattr(self, one.name) for one in fields(self))
+        return plain if counts == CountLimits() else [*plain, list(astuple(counts))]
+
+    @classmethod
+    def restored(cls, state: Sequence[Any]) -> NodeSettings:
+        count = len(fields(cls)) - 1
+        return cls(*state[:count], *(CountLimits(*limits) for limits in state[count:]))
 
     @property
     def calm_ns(self) -> int:

@@ -1,7 +1,7 @@
 """Count windows over many nodes: how leaves are told where windows will end, and which scheme suits the streams.
 
 A scheme decides what leaves send before anybody asks. None of them decides where a window ends: the root proves that from keys
-(`engine/cut_search.py`), and where it cannot, leaves look into their pieces. Only ``approx`` believes what it forecast.
+(`engine/counting/search.py`), and where it cannot, leaves look into their pieces. Only ``approx`` believes what it forecast.
 
 - ``central``: all events.
 - ``monitor``: small pieces, a number and partials each. Leaves look into those in which a window ends: every window costs a
@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from headwater.base.count_limits import CountLimits
 from headwater.errors import QueryError, shown
 from headwater.language.times import FOREVER
 from headwater.protocols.local_sizes import LocalSizes, timeout
@@ -30,20 +31,13 @@ from headwater.protocols.local_sizes import LocalSizes, timeout
 SCHEMES = ("central", "approx", "monitor", "monitor_local", "sync", "async", "auto")
 PREFERENCES = ("speed", "bytes")
 FORECASTS = ("times", "sizes")
-#: Pieces of a window and leaf where every one may hold the end.
-MONITOR_PIECES = 16
 #: Pieces that are needed only where a forecast is wrong: as many as the root of a leaf's events by this. About one window in
 #: fifteen ends there, and a piece costs as much as five events that are looked into: then both together cost least.
 EVENTS_BY_SPARE_PIECE = 64
-#: Of a window with fewer events per leaf, all travel: partials would be no smaller.
-RAW_EVENTS_MAX = 192
-#: If more events of a leaf, or of a window, than this would travel raw around its end, looking into small pieces is cheaper.
-RAW_ZONE_MAX, RAW_SHARE_MAX = 25_000, 0.35
-#: Looked into, a piece is answered with raw events if it is about so many at most: more bytes, and fewer flows.
-RAW_ANSWER = {"speed": 1 << 12, "bytes": 1 << 7}
+#: If a larger share of a window would travel raw around its end, looking into small pieces is cheaper.
+RAW_SHARE_MAX = 0.35
 #: A plan that says nothing new is said at every so many-th cut.
 REPEATED_MAX = 16
-PIECE_MIN, PIECE_MAX = 32, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +77,7 @@ class Counting:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What leaves of a family are told; see `engine/zoning.py`. Without a spread they expect nothing."""
+    """What leaves of a family are told; see `engine/counting/forecast_zones.py`. Without a spread they expect nothing."""
 
     position: int
     time: int
@@ -99,7 +93,7 @@ class Forecast:
     #: For how much event time a leaf waits at the horizon.
     patience: int = 0
     #: Looked into, a piece is answered with its events if it is about so many at most.
-    raw_max: int = RAW_ANSWER["bytes"]
+    raw_max: int = CountLimits().raw_answer_bytes
 
     def to_list(self) -> list[Any]:
         spread = self.spread if math.isfinite(self.spread) else None
@@ -116,16 +110,6 @@ class Forecast:
         return cls(position, time, *rates, piece_max, horizon, is_raw, known, peers, patience, raw_max)
 
 
-@dataclass(slots=True)
-class Errors:
-    """How far one way to forecast was off, the last few times: time per root of an event."""
-
-    last: deque[float]
-
-    def mean(self) -> float:
-        return sum(self.last) / len(self.last) if self.last else math.inf
-
-
 class Forecaster:
     """Told where windows ended, it says where the next will end, and how sure that is.
 
@@ -139,12 +123,14 @@ class Forecaster:
     (1100, 10, True)
     """
 
-    def __init__(self, counting: Counting, size: int, leaves: int = 1) -> None:
+    def __init__(self, counting: Counting, size: int, leaves: int = 1, limits: CountLimits | None = None) -> None:
         self.counting = counting
+        self.limits = CountLimits() if limits is None else limits
         self.size = size
         self.leaves = leaves
         self._cuts: deque[tuple[int, int]] = deque(maxlen=counting.changes + 1)
-        self._errors = [Errors(deque(maxlen=2 * counting.changes)) for _ in range(2)]
+        # How far each way to forecast was off, the last few times: time per square root of events.
+        self._errors: list[deque[float]] = [deque(maxlen=2 * counting.changes) for _ in range(2)]
 
     def told(self, cuts: Sequence[tuple[int, int]]) -> None:
         """Proven cuts, ascending: behind how many events, at which time."""
@@ -154,14 +140,14 @@ class Forecaster:
             for way, per_event in enumerate(self._ways()):
                 (position, time) = self._cuts[-1]
                 distance = cut[0] - position
-                self._errors[way].last.append(abs(cut[1] - time - distance * per_event) / math.sqrt(distance))
+                self._errors[way].append(abs(cut[1] - time - distance * per_event) / math.sqrt(distance))
             self._cuts.append(cut)
 
     def guessing(self, cuts: Sequence[tuple[int, int]]) -> Forecaster:
         """One that was told these cuts as well, which nobody has proven yet."""
         if not cuts:
             return self
-        other = Forecaster.restored(self.counting, self.state())
+        other = Forecaster.restored(self.counting, self.state(), self.limits)
         times = np.maximum.accumulate([other._cuts[-1][1] if other._cuts else cuts[0][1], *(time for _, time in cuts)])
         other.told([(position, int(time)) for (position, _), time in zip(cuts, times[1:])])
         return other
@@ -175,25 +161,26 @@ class Forecaster:
 
     @property
     def has_forecast(self) -> bool:
-        return len(self._errors[0].last) >= 2
+        return len(self._errors[0]) >= 2
 
     def forecast(self) -> Forecast:
         """What to tell leaves."""
+        limits = self.limits
         per_leaf = self.size / max(self.leaves, 1)
         scheme = self._scheme(per_leaf)
         if scheme in ("raw", "approx"):
-            return Forecast(0, 0, 0.0, math.inf, PIECE_MAX, is_raw=True)
+            return Forecast(0, 0, 0.0, math.inf, limits.piece_max, is_raw=True)
         if scheme == "monitor" or not self.has_forecast:
-            pieces = MONITOR_PIECES if self.counting.prefer == "bytes" else 4 * MONITOR_PIECES
+            pieces = limits.monitor_pieces * (1 if self.counting.prefer == "bytes" else 4)
             # While nothing is known, a piece that is looked into is answered as it is: one question is enough.
-            most = PIECE_MAX if self.has_forecast else max(RAW_ANSWER["speed"] // 2, PIECE_MIN)
-            piece_max = min(max(int(per_leaf) // pieces, PIECE_MIN), most)
+            most = limits.piece_max if self.has_forecast else max(limits.raw_answer_speed // 2, limits.piece_min)
+            piece_max = min(max(int(per_leaf) // pieces, limits.piece_min), most)
             return Forecast(0, 0, 0.0, math.inf, piece_max)
         position, time = self._cuts[-1]
         per_event, spread = self._best()
         # Behind the zone, pieces are small enough to look into if the forecast is wrong.
-        pieces = min(max(math.isqrt(int(per_leaf) // EVENTS_BY_SPARE_PIECE), 1), MONITOR_PIECES)
-        piece_max = min(max(int(per_leaf) // pieces, PIECE_MIN), PIECE_MAX)
+        pieces = min(max(math.isqrt(int(per_leaf) // EVENTS_BY_SPARE_PIECE), 1), limits.monitor_pieces)
+        piece_max = min(max(int(per_leaf) // pieces, limits.piece_min), limits.piece_max)
         peers = self.leaves if scheme == "monitor_local" else 0
         return Forecast(position, time, per_event, spread, piece_max, peers=peers)
 
@@ -215,7 +202,7 @@ class Forecaster:
         return max(1, math.ceil(timeout(self.size, spread * math.sqrt(self.size) / per_event, 1 / per_event)))
 
     def _best(self) -> tuple[float, float]:
-        means = [errors.mean() for errors in self._errors]
+        means = [sum(errors) / len(errors) if errors else math.inf for errors in self._errors]
         way = means.index(min(means))
         # One tick more on either side, for times are whole.
         return self._ways()[way], self.counting.margin * means[way] + 1 / math.sqrt(self.size)
@@ -224,24 +211,24 @@ class Forecaster:
         counting = self.counting
         if counting.scheme != "auto":
             return counting.scheme
-        if per_leaf < RAW_EVENTS_MAX:
+        if per_leaf < self.limits.raw_events_max:
             return "raw"
         if counting.prefer == "bytes" or not self.has_forecast:
             return "monitor"
         per_event, spread = self._best()
         zone = 2 * spread * math.sqrt(self.size) / max(per_event, 1e-9)
-        most = min(RAW_ZONE_MAX * max(self.leaves, 1), RAW_SHARE_MAX * self.size)
+        most = min(self.limits.raw_zone_max * max(self.leaves, 1), RAW_SHARE_MAX * self.size)
         return "monitor" if zone > most else "async"
 
     def state(self) -> list[Any]:
-        return [self.size, self.leaves, [list(cut) for cut in self._cuts], [list(e.last) for e in self._errors]]
+        return [self.size, self.leaves, [list(cut) for cut in self._cuts], list(map(list, self._errors))]
 
     @classmethod
-    def restored(cls, counting: Counting, state: Sequence[Any]) -> Forecaster:
-        forecaster = cls(counting, state[0], state[1])
+    def restored(cls, counting: Counting, state: Sequence[Any], limits: CountLimits) -> Forecaster:
+        forecaster = cls(counting, state[0], state[1], limits)
         forecaster._cuts.extend((position, time) for position, time in state[2])
         for errors, kept in zip(forecaster._errors, state[3], strict=True):
-            errors.last.extend(kept)
+            errors.extend(kept)
         return forecaster
 
 
@@ -251,9 +238,6 @@ class Flows:
 
     up: int = 0
     down: int = 0
-
-    def report(self, more: Mapping[str, float]) -> dict[str, float]:
-        return {"up_flows": self.up, "down_flows": self.down, **more}
 
 
 #: The begin and the size of each chain's share, and by how much it may differ.
@@ -267,6 +251,7 @@ class CountPlans:
     """The forecasts of all families at a root, and what leaves were told last."""
 
     counting: Counting
+    limits: CountLimits = field(default_factory=CountLimits)
     forecasters: dict[int, Forecaster] = field(default_factory=dict)
     number: int = 0
     flows: Flows = field(default_factory=Flows)
@@ -286,7 +271,7 @@ class CountPlans:
 
     def know(self, family: int, size: int, leaves: int) -> Forecaster:
         """A family whose largest window has ``size`` events of so many leaves."""
-        forecaster = self.forecasters.setdefault(family, Forecaster(self.counting, size, leaves))
+        forecaster = self.forecasters.setdefault(family, Forecaster(self.counting, size, leaves, self.limits))
         forecaster.size, forecaster.leaves = size, leaves
         return forecaster
 
@@ -314,7 +299,7 @@ class CountPlans:
                 known = self.sizes[family].shares()
             horizon = horizons.get(family)
             patience = 0 if horizon is None else forecaster.timeout()
-            raw_max = RAW_ANSWER[self.counting.prefer]
+            raw_max = self.limits.raw_answer(self.counting.prefer)
             told = replace(forecast, horizon=horizon, patience=patience, shares=known, raw_max=raw_max)
             found[family] = told.to_list()
         return found
@@ -336,8 +321,8 @@ class CountPlans:
         return [[c.scheme, c.prefer, c.changes, c.margin, c.forecast], self.number, flows, known, sizes]
 
     @classmethod
-    def restored(cls, state: Sequence[Any]) -> CountPlans:
+    def restored(cls, state: Sequence[Any], limits: CountLimits) -> CountPlans:
         counting = Counting(*state[0])
-        known = {family: Forecaster.restored(counting, kept) for family, kept in state[3]}
+        known = {family: Forecaster.restored(counting, kept, limits) for family, kept in state[3]}
         sizes = {family: LocalSizes.restored(counting.changes, kept) for family, kept in state[4]}
-        return cls(counting, known, state[1], Flows(*state[2]), sizes)
+        return cls(counting, limits, known, state[1], Flows(*state[2]), sizes)

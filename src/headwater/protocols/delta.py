@@ -52,7 +52,7 @@ def combine(deltas: Sequence[Delta], merge: Merge) -> Delta:
     >>> two = Delta({"a": ChainRange(1, 1, 2)}, {"a": Advance.of([0, 1], [2, 1], [1, 7])}, [b"y"])
     >>> both = combine([one, two], lambda lists: [part for parts in lists for part in parts])
     >>> both.ranges["a"], both.advances["a"].counts, both.parts
-    (Range(epoch=1, start=0, end=2), array([7, 1]), [b'x', b'y'])
+    (ChainRange(epoch=1, start=0, end=2), array([7, 1]), [b'x', b'y'])
     """
     ranges: dict[str, ChainRange] = {}
     moved: dict[str, list[Advance]] = {}
@@ -74,16 +74,14 @@ def delta_body(delta: Delta) -> bytes:
 
     In columns over all chains: a relay's delta is of hundreds, and a list costs about as much as the few numbers of a chain.
     """
-    writer = Writer()
     chains = sorted(delta.ranges)
-    writer.texts(chains)
+    writer = Writer().texts(chains)
     stretches = [delta.ranges[chain] for chain in chains]
     writer.ints(np.array([[s.epoch, s.start, s.end - s.start] for s in stretches], np.int64).T.ravel())
     apart = dict(delta.advances.items())
     moved = [place for place, chain in enumerate(chains) if chain in apart]
     advances = Advances.of({chains[place]: apart[chains[place]] for place in moved})
-    writer.ints(np.concatenate((np.array(moved, np.int64), advances.sizes)))
-    writer.ints(advances.latest)
+    writer.ints(np.concatenate((np.array(moved, np.int64), advances.sizes))).ints(advances.latest)
     columns = advances.sources, advances.counts, advances.rises
     if 0 < len(advances.sources) <= FEW_SOURCES:
         writer.ints(np.concatenate(columns))

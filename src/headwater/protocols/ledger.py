@@ -1,16 +1,17 @@
 """What has been accepted of every chain, and the one rule of acceptance.
 
 A delta is accepted whole iff every stretch of it begins where its chain stands and comes from the current epoch; else it is
-dropped whole and the sender is told where the chains stand. So duplicates, gaps, overlaps and the living dead do no harm.
+dropped whole and the sender is told where the chains stand. So duplicates, gaps, overlaps and zombies (owners of an old epoch,
+who do not know that another has taken their chain over) do no harm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from headwater.protocols.delta import ChainRange, Delta
+from headwater.protocols.delta import CUT_SUFFIX, ChainRange, Delta
 
 
 class Position(NamedTuple):
@@ -22,11 +23,14 @@ class Position(NamedTuple):
 
 #: A chain nobody has heard of.
 UNKNOWN = Position(0, 0)
+#: Why a zombie's stretch is refused.
+OLD_EPOCH = "old epoch"
 
 
 @dataclass(slots=True)
 class Ledger:
-    """
+    """Where each chain stands, the chain of its cuts included. At a root neither an epoch nor a position ever falls.
+
     >>> ledger = Ledger({"a": Position(1, 3)})
     >>> ledger.objections({"a": ChainRange(1, 3, 5)})
     {}
@@ -51,8 +55,10 @@ class Ledger:
     def _objection(self, position: Position, stretch: ChainRange) -> str | None:
         if position.epoch == 0:
             return "unknown"
-        if stretch.epoch != position.epoch:
-            return "old epoch" if stretch.epoch < position.epoch else "new epoch"
+        if stretch.epoch < position.epoch:
+            return OLD_EPOCH  # a zombie
+        if stretch.epoch > position.epoch:
+            return "new epoch"
         if stretch.end <= position.at:
             return "duplicate"
         if stretch.start == position.at:
@@ -67,3 +73,33 @@ class Ledger:
     def of(self, chains: Mapping[str, Any]) -> dict[str, Position]:
         """Where these chains stand."""
         return {chain: self.positions.get(chain, UNKNOWN) for chain in chains}
+
+    # --- owners and cuts, decided by the root ---
+
+    def open(self, chain: str, cut: int) -> None:
+        """A chain begins; cuts up to this number do not concern it. It has no owner before its first epoch."""
+        self.positions[chain], self.positions[chain + CUT_SUFFIX] = Position(0, 0), Position(0, cut)
+
+    def new_epoch(self, chain: str) -> None:
+        """What was cut under older epochs is void from now on."""
+        for name in (chain, chain + CUT_SUFFIX):
+            position = self.positions[name]
+            self.positions[name] = Position(position.epoch + 1, position.at)
+
+    def cut_of(self, chain: str) -> int:
+        """The last cut for which everything of this chain is there."""
+        return self.positions[chain + CUT_SUFFIX].at
+
+    def pass_cut(self, chain: str, number: int) -> None:
+        """Nothing of this chain is missing for cuts up to this number."""
+        position = self.positions[chain + CUT_SUFFIX]
+        self.positions[chain + CUT_SUFFIX] = Position(position.epoch, max(position.at, number))
+
+    # --- snapshots ---
+
+    def state(self) -> list[list[Any]]:
+        return [[chain, position.epoch, position.at] for chain, position in self.positions.items()]
+
+    @classmethod
+    def restored(cls, state: Sequence[Sequence[Any]]) -> Ledger:
+        return cls({chain: Position(epoch, at) for chain, epoch, at in state})

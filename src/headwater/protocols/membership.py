@@ -1,7 +1,7 @@
-"""Who is there, how far each source has come, and the decisions about that: the root's view of its sources.
+"""The root's view of its sources: the chains they come in, how far each has come, and from where it may be read again.
 
-A source's watermark is a function of its own sequence and of the decisions that were logged about it. The watermark of all is
-the minimum over those that are active. That a source joins, falls idle or returns is decided here, once, and logged.
+A source's watermark is a function of its own sequence and of the decisions that were logged about it; see `SourceBook`. That a
+source joins, falls idle or returns is decided here, once.
 """
 
 from __future__ import annotations
@@ -12,28 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from headwater.base.arrays import BoolArray, Int64Array
+from headwater.base.arrays import Int64Array
+from headwater.base.count_limits import CountLimits
+from headwater.base.source_book import SourceBook
 from headwater.base.source_numbers import Cached, SourceNumbers
 from headwater.language.times import FOREVER, NEVER
 from headwater.protocols.advances import Advance, Advances, wrapped
 from headwater.protocols.delta import CUT_SUFFIX
 from headwater.protocols.messages import SourceState
 
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """``what`` is joined, idle or returned; ``offset`` = accepted so far; ``time`` = the watermark of all at that moment."""
-
-    what: str
-    source: str
-    offset: int
-    time: int
-
-
-#: After so many deltas of a chain a mark is set ...
-DELTAS_PER_MARK = 16
-#: ... unless it has so few sources that one after each delta costs nothing, or every few if it is one of many chains.
-SOURCES_MARKED_OFTEN, DELTAS_PER_MARK_OF_FEW = 8, 4
+#: A chain with few sources is marked after so many deltas if it is one of many chains, else after each.
+DELTAS_PER_MARK_OF_FEW = 4
 
 
 @dataclass(slots=True)
@@ -59,9 +48,15 @@ class Chain:
     #: How many deltas were accepted since the last mark.
     unmarked: int = 0
 
+    def state(self) -> list[Any]:
+        marks = [[mark.latest, mark.offsets, mark.watermarks] for mark in self.marks]
+        return [self.node, self.sources, self.latest, marks, self.former, self.unmarked]
 
-class Membership:
-    """All sources of the tree, by number.
+
+class Membership(SourceBook):
+    """All sources of a tree, and the chains that bring them.
+
+    Invariant: a source belongs to one chain for ever, a chain to one node at a time.
 
     >>> members = Membership()
     >>> members.join("leaf", "leaf-1", [("a", ""), ("b", "")], now_ns=0)
@@ -72,21 +67,14 @@ class Membership:
     ([], ['a', 'b'])
     """
 
-    def __init__(self) -> None:
-        self.names: list[str] = []
+    def __init__(self, limits: CountLimits | None = None) -> None:
+        super().__init__()
+        self.limits = CountLimits() if limits is None else limits
         self.homes: list[str] = []
-        self.numbers: dict[str, int] = {}
         self.chains: dict[str, Chain] = {}
-        self.decisions: list[Decision] = []
-        self.offsets: Int64Array = np.empty(0, np.int64)
-        self.watermarks: Int64Array = np.empty(0, np.int64)
-        self.active: BoolArray = np.empty(0, np.bool_)
         self._heard: Int64Array = np.empty(0, np.int64)
         self._floors: dict[int, list[tuple[int, int]]] = {}
         self.latest = NEVER  # the latest time of all accepted events
-        self._group = NEVER
-        self.finite = NEVER  # how far the watermark came before the end
-        self._has_moved = False  # whether the minimum has to be looked for again
         self._crowds: Cached[SourceNumbers] = Cached(self._crowd)
 
     # --- sources ---
@@ -100,27 +88,14 @@ class Membership:
         known.node = node
         have = {self.names[number] for number in known.sources.tolist()}
         fresh = [(name, home) for name, home in sources if name not in have]
-        group = self.watermark()
-        for name, home in fresh:
-            self.numbers[name] = len(self.names)
-            self.names.append(name)
-            self.homes.append(home)
-            self.decisions.append(Decision("joined", name, 0, group))
-        count = len(fresh)
-        numbers = np.arange(len(self.names) - count, len(self.names))
-        self._has_moved = True
+        count, numbers = len(fresh), np.arange(len(self.names), len(self.names) + len(fresh))
+        self.set_joined([name for name, _ in fresh])
+        self.homes.extend(home for _, home in fresh)
         known.sources = np.concatenate((known.sources, numbers))
-        self.offsets = np.concatenate((self.offsets, np.zeros(count, np.int64)))
-        self.watermarks = np.concatenate((self.watermarks, np.full(count, self.first_watermark(group))))
-        self.active = np.concatenate((self.active, np.ones(count, np.bool_)))
         self._heard = np.concatenate((self._heard, np.full(count, now_ns)))
         for mark in known.marks:
             mark.offsets = np.concatenate((mark.offsets, np.zeros(count, np.int64)))
             mark.watermarks = np.concatenate((mark.watermarks, self.watermarks[numbers]))
-
-    def first_watermark(self, group: int) -> int:
-        """One that joins goes on from the watermark of all: what lies before is settled."""
-        return group
 
     def problems(self, chain: str, sources: Sequence[tuple[str, str]]) -> str | None:
         """Why a chain cannot have these sources: a source belongs to one chain for ever."""
@@ -169,7 +144,7 @@ class Membership:
         self.offsets[numbers] += moved.counts
         self.watermarks[numbers] += moved.rises
         self._heard[numbers] = now_ns
-        self._has_moved = True
+        self.follow()
         for name, rise in zip(moved.chains, moved.latest.tolist()):
             if rise:
                 chain = self.chains[name]
@@ -180,27 +155,17 @@ class Membership:
         """The numbers of the sources that move."""
         return self.crowd(advances.chains).at(advances.chain, advances.sources)
 
-    @property
-    def are_all_active(self) -> bool:
-        """Whether nobody is idle."""
-        return bool(self.active.all())
-
     def hear(self, advances: Mapping[str, Advance], now_ns: int) -> None:
         """These sources have spoken, though what they said has to be said again: they are not silent."""
         self._heard[self.moved(Advances.of(advances))] = now_ns
 
     def watermark(self) -> int:
         """The minimum over the active sources; it never falls."""
-        if self._has_moved and self.active.any():
-            self._group = max(self._group, int(np.min(self.watermarks, where=self.active, initial=FOREVER)))
-        self._has_moved = False
-        if self._group < FOREVER:
-            self.finite = self._group
-        return self._group
+        return self.group
 
     def finish(self) -> None:
         """The end of the stream."""
-        self._group = FOREVER
+        self.group = FOREVER
 
     # --- decisions ---
 
@@ -216,27 +181,14 @@ class Membership:
         waited_for = self.active & (self.watermarks != FOREVER)
         return int(self._heard[waited_for].min()) + silence_ns if waited_for.any() else None
 
-    def set_idle(self, numbers: Sequence[int]) -> None:
-        """Do not wait for these any more."""
-        for number in numbers:
-            # One after the other, as they are logged: each may let the watermark of all rise.
-            self.decisions.append(Decision("idle", self.names[number], int(self.offsets[number]), self.watermark()))
-            self.active[number] = False
-            self._has_moved = True
-        self.watermark()
-
     def decide_return(self, numbers: Sequence[int], now_ns: int) -> None:
-        """These are back: they go on with a watermark of at least that of all."""
+        """Wait for these again; what is read of them again has to meet the same watermark at the same offset."""
         for number in numbers:
-            group = self.watermark()
-            self.active[number] = True
-            self._has_moved = True
             self._heard[number] = now_ns
-            self.watermarks[number] = max(int(self.watermarks[number]), group)
-            offset = int(self.offsets[number])
+            self.set_returned([number])
             if self.chains[self.chain_of(number)].marks:
-                self._floors.setdefault(number, []).append((offset, group))
-            self.decisions.append(Decision("returned", self.names[number], offset, group))
+                decision = self.decisions[-1]
+                self._floors.setdefault(number, []).append((decision.offset, decision.time))
 
     # --- where to go on ---
 
@@ -259,13 +211,14 @@ class Membership:
 
         With few sources a mark is a few numbers, so there may be many.
         """
-        due, few_deltas = [], 1 if len(chains) <= SOURCES_MARKED_OFTEN else DELTAS_PER_MARK_OF_FEW
+        few, many_deltas = self.limits.sources_marked_often, self.limits.deltas_per_mark
+        due, few_deltas = [], 1 if len(chains) <= few else DELTAS_PER_MARK_OF_FEW
         for name in chains:
             chain = self.chains[name]
             chain.unmarked += 1
             if chain.unmarked < few_deltas:
                 continue
-            if chain.unmarked >= DELTAS_PER_MARK or len(chain.sources) <= SOURCES_MARKED_OFTEN:
+            if chain.unmarked >= many_deltas or len(chain.sources) <= few:
                 due.append(chain)
         if due:
             self._mark(due)
@@ -281,6 +234,11 @@ class Membership:
                 if self._floors:
                     self._drop_floors(chain)
 
+    def forget_marks(self) -> None:
+        """Nothing will be read again."""
+        for chain in self.chains.values():
+            chain.marks.clear()
+
     def _drop_floors(self, chain: Chain) -> None:
         """Floors before the first mark are part of its watermarks."""
         first = dict(zip(chain.sources.tolist(), chain.marks[0].offsets.tolist(), strict=True))
@@ -291,56 +249,38 @@ class Membership:
         """Where each source of a chain goes on, and from where it is read once more, if it is."""
         known = self.chains[chain]
         hold = known.marks[0] if known.marks and reads_again else None
+        now = self.offsets[known.sources], self.watermarks[known.sources]
+        begin = now if hold is None else (hold.offsets, hold.watermarks)
         found = []
-        for place, number in enumerate(known.sources.tolist()):
-            offset, watermark = int(self.offsets[number]), int(self.watermarks[number])
-            if hold is None:
-                home = self.homes[number]
-                found.append(SourceState(self.names[number], offset, watermark, offset, watermark, (), home))
-                continue
-            start = int(hold.offsets[place])
-            floors = tuple(floor for floor in self._floors.get(number, ()) if floor[0] >= start)
-            before, home = int(hold.watermarks[place]), self.homes[number]
-            found.append(SourceState(self.names[number], offset, watermark, start, before, floors, home))
+        for number, at, mark, start, before in zip(*(c.tolist() for c in (known.sources, *now, *begin)), strict=True):
+            floors = () if hold is None else self._floors.get(number, ())
+            behind = tuple(floor for floor in floors if floor[0] >= start)
+            found.append(SourceState(self.names[number], at, mark, start, before, behind, self.homes[number]))
         return found
 
     # --- snapshots ---
 
     def state(self) -> dict[str, Any]:
-        chains = [
-            [
-                name,
-                c.node,
-                c.sources,
-                c.latest,
-                [[m.latest, m.offsets, m.watermarks] for m in c.marks],
-                c.former,
-                c.unmarked,
-            ]
-            for name, c in self.chains.items()
-        ]
         return {
             "names": self.names,
             "homes": self.homes,
-            "chains": chains,
-            "decisions": [[d.what, d.source, d.offset, d.time] for d in self.decisions],
+            "chains": [[name, *chain.state()] for name, chain in self.chains.items()],
+            "decisions": self.decision_rows(),
             "arrays": [self.offsets, self.watermarks, self.active, self._heard],
             "floors": [[number, [list(floor) for floor in floors]] for number, floors in self._floors.items()],
-            "group": [self._group, self.finite],
+            "group": [self.group, self.finite],
         }
 
     @classmethod
-    def restored(cls, state: dict[str, Any]) -> Membership:
-        members = cls()
-        members.names, members.homes = list(state["names"]), list(state["homes"])
-        members.numbers = {name: number for number, name in enumerate(members.names)}
+    def restored(cls, state: dict[str, Any], limits: CountLimits | None = None) -> Membership:
+        members = cls(limits)
+        *columns, members._heard = state["arrays"]
+        members.restore_book(state["names"], state["decisions"], *columns)
+        members.homes = list(state["homes"])
         for name, node, sources, latest, marks, former, unmarked in state["chains"]:
             kept = [Mark(*mark) for mark in marks]
             members.chains[name] = Chain(node, sources, latest, kept, list(former), unmarked)
-        members.decisions = [Decision(*values) for values in state["decisions"]]
-        members.offsets, members.watermarks, members.active, members._heard = state["arrays"]
         members._floors = {number: [(at, time) for at, time in floors] for number, floors in state["floors"]}
-        members._group, members.finite = state["group"]
-        members._has_moved = True
+        members.group, members.finite = state["group"]
         members.latest = max((chain.latest for chain in members.chains.values()), default=NEVER)
         return members

@@ -11,9 +11,9 @@ import json
 import lzma
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, get_args
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from headwater.base.packing import Bytes, Reader, Writer
 from headwater.errors import HeadwaterError
 from headwater.protocols.delta import Delta, delta_body, read_delta
 from headwater.protocols.frames import FRAME_BYTES_MAX, FrameError, frame, open_frame
+from headwater.protocols.json_forms import JsonForm, form_of, read_int, read_rate, record_of
 from headwater.protocols.ledger import Position
 
 #: Long texts are mostly lists of names that are alike: xz makes a tenth of what zlib makes of them, and is slower.
@@ -31,7 +32,10 @@ LONG_TEXT_BYTES = 1 << 12
 UNPACKER_BYTES_MAX = 1 << 26
 #: A body of text may not be longer than this when unpacked: a few packed bytes may stand for many, and those for many objects.
 TEXT_BYTES_MAX = 1 << 24
-_RATE = struct.Struct("<d")
+_DOUBLE = struct.Struct("<d")
+#: What reading damaged bytes can end in.
+_UNPACKING = (zlib.error, lzma.LZMAError, struct.error)
+_DAMAGES = (HeadwaterError, ValueError, TypeError, AttributeError, ArithmeticError, LookupError, *_UNPACKING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,159 +166,32 @@ def encode(message: Message) -> bytes:
     >>> decode(encode(Positions(True, {"a": Position(1, 7)})))
     Positions(resend=True, chains={'a': Position(epoch=1, at=7)})
     """
-    match message:
-        case Delta():
-            return frame(DELTA, delta_body(message))
-        case Positions():
-            return frame(POSITIONS, _positions_body(message))
-        case Hello():
-            text: list[Any] = [message.chain, message.node, message.epoch, message.version, list(message.sources)]
-            return frame(HELLO, _text_body([*text, message.schema.hex()]))
-        case Assign():
-            sources = [
-                [s.name, s.offset, s.watermark, s.hold, s.hold_watermark, list(s.floors), s.home]
-                for s in message.sources
-            ]
-            fields = [message.chain, message.node, message.epoch, message.position, message.cut, message.cut_time]
-            counting = [[list(pair) for pair in message.covered.items()], message.looks.hex()]
-            fields = [*fields, sources, message.version, message.queries, message.latest, *counting]
-            return frame(ASSIGN, _text_body(fields))
-        case Cuts():
-            head = _text_body([message.number, message.until, dict(message.idle)])
-            writer = Writer()
-            writer.blob(head)
-            writer.blob(message.cuts)
-            return frame(CUTS, writer.finish())
-        case CountPlan():
-            forecasts = [[family, *forecast] for family, forecast in message.forecasts.items()]
-            return frame(PLAN, _text_body([message.number, message.until, message.settled, forecasts]))
-        case LookInto():
-            writer = Writer()
-            writer.blob(message.chain.encode())
-            writer.blob(message.looks)
-            return frame(LOOK, writer.finish())
-        case Rates():
-            writer = Writer()
-            writer.blob(message.chain.encode())
-            writer.number(message.family)
-            writer.blob(_RATE.pack(message.rate))
-            return frame(RATES, writer.finish())
-        case Flush():
-            return frame(FLUSH, b"")
-        case Refuse():
-            return frame(REFUSE, _text_body([message.chain, message.reason]))
+    kind = _KINDS[type(message)]
+    return frame(kind, _FORMS[kind].write(message))
 
 
 def decode(data: Bytes, bytes_max: int = FRAME_BYTES_MAX) -> Message:
     """The message in a frame; whatever is wrong with it, a `FrameError` says so."""
     kind, body = open_frame(data, bytes_max)
+    if kind not in _FORMS:
+        raise FrameError(f"no message has the kind {kind}")
     try:
-        return _read(kind, body)
+        message: Message = _FORMS[kind].read(body)
+        return message
     except FrameError:
         raise
-    except (
-        HeadwaterError,
-        struct.error,
-        ValueError,
-        TypeError,
-        AttributeError,
-        ArithmeticError,
-        LookupError,
-        zlib.error,
-        lzma.LZMAError,
-    ) as error:
+    except _DAMAGES as error:
         raise FrameError(f"a frame of kind {kind} is damaged: {error}") from error
 
 
-def _read(kind: int, body: memoryview) -> Message:
-    match kind:
-        case 1:
-            return read_delta(body)
-        case 2:
-            return _read_positions(body)
-        case 3:
-            chain, node, epoch, version, sources, schema = _text(body)
-            named = tuple((_str(name), _str(home)) for name, home in sources)
-            return Hello(_str(chain), _str(node), _int(epoch), _int(version), named, bytes.fromhex(schema))
-        case 4:
-            return _read_assign(_text(body))
-        case 5:
-            reader = Reader(body)
-            number, until, idle = _text(reader.blob())
-            cuts = reader.blob()
-            reader.finish()
-            return Cuts(_int(number), _int(until), {_str(name): _int(offset) for name, offset in idle.items()}, cuts)
-        case 6:
-            Reader(body).finish()
-            return Flush()
-        case 7:
-            chain, reason = _text(body)
-            return Refuse(_str(chain), _str(reason))
-        case 8:
-            return _read_plan(_text(body))
-        case 9:
-            reader = Reader(body)
-            chain, looks = reader.blob().decode(), reader.blob()
-            reader.finish()
-            return LookInto(chain, looks)
-        case 10:
-            reader = Reader(body)
-            chain, family, (rate,) = reader.blob().decode(), reader.number(), _RATE.unpack(reader.blob())
-            reader.finish()
-            return Rates(chain, _int(family), _float(rate))
-    raise FrameError(f"no message has the kind {kind}")
-
-
-def _read_assign(fields: Any) -> Assign:
-    chain, node, epoch, position, cut, cut_time, sources, version, queries, latest, *counting = fields
-    # Those of releases that knew no pieces lie in checkpoints.
-    covered, looks = counting or ((), "")
-    states = []
-    for name, offset, watermark, hold, hold_watermark, floors, home in sources:
-        known = tuple((_int(at), _int(time)) for at, time in floors)
-        numbers = (_int(offset), _int(watermark), _int(hold), _int(hold_watermark))
-        states.append(SourceState(_str(name), *numbers, known, _str(home)))
-    text = None if queries is None else _str(queries)
-    places = (_int(epoch), _int(position), _int(cut), _int(cut_time))
-    pieces = {_int(family): _int(time) for family, time in covered}
-    return Assign(
-        _str(chain), _str(node), *places, tuple(states), _int(version), text, _int(latest), pieces, bytes.fromhex(looks)
-    )
-
-
-def _read_plan(fields: Any) -> CountPlan:
-    number, until, settled, forecasts = fields
-    known = {_int(family): _read_forecast(forecast) for family, *forecast in forecasts}
-    return CountPlan(_int(number), _int(until), _int(settled), known)
-
-
-def _read_forecast(fields: Any) -> list[Any]:
-    position, time, per_event, spread, piece_max, horizon, is_raw, shares, peers, patience, raw_max = fields
-    if _int(piece_max) < 1 or not isinstance(is_raw, bool):
-        raise FrameError("a forecast makes no sense")
-    rates = [_float(per_event), None if spread is None else _float(spread)]
-    known = {_str(chain): [_int(number) for number in share] for chain, share in shares.items()}
-    if any(len(share) != 3 or min(share[1:]) < 0 for share in known.values()):
-        raise FrameError("a share of a window makes no sense")
-    ends = None if horizon is None else _int(horizon)
-    limits = [_int(peers), _int(patience), _int(raw_max)]
-    return [_int(position), _int(time), *rates, piece_max, ends, is_raw, known, *limits]
-
-
-def _float(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**62:
-        raise FrameError("a number from 0 on is expected")
-    return float(value)
+# --- bodies of bytes ---
 
 
 def _positions_body(message: Positions) -> bytes:
-    writer = Writer()
-    writer.number(message.resend)
     chains = sorted(message.chains)
-    writer.texts(chains)
     positions = [message.chains[chain] for chain in chains]
-    writer.ints(np.array([*(p.epoch for p in positions), *(p.at for p in positions)], np.int64))
-    return writer.finish()
+    numbers = np.array([*(p.epoch for p in positions), *(p.at for p in positions)], np.int64)
+    return Writer().number(message.resend).texts(chains).ints(numbers).finish()
 
 
 def _read_positions(body: memoryview) -> Positions:
@@ -331,6 +208,23 @@ def _read_positions(body: memoryview) -> Positions:
     return Positions(bool(resend), dict(zip(chains, map(Position._make, zip(*numbers.reshape(2, -1).tolist())))))
 
 
+_CUTS_HEAD = form_of(tuple[int, int, Mapping[str, int]])
+
+
+def _cuts_body(message: Cuts) -> bytes:
+    head = _text_body(_CUTS_HEAD.write((message.number, message.until, message.idle)))
+    return Writer().blob(head).blob(message.cuts).finish()
+
+
+def _read_cuts(body: memoryview) -> Cuts:
+    with Reader(body, "cuts") as reader:
+        number, until, idle = _CUTS_HEAD.read(_text(reader.blob()))
+        return Cuts(number, until, idle, reader.blob())
+
+
+# --- bodies of text ---
+
+
 def _text_body(tree: Any) -> bytes:
     text = json.dumps(tree).encode()
     if len(text) > TEXT_BYTES_MAX:
@@ -342,46 +236,90 @@ def _text_body(tree: Any) -> bytes:
 
 
 def _text(body: bytes | memoryview) -> Any:
-    if bytes(body[:1]) not in (SHORT, LONG):
+    way, data = bytes(body[:1]), bytes(body[1:])
+    if way not in (SHORT, LONG):
         raise FrameError("a message is written in a way that this release does not know")
-    text = (_unpacked_short if bytes(body[:1]) == SHORT else _unpacked_long)(bytes(body[1:]))
+    unpacker: Any = zlib.decompressobj()
+    if way == LONG:
+        unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=UNPACKER_BYTES_MAX)
+    text = unpacker.decompress(data, TEXT_BYTES_MAX)
+    if not unpacker.eof:
+        raise FrameError("a message is longer than allowed, or its end is missing")
+    if unpacker.unused_data:
+        raise FrameError("bytes follow the end of a message")
     try:
         return json.loads(text)
     except RecursionError as error:
         raise FrameError("a message is nested too deeply") from error
 
 
-def _unpacked_short(data: bytes) -> bytes:
-    unpacker = zlib.decompressobj()
-    text = unpacker.decompress(data, TEXT_BYTES_MAX)
-    return _whole(text, unpacker.eof, unpacker.unused_data)
+_Forecast = tuple[
+    int, int, float, float | None, int, int | None, bool, Mapping[str, tuple[int, int, int]], int, int, int
+]
+_FORECAST_ROWS = form_of(Sequence[tuple[(int, *get_args(_Forecast))]])  # type: ignore[misc]
 
 
-def _unpacked_long(data: bytes) -> bytes:
-    unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=UNPACKER_BYTES_MAX)
-    text = unpacker.decompress(data, TEXT_BYTES_MAX)
-    return _whole(text, unpacker.eof, unpacker.unused_data)
+def _read_forecasts(rows: Any) -> dict[int, list[Any]]:
+    found = {}
+    for family, *forecast in _FORECAST_ROWS.read(rows):
+        forecast[7] = {chain: list(share) for chain, share in forecast[7].items()}
+        if forecast[4] < 1 or any(min(share[1:]) < 0 for share in forecast[7].values()):
+            raise FrameError("a forecast makes no sense")
+        found[family] = forecast
+    return found
 
 
-def _whole(text: bytes, is_at_end: bool, rest: bytes) -> bytes:
-    if not is_at_end:
-        raise FrameError("a message is longer than allowed, or its end is missing")
-    if rest:
-        raise FrameError("bytes follow the end of a message")
-    return text
+#: The number of a family, then its forecast as in `Forecast.to_list`.
+_FORECASTS = JsonForm(_read_forecasts, lambda forecasts: [[family, *one] for family, one in forecasts.items()])
 
 
-def _int(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise FrameError(f"a number is expected, not a {type(value).__name__}")
-    if not -(2**63) <= value < 2**63:
-        raise FrameError("a number does not fit into 64 bits")
-    return value
+@dataclass(frozen=True, slots=True)
+class BodyForm:
+    """How messages of one class are written as the body of a frame, and read."""
+
+    made: type
+    write: Callable[[Any], bytes]
+    read: Callable[[memoryview], Any]
 
 
-def _str(value: Any) -> str:
-    if not isinstance(value, str):
-        raise FrameError(f"a text is expected, not a {type(value).__name__}")
-    # Half a surrogate pair passes as JSON; whoever has to name it in a frame of bytes would fail.
-    value.encode()
-    return value
+def _in_text(made: type, form: JsonForm | None = None) -> BodyForm:
+    known = form or form_of(made)
+    return BodyForm(made, lambda message: _text_body(known.write(message)), lambda body: known.read(_text(body)))
+
+
+def _in_bytes(made: type, *forms: tuple[Callable[[Writer, Any], object], Callable[[Reader], Any]]) -> BodyForm:
+    """Field by field, each as it is written and read."""
+
+    def write(message: Any) -> bytes:
+        writer = Writer()
+        for field_, (put, _) in zip(fields(made), forms):
+            put(writer, getattr(message, field_.name))
+        return writer.finish()
+
+    def read(body: memoryview) -> Any:
+        with Reader(body, "a message") as reader:
+            return made(*[take(reader) for _, take in forms])
+
+    return BodyForm(made, write, read)
+
+
+_NAME: Final = (lambda writer, name: writer.blob(name.encode()), lambda reader: reader.blob().decode())
+_NUMBER: Final = (Writer.number, lambda reader: read_int(reader.number()))
+_RATE: Final = (
+    lambda writer, rate: writer.blob(_DOUBLE.pack(rate)),
+    lambda reader: read_rate(_DOUBLE.unpack(reader.blob())[0]),
+)
+_FORMS: Final = {
+    DELTA: BodyForm(Delta, delta_body, read_delta),
+    POSITIONS: BodyForm(Positions, _positions_body, _read_positions),
+    HELLO: _in_text(Hello),
+    # Those of releases that knew no pieces lie in checkpoints: they lack the last two fields.
+    ASSIGN: _in_text(Assign, record_of(Assign, required=10)),
+    CUTS: BodyForm(Cuts, _cuts_body, _read_cuts),
+    FLUSH: _in_bytes(Flush),
+    REFUSE: _in_text(Refuse),
+    PLAN: _in_text(CountPlan, record_of(CountPlan, forecasts=_FORECASTS)),
+    LOOK: _in_bytes(LookInto, _NAME, (Writer.blob, Reader.blob)),
+    RATES: _in_bytes(Rates, _NAME, _NUMBER, _RATE),
+}
+_KINDS: Final = {form.made: kind for kind, form in _FORMS.items()}

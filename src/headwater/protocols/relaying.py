@@ -32,8 +32,9 @@ class Held:
 class Holding:
     """The chains that run through a relay.
 
-    Invariant: the held stretches of each chain come in their order. While some are held, they end where the ledger says that
-    the chain stands, and only what follows is taken. If none is held, the ledger knows by hearsay only (an answer that was
+    Invariant: the held stretches of each chain come in their order, and the ledger says that the chain stands where they end, or
+    further: a delta of several chains is held until the root has all of it, and may have of one chain what is accepted, or void.
+    While some are held, only what follows is taken. If none is held, the ledger knows by hearsay only (an answer that was
     overtaken, a parent that has lost its memory since), and must not stop a child that knows better.
     """
 
@@ -147,6 +148,18 @@ class Holding:
         """No answer came: everything has to be sent once more."""
         for one in self.held:
             one.sent = False
+
+    def check(self) -> None:
+        """Assert the invariant."""
+        ends: dict[str, Position] = {}
+        for one in self.held:
+            for chain, stretch in one.delta.ranges.items():
+                end = ends.get(chain, UNKNOWN)
+                assert stretch[:2] >= end, f"{chain!r}: {stretch} is held behind {end}"
+                ends[chain] = Position(stretch.epoch, stretch.end)
+        for chain, end in ends.items():
+            stands = self.ledger.positions[chain]
+            assert stands >= end, f"{chain!r} is held up to {end}, and is said to stand at {stands}"
 
     def _keep_fitting(self, positions: Mapping[str, Position]) -> dict[str, Position]:
         """Keep the held deltas that form chains from ``positions`` on (where these are silent, from their own beginning)."""

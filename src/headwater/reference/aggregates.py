@@ -1,6 +1,6 @@
 """The value of every aggregate, straight from its definition: the slow twin of the engine's operators.
 
-Sums and variances are added up as fractions and rounded once, quantiles sort, everything else reads as SEMANTICS.md
+Sums and variances are added up as fractions and rounded once, quantiles sort, everything else reads as docs/semantics.md
 says it. Values arrive in event order; the caller has already left out what `where` and `distinct` leave out.
 """
 
@@ -50,7 +50,7 @@ def fits(aggregation: Aggregation, row: dict[str, Any]) -> bool:
     """The aggregate can take the row's value: null always, and a number where numbers are needed."""
     value = None if aggregation.column is None else row.get(aggregation.column)
     is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-    return value is None or FUNCTIONS[aggregation.function] != "number" or is_number
+    return value is None or FUNCTIONS[aggregation.function].takes != "number" or is_number
 
 
 def value_of(aggregation: Aggregation, rows: Sequence[dict[str, Any]]) -> Any:
@@ -64,9 +64,9 @@ def value_of(aggregation: Aggregation, rows: Sequence[dict[str, Any]]) -> Any:
         return len(rows)
     values = [row.get(aggregation.column) for row in rows]
     values = [value for value in values if value is not None]
-    if aggregation.function in _OF_NOTHING_TOO:
-        return _OF_NOTHING_TOO[aggregation.function](values, aggregation.parameter)
-    return _OF_SOME[aggregation.function](values, aggregation.parameter) if values else None
+    if not values and not FUNCTIONS[aggregation.function].of_nothing:
+        return None
+    return DEFINITIONS[aggregation.function](values, aggregation.parameter)
 
 
 def _sum(values: list[Any], _: Any) -> Any:
@@ -178,18 +178,8 @@ def _within_int64(exact: int) -> int | None:
     return exact if exact in INT64 else None
 
 
-Function = Callable[[list[Any], Any], Any]
-
-#: What has a value even where there are no values; all others are null then.
-_OF_NOTHING_TOO: dict[str, Function] = {
+DEFINITIONS: dict[str, Callable[[list[Any], Any], Any]] = {
     "count": lambda values, _: len(values),
-    "count_distinct": lambda values, _: len(set(map(order, values))),
-    "approx_distinct": _approx_distinct,
-    "collect": lambda values, _: values,
-    "user": _user,
-}
-
-_OF_SOME: dict[str, Function] = {
     "sum": _sum,
     "avg": _avg,
     "min": lambda values, _: min(values, key=order),
@@ -197,11 +187,15 @@ _OF_SOME: dict[str, Function] = {
     "range": _range,
     "quantile": _quantile,
     "mode": _mode,
+    "count_distinct": lambda values, _: len(set(map(order, values))),
     "first": lambda values, _: values[0],
     "last": lambda values, _: values[-1],
+    "collect": lambda values, _: values,
     "variance": _variance,
     "stddev": _stddev,
     "product": _product,
     "geometric_mean": _geometric_mean,
+    "approx_distinct": _approx_distinct,
     "approx_quantile": _approx_quantile,
+    "user": _user,
 }

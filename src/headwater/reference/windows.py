@@ -1,4 +1,4 @@
-"""Which windows there are and who is in them, one function per window type, straight from SEMANTICS.md.
+"""Which windows there are and who is in them, one function per window type, straight from docs/semantics.md.
 
 Every function takes all events of one key (and node) in order and returns every window they form, the open ones too: a
 window is closed when the watermark proves that no event on time can change it.

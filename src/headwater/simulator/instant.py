@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
 from headwater.errors import QueryError
 from headwater.language.query import Query
-from headwater.node import LeafNode, NodeSettings, RelayNode, RootNode
+from headwater.node import LeafNode, Node, NodeSettings, RelayNode, RootNode
 from headwater.protocols.actions import (
     Action,
     Checkpoint,
@@ -44,12 +44,6 @@ PATIENT = frozenset({"resend", "tend", "idle"})
 
 #: Nodes that talk on after so many steps, though nothing happens, will never stop.
 STEPS_MAX = 1_000_000
-
-
-class Node(Protocol):
-    """What the tree drives."""
-
-    def handle(self, event: Event, now_ns: int) -> list[Action]: ...
 
 
 @dataclass(slots=True)

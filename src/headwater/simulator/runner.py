@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from headwater.base.count_limits import CountLimits
 from headwater.node import LeafNode, NodeSettings, RelayNode, RootNode
 from headwater.protocols.events import Event, FlushAsked, QueryAdded
 from headwater.simulator.checks.checkers import Checker
@@ -111,7 +112,7 @@ class Run:
         topology = scenario.topology
         plan_end_ns = SPAN_TICKS * TICK_NS * 5 // 4
         plan = draw_plan(Random(dice.getrandbits(64)), topology, chosen_faults(options.faults), plan_end_ns)
-        drawn = _settings(Random(dice.getrandbits(64)))
+        drawn = _settings(Random(dice.getrandbits(64)), scenario.limits)
         world = World(dice.getrandbits(64), list(observers))
         world.steps_max = STEPS_PER_NODE_MAX * (10 + options.leaves)
         run = cls._with(world, scenario, plan, settings or drawn, Random(dice.getrandbits(64)))
@@ -242,7 +243,7 @@ class Run:
             )
 
 
-def _settings(dice: Random) -> NodeSettings:
+def _settings(dice: Random, limits: CountLimits) -> NodeSettings:
     """Nodes in a hurry, so that little virtual time holds many messages; bounds so low that they are met."""
     return NodeSettings(
         linger_ns=dice.choice([20, 60]) * MS,
@@ -253,4 +254,5 @@ def _settings(dice: Random) -> NodeSettings:
         held_max=dice.choice([20, 1 << 20]),
         pending_max=dice.choice([10, 1 << 18]),
         checkpoint_every=dice.choice([10, 50, 256]),
+        counts=limits,
     )

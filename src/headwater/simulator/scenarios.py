@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
+from headwater.base.count_limits import CountLimits
 from headwater.protocols.count_windows import PREFERENCES, SCHEMES, Counting
-from headwater.simulator.workloads.count_limits import Limits, draw_limits
+from headwater.simulator.workloads.count_limits import draw_limits
 from headwater.simulator.workloads.count_workload import draw_count_workload
 from headwater.simulator.workloads.workload import Workload, draw_workload
 from headwater.simulator.world.topology import Topology, tree
@@ -24,7 +25,7 @@ class Scenario:
     topology: Topology
     workload: Workload
     counting: Counting | None = None
-    limits: Limits = ()
+    limits: CountLimits = field(default_factory=CountLimits)
     share: float = 0.25
     features: frozenset[str] = frozenset()
 
@@ -49,7 +50,7 @@ def draw_count_windows(dice: Random, leaves: int, _height: int) -> Scenario:
     is_long = dice.random() < 0.1
     drawn = draw_count_workload(dice, topology, dice.randint(800, 2000) if is_long else dice.randint(60, 400))
     features = drawn.features | {f"scheme {counting.scheme}"} | ({"relays"} if has_relays else set())
-    limits = () if is_long else draw_limits(dice)
+    limits = CountLimits() if is_long else draw_limits(dice)
     return Scenario(topology, drawn.workload, counting, limits, 1.0, features)
 
 

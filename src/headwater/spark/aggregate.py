@@ -1,7 +1,7 @@
 """`headwater.aggregate`: window queries over any DataFrame.
 
-What Spark can say under the same guarantees becomes a plan of its own operators (`native/`). For the
-rest a leaf stands in front of each partition, and a root behind them.
+What Spark can say under the guarantees of docs/semantics.md becomes a plan of its own operators (`native/`). For the rest a
+leaf stands in front of each partition, and a root behind them.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from headwater.spark.batch.columns import Types
 from headwater.spark.batch.files import SourceOf
 from headwater.spark.batch.plan import ReadPlan, plan_events, plan_queries
 from headwater.spark.batch.root import Output, cores_of, fitted_rows, results, root_count, row_type
-from headwater.spark.counts.plan import LIMITS, CountLimits, can_be_selected, count_rows, groups
+from headwater.spark.counts.plan import LIMITS, SelectionLimits, can_be_selected, count_rows, groups
 from headwater.spark.data_sources import register
 from headwater.spark.native.types import functions_of
 from headwater.spark.progress import is_wanted, watch
@@ -84,7 +84,7 @@ def query_rows(
     unit: str = "us",
     output: Output = "results",
     is_complete: bool = True,
-    limits: CountLimits = LIMITS,
+    limits: SelectionLimits = LIMITS,
 ) -> DataFrame:
     """The rows of queries; count windows of whole files (``is_complete``) are cut where the files are read, if that pays."""
     cores = cores_of(spark)

@@ -9,6 +9,8 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,15 +32,24 @@ class SetupError(HeadwaterError):
     """Something that Spark needs is missing or too old; the message says what to install."""
 
 
-def check_libraries() -> None:
+def installed_version(library: str) -> str | None:
+    """The version of a library; None where it is not installed."""
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        # A Spark that was unpacked rather than installed has no metadata, but knows itself.
+        return str(import_module(library).__version__) if find_spec(library) is not None else None
+
+
+def check_libraries(installed: Callable[[str], str | None] = installed_version) -> None:
     """Refuse a PySpark that is missing or too old, and a pandas that it does not take."""
-    if find_spec("pyspark") is None:
+    found = installed("pyspark")
+    if found is None:
         raise SetupError(f"PySpark is not installed: {GET_LIBRARIES}")
-    found = _pyspark_version()
     if _numbers(found) < PYSPARK_MIN:
         wanted = ".".join(map(str, PYSPARK_MIN))
         raise SetupError(f"PySpark {found} is too old, headwater needs {wanted} or newer: {GET_LIBRARIES}")
-    pandas = _installed("pandas")
+    pandas = installed("pandas")
     if pandas is None:
         raise SetupError(f"pandas is not installed, which PySpark needs: {GET_LIBRARIES}")
     if _numbers(pandas) >= (PANDAS_END,):
@@ -47,9 +58,9 @@ def check_libraries() -> None:
         )
 
 
-def check_java() -> None:
+def check_java(environ: Mapping[str, str] = os.environ) -> None:
     """Refuse a Java that is missing or too old. Only who starts a Spark needs one; a client of Spark Connect does not."""
-    command, where = java_command()
+    command, where = java_command(environ)
     if command is None:
         raise SetupError(f"{where}, and Spark needs Java {JAVA_MIN} or newer: {GET_JAVA}")
     found = java_version(command)
@@ -59,15 +70,15 @@ def check_java() -> None:
         raise SetupError(f"{where} is {command}, a Java {found}, and Spark needs {JAVA_MIN} or newer: {GET_JAVA}")
 
 
-def java_command() -> tuple[str | None, str]:
+def java_command(environ: Mapping[str, str]) -> tuple[str | None, str]:
     """The Java that Spark will take, and where it was found or looked for. JAVA_HOME counts first, even if it is wrong."""
-    home = os.environ.get("JAVA_HOME")
+    home = environ.get("JAVA_HOME")
     if home:
         command = Path(home, "bin", "java")
         if os.access(command, os.X_OK):
             return str(command), "the Java of JAVA_HOME"
         return None, f"JAVA_HOME is {home!r}, where there is no bin/java"
-    found = shutil.which("java")
+    found = shutil.which("java", path=environ.get("PATH"))
     return found, "there is no Java (JAVA_HOME is not set, none on PATH)" if found is None else "the Java on PATH"
 
 
@@ -90,23 +101,6 @@ def java_major(found: str) -> int:
     numbers = _numbers(found)
     # Java 8 and older call themselves 1.8.
     return numbers[1] if numbers[:1] == (1,) and len(numbers) > 1 else (*numbers, 0)[0]
-
-
-def _pyspark_version() -> str:
-    # A Spark that was unpacked rather than installed has no metadata, but knows itself.
-    found = _installed("pyspark")
-    if found is None:
-        import pyspark
-
-        found = str(pyspark.__version__)
-    return found
-
-
-def _installed(library: str) -> str | None:
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return None
 
 
 def _numbers(text: str) -> tuple[int, ...]:

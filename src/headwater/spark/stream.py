@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headwater.base.count_limits import CountLimits
 from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_disorder, check_queries
 from headwater.language.files.queries import to_json
@@ -157,13 +158,15 @@ def begin(
     roots: int = 1,
     why: str = "",
     counting: Counting | None = None,
+    limits: CountLimits | None = None,
 ) -> None:
     """A new stream: the root meets the sources that are there, so that the first batch can read them."""
     if not queries:
         raise QueryError("queries are missing: a new stream needs at least one")
     schema = opened.schema
     engine = {name: settings[name] for name in ("time", "unit", "disorder", "strict")}
-    nodes = NodeSettings(idle_ns=settings["idle_ns"], checkpoint_every=NEVER_BY_ITSELF)
+    counts = CountLimits() if limits is None else limits
+    nodes = NodeSettings(idle_ns=settings["idle_ns"], checkpoint_every=NEVER_BY_ITSELF, counts=counts)
     # Roots that share the keys have no way down of their own: what would need it travels.
     root = RootNode("root", queries, schema=schema, settings=nodes, round_trips=roots == 1, counting=counting, **engine)
     to_json(queries)  # those that cannot travel are refused

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from headwater.bench.load.judgement import SPANS, LoadSample, drain_rate, judge, latency, percentile, slope_of, troughs
 from headwater.bench.load.schedule import Content, Schedule, events_of
-from headwater.bench.load.search import sustainable_rate
 from headwater.errors import DataError
 
 SECOND = 1_000_000
@@ -112,7 +111,7 @@ def test_a_level_queue_is_sustainable_however_large_the_gulps(rate, gulp_s, held
 
 
 @given(rates, st.floats(0.1, 1.5), st.floats(0.2, 0.93))
-def test_a_queue_that_keeps_growing_is_not(rate, gulp_s, served):
+def test_a_queue_that_keeps_growing_is_not_sustainable(rate, gulp_s, served):
     schedule = Schedule(rate, 30, BEGIN)
     verdict = judge(sawtooth(schedule, gulp_s, served, 0.0), schedule, warm_up_s=6)
     assert not verdict.is_sustainable, verdict.reason
@@ -253,25 +252,3 @@ def test_no_progress_has_no_rate(moments):
 
 
 # --- the search ---
-
-
-@given(st.integers(1, 10**7), st.integers(1, 10**7), st.floats(0.01, 0.5))
-def test_the_search_comes_within_its_resolution_of_the_limit(limit, first, resolution):
-    rate_max = 10**7
-    found = sustainable_rate(lambda rate: rate <= limit, first=first, rate_max=rate_max, resolution=resolution)
-    assert found.rate <= limit
-    assert found.is_limit == (limit < rate_max)
-    assert limit < max(found.rate * (1 + resolution), found.rate + 1) or found.rate == rate_max
-    tried = [trial.rate for trial in found.trials]
-    assert len(tried) == len(set(tried)), "no rate is tried twice"
-    assert len(tried) <= 26 + math.log2(1 / resolution) + 2
-
-
-def test_a_search_in_which_nothing_holds_finds_nothing():
-    found = sustainable_rate(lambda _: False, first=1_000, rate_min=100, rate_max=10_000)
-    assert found.rate == 0 and [trial.rate for trial in found.trials] == [1_000, 500, 250, 125, 100]
-
-
-def test_a_search_that_cannot_begin_is_refused():
-    with pytest.raises(DataError, match="first is 5"):
-        sustainable_rate(lambda _: True, first=5, rate_min=10, rate_max=100)

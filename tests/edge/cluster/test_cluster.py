@@ -13,7 +13,7 @@ from headwater.edge.cluster.cluster import Cluster, run
 from headwater.edge.cluster.outcome import ClusterOutcome
 from headwater.edge.cluster.plan import ClusterPlan, Leaf, Relay
 from headwater.edge.errors import EdgeError
-from headwater.edge.pace import AtRate, AtTimes
+from headwater.edge.pace import Pace
 from headwater.edge.sources import LogSource, MadeSource
 from headwater.logs import Log
 from headwater.node import NodeSettings
@@ -53,7 +53,7 @@ def test_two_leaves_and_a_root_say_what_one_machine_says():
     assert outcome.root.cpu_s > 0 and outcome.root.up.frames == 0
 
 
-def test_so_do_leaves_in_one_process_behind_relays_each_with_its_own_link():
+def test_leaves_in_one_process_behind_relays_say_what_one_machine_says():
     plan = plan_of(TUMBLING, leaves=4, leaves_per_process=4, relays=(Relay("relay-0"), Relay("relay-1", "relay-0")))
     parents = ("relay-0", "relay-1", "relay-1", "root")
     leaves = tuple(Leaf(leaf.name, leaf.sources, parent) for leaf, parent in zip(plan.leaves, parents))
@@ -81,7 +81,7 @@ def test_a_link_carries_no_more_than_its_rate():
 
 def test_results_come_when_their_events_were_due():
     settings = NodeSettings(is_recorded=False, linger_ns=5_000_000)
-    pace = AtTimes(0, 10_000_000)  # ten seconds of event time in one
+    pace = Pace(0, 10_000_000)  # ten seconds of event time in one
     plan = plan_of(TUMBLING, pace=pace, leaf_settings=settings, root_settings={"disorder": 0}, leaves_per_process=2)
     outcome = run(plan)
     assert_right(outcome, TUMBLING)
@@ -119,7 +119,7 @@ def test_a_root_that_is_killed_goes_on_from_its_journal():
     settings = NodeSettings(is_recorded=False, linger_ns=10_000_000, resend_ns=200_000_000, checkpoint_every=20)
     plan = plan_of(
         TUMBLING,
-        pace=AtTimes(0, 5_000_000),
+        pace=Pace(0, 5_000_000),
         leaf_settings=settings,
         root_settings={"disorder": 0},
         leaves_per_process=2,
@@ -143,7 +143,7 @@ def is_running(pid: int) -> bool:
 
 def failing(source: MadeSource, **settings: Any) -> tuple[str, list[int]]:
     """The message of a run with a leaf that has this source, and the processes that were there."""
-    good = MadeSource("good", made, (0, 2, EVENTS), pace=AtRate(1000))
+    good = MadeSource("good", made, (0, 2, EVENTS), pace=Pace(0, 2_000_000))
     plan = ClusterPlan((TUMBLING,), (Leaf("good", (good,)), Leaf("bad", (source,))), **settings)
     pids: list[int] = []
     with Cluster(plan) as cluster:
@@ -156,7 +156,7 @@ def failing(source: MadeSource, **settings: Any) -> tuple[str, list[int]]:
 
 @pytest.mark.parametrize("seconds", [0.0, 1.5])
 def test_a_leaf_that_is_killed_ends_the_run_and_is_named(seconds):
-    message, pids = failing(MadeSource("s", doomed, (seconds, 1, 2, EVENTS), pace=AtRate(1000)))
+    message, pids = failing(MadeSource("s", doomed, (seconds, 1, 2, EVENTS), pace=Pace(0, 2_000_000)))
     assert f"node 'bad': process {pids[-1]} died by SIGKILL" in message
 
 
@@ -173,7 +173,7 @@ def test_a_query_that_does_not_fit_the_events_ends_the_run():
 
 def test_a_run_that_does_not_end_in_time_says_who_is_missing():
     with pytest.raises(EdgeError, match=r"time limit is over: .*'leaf-0', 'leaf-1'.* did not"):
-        run(plan_of(TUMBLING, pace=AtRate(1), leaves_per_process=2, limit_s=4))
+        run(plan_of(TUMBLING, pace=Pace(0, 2_000), leaves_per_process=2, limit_s=4))
 
 
 def test_a_cluster_only_runs_plans_with_its_nodes():

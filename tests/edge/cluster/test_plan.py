@@ -9,11 +9,11 @@ from edge.streams import made
 from headwater.edge.cluster.outcome import ClusterOutcome, Emission, NodeOutcome
 from headwater.edge.cluster.plan import ClusterPlan, Leaf, Relay
 from headwater.edge.errors import EdgeError
-from headwater.edge.pace import AtRate
+from headwater.edge.pace import Pace
 from headwater.edge.sources import MadeSource
 
 QUERY = hw.query("n", hw.tumbling("1 s"), n=hw.count())
-LEAVES = tuple(Leaf(f"l{n}", (MadeSource(f"s{n}", made, (n, 3, 10), pace=AtRate(5)),)) for n in range(3))
+LEAVES = tuple(Leaf(f"l{n}", (MadeSource(f"s{n}", made, (n, 3, 10), pace=Pace(0, 5)),)) for n in range(3))
 PLAN = ClusterPlan((QUERY,), LEAVES)
 
 

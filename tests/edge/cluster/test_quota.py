@@ -43,6 +43,6 @@ def test_what_cannot_be_bounded_is_said(tmp_path: Path, sleeper: int):
     assert bound(sleeper, 0.5, tmp_path).how.startswith("none")
 
 
-def test_none_at_all_is_refused():
+def test_a_quota_of_nothing_is_refused():
     with pytest.raises(DataError, match="above 0"):
         bound(os.getpid(), 0)

@@ -29,7 +29,7 @@ def rows_and_keys(events: pa.Table) -> tuple[list[dict], int]:
     engine = hw.Engine(QUERIES, disorder=20)
     for batch in events.to_batches(max_chunksize=200):
         engine.push(batch)
-    known = max(len(family.group.keys) for family in engine._registry.families.values())
+    known = max(len(family.group.keys) for family in engine._state.registry.families.values())
     engine.flush()
     return engine.results().table.to_pylist(), known
 

@@ -136,6 +136,6 @@ def test_a_later_column_conforms_to_the_first_or_is_named(
     assert reasons == bad
 
 
-def test_rows_that_remain():
+def test_rows_without_the_malformed_remain_in_order():
     assert without({1: "bad", 3: "bad"}, 5).tolist() == [0, 2, 4]
     assert without({}, 2).tolist() == [0, 1]

@@ -40,7 +40,7 @@ def key(value):
 
 
 @given(st.data())
-def test_a_slow_sort_says_the_same(data):
+def test_ties_are_ordered_as_by_a_slow_sort(data):
     types = data.draw(st.lists(st.sampled_from(list(COLUMNS)), max_size=3))
     count = data.draw(st.integers(0, 8))
     times = np.array(data.draw(st.lists(st.integers(0, 2), min_size=count, max_size=count)), np.int64)
@@ -58,6 +58,6 @@ def test_a_slow_sort_says_the_same(data):
     assert [place(row) for row in found] == [place(row) for row in sorted(range(count), key=place)]
 
 
-def test_words_that_repeat_are_alike():
+def test_equal_words_are_equal_ties():
     words = pa.array(["b", "a", None, "b"]).dictionary_encode()
     assert ranks(words).tolist() == [2, 1, 0, 2]

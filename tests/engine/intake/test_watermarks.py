@@ -158,6 +158,7 @@ def test_sources_that_fall_idle_and_return_leave_nothing_behind():
     for _ in range(1_000):
         marks.idle("fast")
         marks.resume("fast")
-    assert len(marks._awaited) == 2
+    assert len(marks.watermarks) == len(marks.sources) == 2
+    assert marks.group == 1
     marks.idle("slow")
     assert marks.group == 100

@@ -282,7 +282,7 @@ def test_operators_alone_agree_with_all_together(kind: str) -> None:
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=300), st.data())
-def test_many_overlapping_ranges(numbers: list[int], data: st.DataObject) -> None:
+def test_many_overlapping_ranges_combine_like_their_events(numbers: list[int], data: st.DataObject) -> None:
     count = len(numbers)
     lo = np.array(data.draw(st.lists(st.integers(0, count), min_size=1, max_size=10)) * 40)
     hi = np.array([data.draw(st.integers(start, count)) for start in lo[:10].tolist()] * 40)[: len(lo)]

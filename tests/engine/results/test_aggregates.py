@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.engine.operators.partials import Op, lift
-from headwater.engine.results.aggregates import lower, lower_many, operators_of, overflows, result_type
+from headwater.engine.results.aggregates import LOWERINGS, lower, lower_many, operators_of, overflows, result_type
 from headwater.language import aggregations as agg
 from headwater.language.aggregations import Aggregation
-from headwater.reference.aggregates import order, value_of
+from headwater.reference.aggregates import DEFINITIONS, order, value_of
 from partials import chunk_of, in_order, int32, int64
 
 FLOATS = st.sampled_from([0.0, 0.1, 0.2, 0.3, 1.5, -2.25, 1e16, -1e16, 1e200, 5e-324, math.inf, -math.inf, math.nan])
@@ -195,7 +195,7 @@ def test_unsigned_64_bit_integers_are_decimals() -> None:
     assert lower(agg.sum("x"), partials, type_).to_pylist() == [Decimal(2**64)]
 
 
-def test_an_aggregate_of_nothing() -> None:
+def test_an_aggregate_of_nothing_is_null_or_zero() -> None:
     for aggregation, expected in [
         (agg.count("x"), 0),
         (agg.count_distinct("x"), 0),
@@ -236,3 +236,7 @@ def test_variance_of_very_many_values() -> None:
     chunk = chunk_of(pa.array(np.arange(float(count)) + 1e9))
     partials = lift(operators_of(variance, pa.float64()), chunk, np.zeros(count, np.int32), 1)
     assert lower(variance, partials, pa.float64()).to_pylist() == [count * (count + 1) / 12]
+
+
+def test_every_function_has_a_lowering_and_a_definition():
+    assert set(LOWERINGS) == set(DEFINITIONS) == set(agg.FUNCTIONS)

@@ -152,3 +152,11 @@ def test_rows_in_order_end_at_every_cut_and_nowhere_else(
             i + sum(key == drawn[head][1] for _, key in drawn[:head]) for head in heads for i in [drawn[head][1]]
         ]
         assert rows.key_position is not None and rows.key_position.tolist() == own_places
+
+
+def test_no_row_begins_where_every_event_of_a_batch_with_sessions_is_late(monkeypatch):
+    for name in ("CELLS_FREE", "CELLS_PER_EVENT"):
+        monkeypatch.setattr(slicer, name, 0)
+    slices = np.array([0]), np.array([10])
+    rows = slicer.cut_by_arrival(np.array([1, 2]), np.zeros(2, np.int32), 1, slices, np.zeros(2, bool), 5, True)
+    assert rows.of_event.tolist() == [-1, -1] and len(rows.key) == len(rows.first) == len(rows.last) == 0

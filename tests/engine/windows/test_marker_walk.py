@@ -116,19 +116,23 @@ begins = st.one_of(st.just(NEVER), st.integers(-15, 10))
 
 
 @given(events_of, walks, limits, begins)
-def test_punctuated_windows(events: list[Event], cuts: list[int], limit: int | None, begin: int):
+def test_markers_cut_punctuated_windows_as_defined(events: list[Event], cuts: list[int], limit: int | None, begin: int):
     cutter = Cutter(Punctuated(marker, max_duration=limit), begin)
     check(cutter, events, cuts, 1, lambda key, own: punctuated_windows(key, own, limit))
 
 
 @given(events_of, walks, limits, begins)
-def test_windows_between_markers(events: list[Event], cuts: list[int], limit: int | None, begin: int):
+def test_markers_cut_windows_between_them_as_defined(
+    events: list[Event], cuts: list[int], limit: int | None, begin: int
+):
     cutter = Cutter(Between(marker, other, max_duration=limit), begin)
     check(cutter, events, cuts, 2, lambda key, own: paired_windows(key, own, limit))
 
 
 @given(events_of, walks, st.integers(1, 6), limits, begins)
-def test_sessions_of_limited_length(events: list[Event], cuts: list[int], gap: int, limit: int | None, begin: int):
+def test_sessions_of_limited_length_are_those_of_the_definition(
+    events: list[Event], cuts: list[int], gap: int, limit: int | None, begin: int
+):
     cutter = Cutter(Session(gap, limit), begin)
     check(cutter, events, cuts, 0, lambda key, own: chained_windows(key, own, gap, limit))
 

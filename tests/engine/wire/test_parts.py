@@ -12,7 +12,7 @@ import headwater as hw
 from headwater.base.source_numbers import SourceNumbers
 from headwater.engine.operators.operator import Op
 from headwater.engine.tree.leaf import LeafHalf
-from headwater.engine.tree.leaf_intake import Standing
+from headwater.engine.tree.leaf_sources import Standing
 from headwater.engine.tree.root import RootHalf
 from headwater.engine.wire.merge import merge_parts
 from headwater.engine.wire.part_bytes import cuts_from_bytes, cuts_to_bytes, part_from_bytes, part_to_bytes

@@ -12,7 +12,7 @@ from headwater.language.files.disco import from_disco
 from headwater.language.windows import CountWindow, Session, Sliding, count_sliding, session, sliding, tumbling
 
 
-def test_the_example_with_windows_in_time_and_in_events() -> None:
+def test_strings_of_disco_are_queries_in_time_and_in_events() -> None:
     found = from_disco("TUMBLING,100,0;SESSION,60,2;TUMBLING,3,0,COUNT", "SUM;AVG;MEDIAN", keys=["key"])
     assert [one.name for one in found] == ["TUMBLING,100,0", "SESSION,60,2", "TUMBLING,3,0,COUNT"]
     assert [one.window for one in found] == [tumbling("100 ms"), session("60 ms"), CountWindow(3, 3)]
@@ -33,7 +33,7 @@ def test_the_example_with_windows_in_time_and_in_events() -> None:
         ("SESSION,60,2,TIME", session("60 ms")),
     ],
 )
-def test_parts_that_may_be_left_out(text: str, window: Sliding | Session | CountWindow) -> None:
+def test_parts_of_a_string_of_disco_may_be_left_out(text: str, window: Sliding | Session | CountWindow) -> None:
     (found,) = from_disco(text, "MAX;MIN", column="load")
     assert found.window == window
     assert found.aggregates == (("max", hw.max("load")), ("min", hw.min("load")))

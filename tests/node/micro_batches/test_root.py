@@ -61,10 +61,19 @@ def check(batches, asked, disorder, buckets=1, partitions=1, idle_ms=None):
     assert sum(row["reason"] == "too late" for row in roots.aside) == late
 
 
+@pytest.mark.parametrize("places", [[None, None, 6], [None, 6, None], [6, None, None]])
+def test_of_two_markers_of_one_time_the_first_in_order_counts(places):
+    is_marked = hw.col("mark") == "start"
+    query = hw.query("q", hw.between(hw.col("i") > 5, is_marked), mean=hw.avg("i"))
+    same = dict.fromkeys(SCHEMA.names) | {"time": 0, "k": "u", "mark": "start", SOURCE: ""}
+    for partitions in (1, 2, 3):
+        check([MicroBatch([same | {"i": i} for i in places], 1, is_last=True)], [query], None, 1, partitions)
+
+
 @pytest.mark.parametrize("kind", WINDOWS)
 @settings(max_examples=20)
 @given(data=st.data())
-def test_every_kind_of_window(kind, data):
+def test_batch_roots_agree_with_the_reference_on_every_kind_of_window(kind, data):
     asked = renamed(data.draw(st.lists(queries(kinds=(kind,)), min_size=1, max_size=2)))
     sharing = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))
     check(data.draw(micro_batches()), asked, data.draw(st.sampled_from([None, 0, 5, 20])), *sharing)
@@ -72,7 +81,7 @@ def test_every_kind_of_window(kind, data):
 
 @settings(max_examples=40)
 @given(data=st.data())
-def test_several_sources_that_fall_idle_and_return(data):
+def test_batch_roots_agree_with_the_reference_when_sources_fall_idle_and_return(data):
     asked = renamed(data.draw(st.lists(queries(), min_size=1, max_size=3)))
     idle_ms = data.draw(st.sampled_from([None, 50, 150]))
     batches = data.draw(micro_batches(("a", "b", "é")))
@@ -83,7 +92,7 @@ def event(time, **values):
     return dict.fromkeys(SCHEMA.names) | {"time": time, **values}
 
 
-def test_queries_that_come_and_go_at_a_restart():
+def test_a_query_added_at_a_restart_begins_above_every_time_seen():
     """A new query begins above every time that was seen, whatever bucket it is in; one that is gone ends."""
     first = hw.query("first", hw.tumbling(10), n=hw.count())
     second = hw.query("second", hw.tumbling(10), keys=["k"], m=hw.count())
@@ -101,7 +110,7 @@ def test_queries_that_come_and_go_at_a_restart():
     assert [(row.query, row.start, row.event_count) for row in shown] == [("second", 30, 1)]
 
 
-def test_what_a_checkpoint_fixes():
+def test_settings_that_a_checkpoint_fixes_cannot_change():
     query = hw.query("n", hw.tumbling(10), n=hw.count())
     data = BatchRoot(BatchSettings(groups_of([query]), buckets=2)).snapshot()
     with pytest.raises(hw.DataError, match="buckets is 3, and the checkpoint was made with 2: keep it"):
@@ -153,7 +162,7 @@ def test_open_windows_are_shown_when_they_change():
     }
 
 
-def test_events_without_rows_and_columns_of_any_type():
+def test_ties_are_broken_by_columns_of_any_type():
     query = hw.query("n", hw.count_tumbling(2), items=hw.collect("v"))
     schema = pa.schema([("time", pa.int64()), ("v", pa.int64()), ("tags", pa.list_(pa.string()))])
     from headwater.node.micro_batches.frames import EventGroup, frames

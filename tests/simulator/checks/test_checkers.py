@@ -64,7 +64,7 @@ def story():
     return Story()
 
 
-def test_the_truth_passes(story):
+def test_checkers_pass_the_truth(story):
     story.say(JOINED)
     story.say(*accepted(0, 3, 12), story.rows(12))
     story.say(*accepted(3, 4, 20), story.rows(20))
@@ -81,42 +81,42 @@ def test_a_step_may_come_again_but_not_with_other_rows(story):
         story.say(EmitRows(rows.step, rows.rows.slice(0, 0)))
 
 
-def test_a_row_of_a_window_that_is_not_closed(story):
+def test_a_row_of_a_window_that_is_not_closed_is_found(story):
     with pytest.raises(ViolationError, match="there is no such row"):
         story.say(JOINED, *accepted(0, 2, NEVER), story.rows(12))
 
 
-def test_a_row_with_a_wrong_value(story):
+def test_a_row_with_a_wrong_value_is_found(story):
     good = story.rows(12)
     wrong = good.rows.set_column(good.rows.schema.get_field_index("total"), "total", pa.array([99]))
     with pytest.raises(ViolationError, match=r"'total': 99.*'total': 3"):
         story.say(JOINED, *accepted(0, 3, 12), EmitRows(1, wrong))
 
 
-def test_a_row_that_comes_twice(story):
+def test_a_row_that_comes_twice_is_found(story):
     rows = story.rows(12)
     with pytest.raises(ViolationError, match="comes again"):
         story.say(JOINED, *accepted(0, 3, 12), rows, EmitRows(2, rows.rows))
 
 
-def test_a_row_that_never_comes(story):
+def test_a_row_that_never_comes_is_found(story):
     story.say(JOINED, *accepted(0, 3, 12))
     with pytest.raises(ViolationError, match="is missing"):
         story.checker.check_settled()
 
 
 @pytest.mark.parametrize("stretch", [(1, 2), (0, 5)])
-def test_a_gap_and_events_that_nobody_sent(story, stretch):
+def test_a_gap_and_events_that_nobody_sent_are_found(story, stretch):
     with pytest.raises(ViolationError, match="was accepted where it stood at 0"):
         story.say(JOINED, *accepted(*stretch, NEVER))
 
 
-def test_events_that_are_accepted_again(story):
+def test_events_that_are_accepted_again_are_found(story):
     with pytest.raises(ViolationError, match="where it stood at 3"):
         story.say(JOINED, *accepted(0, 3, 12), *accepted(2, 3, 12))
 
 
-def test_a_watermark_that_does_not_follow_from_the_log(story):
+def test_a_watermark_that_does_not_follow_from_the_log_is_found(story):
     with pytest.raises(ViolationError, match="its watermark is"):
         story.say(JOINED, *accepted(0, 3, 13))
 
@@ -131,14 +131,14 @@ def test_what_is_on_disk_has_happened_even_if_the_root_fell_before_it_could_tell
     assert story.truth.accepted == {"a": 3} and not story.checker.shown
 
 
-def test_an_event_put_aside_that_was_on_time(story):
+def test_an_event_put_aside_that_was_on_time_is_found(story):
     aside = pa.table({"query": ["load"], "reason": ["too late"], "source": ["a"], "offset": [1]})
     story.say(JOINED, *accepted(0, 3, 12), story.rows(12), EmitAside(1, aside))
     with pytest.raises(ViolationError, match="too many"):
         story.checker.check_end(story.engine.counters())
 
 
-def test_counters_that_are_wrong(story):
+def test_counters_that_are_wrong_are_found(story):
     story.say(JOINED, *accepted(0, 3, 12), story.rows(12))
     counters = {"load": story.engine.counters()["load"] | {"member": 7}}
     with pytest.raises(ViolationError, match="load counts"):

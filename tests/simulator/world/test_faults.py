@@ -23,6 +23,9 @@ class Silent:
     def snapshot(self):
         return b""
 
+    def check(self):
+        pass
+
 
 def machine(name, role="leaf"):
     return Machine(name, role, Maker(Silent, lambda data: Silent()))
@@ -47,7 +50,7 @@ def test_a_plan_has_only_what_was_asked_for(fault):
         assert plan.quality.jitter_ns == 0 or fault == "delay"
 
 
-def test_no_faults_no_plan():
+def test_without_faults_there_is_no_plan():
     _, _, plan = world_with([], 5)
     assert plan.strikes == () and plan.quality == Quality() and not plan.bad_links and not plan.clocks
 

@@ -27,6 +27,9 @@ class Echo:
     def snapshot(self):
         return b"memory"
 
+    def check(self):
+        pass
+
 
 def machine(name, node, *, role="leaf", logs=(), clock=None):
     return Machine(name, role, Maker(lambda: node, lambda data: node), logs, clock or Clock())

@@ -60,7 +60,7 @@ def test_tasks_say_what_the_reference_says(kind, data):
 
 @settings(max_examples=25)
 @given(data=st.data())
-def test_so_they_do_when_files_are_split(data):
+def test_tasks_say_what_the_reference_says_when_files_are_split(data):
     asked = renamed(data.draw(st.lists(queries(scopes=("global",)), min_size=1, max_size=3)))
     events = data.draw(some_files())
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:

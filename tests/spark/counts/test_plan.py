@@ -17,7 +17,7 @@ from headwater.spark.batch.plan import plan_queries
 from headwater.spark.counts import carry_events, find_cuts
 from headwater.spark.counts.exchange import received
 from headwater.spark.counts.plan import (
-    CountLimits,
+    SelectionLimits,
     can_be_selected,
     every_if_carried,
     groups,
@@ -41,7 +41,7 @@ def counted(draw):
 
 
 #: However small files are.
-ALWAYS = CountLimits(small_bytes=0)
+ALWAYS = SelectionLimits(small_bytes=0)
 
 
 def run(stage, shared, given_):
@@ -77,7 +77,7 @@ def frames_with_zones(shared, tasks):
 def test_selected_windows_are_those_of_the_reference(frames_of, data):
     asked = data.draw(counted())
     events = data.draw(some_files())
-    limits = CountLimits(small_bytes=0, step_min=1)
+    limits = SelectionLimits(small_bytes=0, step_min=1)
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), events, SCHEMA)
         plan = plan_queries(folder, asked, None, data.draw(st.integers(1, 4)), True) if asked else None
@@ -109,7 +109,7 @@ def full_windows(rows):
 @pytest.mark.parametrize("carried", [{"carried_max": 0}, {"share": 1}])
 @pytest.mark.parametrize("fan_in", [1, 32])
 def test_selection_on_spark(spark, tmp_path, carried, fan_in):
-    limits = CountLimits(small_bytes=0, fan_in=fan_in, **carried)
+    limits = SelectionLimits(small_bytes=0, fan_in=fan_in, **carried)
     rng = np.random.default_rng(5)
     schema = pa.schema([("time", pa.int64()), ("k", pa.string()), ("x", pa.float64())])
     columns = (
@@ -158,7 +158,7 @@ def test_events_travel_only_if_zones_are_sure_to_hold_few(tmp_path):
         pq.write_table(pa.table({"time": times}), tmp_path / f"{name}.parquet", row_group_size=10_000)
     query = hw.query("n", hw.count_tumbling(16_000), n=hw.count())
     plan = plan_queries(tmp_path, [query], None, 2, True)
-    limits = CountLimits()
+    limits = SelectionLimits()
     every = every_if_carried(plan, 16_000, limits)
     assert every == 16_000 // (8 * limits.share * 8)
     told, _ = shared_cuts(plan, [query], "time", "us", 2, every)
@@ -173,7 +173,7 @@ def test_events_travel_only_if_zones_are_sure_to_hold_few(tmp_path):
     assert 0 < inside <= 80_000 // limits.share
     assert sum(len(batch) for batch in carry_events.ranked(notes)) == inside
     assert every_if_carried(plan, 100, limits) is None  # eight runs, and each may have an event on either side of a cut
-    assert every_if_carried(plan, 16_000, CountLimits(carried_max=100)) is None
+    assert every_if_carried(plan, 16_000, SelectionLimits(carried_max=100)) is None
 
 
 def test_a_zone_that_lost_events_is_noticed():

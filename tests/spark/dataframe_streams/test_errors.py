@@ -40,7 +40,7 @@ def ticks(spark):
         ({"order": "place"}, "order is 'place': there is no such column"),
     ],
 )
-def test_before_anything_starts(ticks, options, sentence):
+def test_wrong_options_of_a_streaming_dataframe_are_refused_before_anything_starts(ticks, options, sentence):
     given = {"time": "timestamp", "disorder": "1 s"} | options
     with pytest.raises(hw.HeadwaterError, match=re.escape(sentence)) as caught:
         aggregate(ticks, MEAN, **given)
@@ -48,7 +48,7 @@ def test_before_anything_starts(ticks, options, sentence):
 
 
 @pytest.mark.parametrize("option", [{"disorder": "1 s"}, {"live": True}, {"flush_when": "true"}, {"source": "id"}])
-def test_a_batch_is_no_stream(spark, option):
+def test_options_of_streams_are_refused_for_a_batch(spark, option):
     query = hw.query("n", hw.tumbling(10), n=hw.count())
     with pytest.raises(hw.DataError, match="is for streaming DataFrames, and this is a batch DataFrame"):
         aggregate(spark.range(3), query, time="id", **option)
@@ -56,7 +56,7 @@ def test_a_batch_is_no_stream(spark, option):
         aggregate(spark.range(3), query, time="id", output="all")
 
 
-def test_names_of_its_own(ticks):
+def test_a_column_named_like_one_of_headwaters_own_is_refused(ticks):
     query = hw.query("q", hw.tumbling("1 s"), kind=hw.count())
     with pytest.raises(hw.QueryError, match="has a column 'kind' of its own"):
         aggregate(ticks, query, time="timestamp", disorder="1 s", output="all")
@@ -69,7 +69,7 @@ def test_complete_mode_is_refused(ticks, tmp_path):
         writer.start()
 
 
-def test_what_is_set_for_the_user(spark, caplog):
+def test_the_state_store_is_set_for_the_user(spark, caplog):
     session = spark.newSession()
     for name in (PROVIDER, "spark.sql.streaming.stateStore.checkpointFormatVersion"):
         session.conf.unset(name)

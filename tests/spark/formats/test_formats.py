@@ -214,7 +214,7 @@ def test_the_types_of_json_are_those_that_most_lines_have(content, tmp_path):
 
 
 @pytest.mark.spark
-def test_malformed_text_on_spark(spark, tmp_path):
+def test_malformed_text_is_set_aside_on_spark(spark, tmp_path):
     (tmp_path / "a.csv").write_text(CSV)
     options = {"types": TYPES, "tasks": 1}
     aside = hw.read(spark, tmp_path, ASKED, output="aside", **options).toArrow().to_pylist()
@@ -227,7 +227,7 @@ def test_malformed_text_on_spark(spark, tmp_path):
 
 
 @pytest.mark.spark
-def test_generated_events_by_options(session):
+def test_generated_events_are_read_by_options(session):
     hw.register(session)
     generated = session.read.format("headwater").option("generator", "headwater.generator:SmartHome")
     fields = json.dumps({"seconds": 3, "rate": 50, "silence": 0.0, "changes": [[1, 100]]})

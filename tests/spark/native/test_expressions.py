@@ -88,7 +88,7 @@ def between(low, high, nulls=0):
         ((hw.col("a") > 5) | (hw.col("b") > 5), between(1, 5), True),
     ],
 )
-def test_what_is_known_decides(condition: Expr, known, wanted):
+def test_statistics_decide_what_is_passed_over(condition: Expr, known, wanted):
     assert may_hold(condition, Known({} if known is None else {"a": known})) is wanted
 
 
@@ -207,7 +207,7 @@ def test_a_condition_that_does_not_fit_is_refused(where, sentence, tmp_path):
 
 
 @pytest.mark.spark
-def test_conditions_on_spark(session, tmp_path):
+def test_conditions_on_spark_say_what_the_reference_says(session, tmp_path):
     folder = sparse(tmp_path)
     assert hw.read(session, folder, where=hw.col("room") == "loft", columns=["time"]).count() == 8
     # One query of a DataFrame says nothing about the next, whatever Spark may push.

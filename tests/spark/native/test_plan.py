@@ -5,7 +5,6 @@ import math
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
@@ -16,8 +15,9 @@ from headwater.spark.native.choice import Asked, choice
 from headwater.spark.native.expressions import NotNativeError, sql_of
 from spark.answers import assert_same, expected, found
 from spark.batch.test_tasks import renamed
+from spark.conftest import CLASSIC_FIRST
 from spark.test_aggregate import in_order
-from strategies import SCHEMA, queries, rows
+from strategies import SCHEMA, drawn, queries, rows
 
 pytestmark = pytest.mark.spark
 
@@ -67,17 +67,12 @@ def plan_of(frame):
     return frame._jdf.queryExecution().executedPlan().toString()
 
 
-def events_of(data, size=60):
-    bases = st.sampled_from([-40, -10, 0, 15])
-    return data.draw(st.lists(bases.flatmap(rows), min_size=size // 2, max_size=size))
+EVENTS = st.lists(st.sampled_from([-40, -10, 0, 15]).flatmap(rows), min_size=30, max_size=60)
 
 
 @pytest.mark.parametrize("kinds", [FIXED, COUNTS], ids=["fixed", "counts"])
-@settings(max_examples=3)
-@given(data=st.data())
-def test_native_rows_are_those_of_the_reference(spark, kinds, data):
-    chosen = renamed(data.draw(st.lists(some(kinds), min_size=3, max_size=3)))
-    events = events_of(data)
+def test_native_rows_are_those_of_the_reference(spark, kinds):
+    ((chosen, events),) = drawn(st.tuples(st.lists(some(kinds), min_size=4, max_size=4).map(renamed), EVENTS))
     frame = spark.createDataFrame(pa.Table.from_pylist(events, schema=SCHEMA)).repartition(3)
     native = aggregate(frame, chosen)
     assert not any(name in plan_of(native) for name in PYTHON)
@@ -99,7 +94,8 @@ def numbers(session):
     return events, session.createDataFrame(pa.Table.from_pylist(events, schema=schema)).repartition(3)
 
 
-def test_integers_of_every_size_in_both_kinds_of_session(session):
+@pytest.mark.parametrize("session", CLASSIC_FIRST, indirect=True)
+def test_integers_of_every_size_are_summed_in_both_kinds_of_session(session):
     events, frame = numbers(session)
     values = {"total": hw.sum("v"), "mean": hw.avg("v"), "spread": hw.value_range("v"), "small": hw.avg("w")}
     chosen = [
@@ -127,7 +123,7 @@ def test_float_sums_are_sparks_own_where_asked(spark):
     }
 
 
-def test_one_zero_and_one_nan(spark):
+def test_native_rows_have_one_zero_and_one_nan(spark):
     frame = spark.createDataFrame([(1, -0.0), (2, math.nan), (11, math.inf), (12, -math.inf)], "time long, x double")
     query = hw.query("q", hw.tumbling(10), low=hw.min("x"), high=hw.max("x"), spread=hw.value_range("x"))
     first, second = sorted(aggregate(frame, query).collect(), key=lambda row: row.window_start)
@@ -137,7 +133,7 @@ def test_one_zero_and_one_nan(spark):
 
 
 @pytest.mark.parametrize(("unit", "second"), [("ns", 10**9), ("us", 10**6), ("ms", 1000), ("s", 1)])
-def test_timestamps_and_dates_in_every_unit(spark, unit, second):
+def test_timestamps_and_dates_of_every_unit_are_native_times(spark, unit, second):
     query = hw.query("q", hw.tumbling("1 d"), n=hw.count())
     frame = spark.sql("select timestamp_micros(id * 43200000000 - 1) at, date_from_unix_date(id) day from range(-2, 4)")
     for time in ("at", "day"):
@@ -199,7 +195,7 @@ def test_what_is_not_native_says_why():
     assert own.is_native and "order" in own.guarantee
 
 
-def test_literals_that_are_not_of_the_columns_type():
+def test_literals_of_another_type_than_the_column_are_compared_right():
     schema = pa.schema(
         [("i", pa.int64()), ("x", pa.float64()), ("at", pa.timestamp("us", "UTC")), ("d", pa.decimal128(9, 2))]
     )
@@ -212,7 +208,7 @@ def test_literals_that_are_not_of_the_columns_type():
             sql_of(mixed, schema)
 
 
-def test_wrong_words(spark):
+def test_unknown_words_for_sums_and_plan_are_refused(spark):
     frame = spark.range(3).withColumnRenamed("id", "time")
     query = hw.query("q", hw.tumbling(1), n=hw.count())
     with pytest.raises(hw.QueryError, match="sums is 'fast': give one of 'exact', 'native'"):

@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,9 +20,12 @@ from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.sinks import FolderSink, LogSink
 from headwater.spark.streaming.start.query_changes import running_queries
 from spark.cluster_job import session
+from waiting import wait_for_events, wait_until
 
 STEPS = ("read", "compute", "rows", "state", "directive", "commit")
 DISORDER = 6
+#: A life that makes no progress is a mistake.
+LIFE_SECONDS_MAX = 600
 QUERIES = [
     hw.query("mean", hw.sliding(20, 10), keys=["house"], mean=hw.avg("load"), n=hw.count()),
     hw.query("rests", hw.session(8), keys=["house"], total=hw.sum("load"), ends=hw.last("note")),
@@ -71,12 +73,12 @@ def main(job: Job, death: Death | None) -> None:
         if death is not None:
             arm(death, job)
         stream = start(spark, job)
-        wait_for(stream, int(job.total * LATER_AT))
+        wait_for_events(stream, int(job.total * LATER_AT), seconds=LIFE_SECONDS_MAX)
         if LATER.name not in running_queries(StreamCheckpoint(job.place / "checkpoint" / "headwater")):
             stream.add_query(LATER)
-        wait_for(stream, job.total)
+        wait_for_events(stream, job.total, seconds=LIFE_SECONDS_MAX)
         if not stream.is_finished:
-            stream.flush(timeout=300)
+            stream.flush(timeout=LIFE_SECONDS_MAX)
         stream.stop()
         (job.place / "counters.json").write_text(json.dumps(stream.progress["counters"]))
 
@@ -103,14 +105,6 @@ def start(spark, job: Job):
         root=job.root,
         count_scheme=job.count_scheme,
     )
-
-
-def wait_for(stream, events: int) -> None:
-    while stream.progress.get("events", 0) < events:
-        if not stream.is_active:
-            stream.await_end()
-            raise AssertionError("the stream has ended too early")
-        time.sleep(0.02)
 
 
 # --- how it dies ---
@@ -171,8 +165,7 @@ def die_at_commit(checkpoint: Path, batch: int) -> None:
         return len([name for name in listed(checkpoint / "commits") if name.isdigit()])
 
     until = commits() + batch
-    while commits() < until:
-        time.sleep(0.001)
+    wait_until(lambda: commits() >= until, "Spark has committed", seconds=LIFE_SECONDS_MAX, nap_seconds=0.001)
     die()
 
 

@@ -25,12 +25,10 @@ from headwater.reference.history import Added, Arrived, Flushed, Joined, Step, S
 from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from spark.answers import assert_same
 from spark.clusters import Processes, executors
-from spark.streaming.kill_job import DISORDER, LATER, QUERIES, Death, Job
+from spark.streaming.kill_job import DISORDER, LATER, LIFE_SECONDS_MAX, QUERIES, Death, Job
 
 SCHEMA = pa.schema([("time", pa.int64()), ("house", pa.string()), ("load", pa.float64()), ("note", pa.string())])
 NAMED = {query.name: query for query in [*QUERIES, LATER]}
-#: A life that makes no progress is a mistake.
-LIFE_SECONDS_MAX = 240
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from headwater.base.count_limits import CountLimits
 from headwater.protocols.actions import Noted
 from headwater.protocols.count_windows import Counting
 from headwater.spark.formats import Wanted
@@ -144,12 +145,12 @@ class Loop:
 
     def __init__(
         self, place: Path, opened: ListedInput, queries: Any, settings: Any, chains: int, roots: int, seed: int,
-        counting: Counting | None = None,
+        counting: Counting | None = None, limits: CountLimits | None = None,
     ):  # fmt: skip
         self.checkpoint = StreamCheckpoint(place)
         self.opened = opened
         if self.checkpoint.about() is None:
-            begin(self.checkpoint, opened, queries, settings, chains, roots, counting=counting)
+            begin(self.checkpoint, opened, queries, settings, chains, roots, counting=counting, limits=limits)
         self.roots = roots
         self.dice = random.Random(seed)
         self.now_ns = 10**18

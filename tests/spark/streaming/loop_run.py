@@ -1,9 +1,11 @@
 """A drawn workload over Spark's loop: what arrives when, who joins, falls silent or dies, compared with the reference."""
 
 import random
+from contextlib import ExitStack
 from dataclasses import replace
+from unittest import mock
 
-from headwater.engine.counting import leaf as count_leaf
+from headwater.base.count_limits import CountLimits
 from headwater.language.files.queries import to_json
 from headwater.protocols.count_windows import Counting
 from headwater.protocols.events import FlushAsked, QueryAdded, QueryRemoved
@@ -40,6 +42,9 @@ class Run:
     def __init__(self, place, seed: int, crashes: bool, roots: int = 1, draw=any_queries) -> None:
         self.dice = dice = random.Random(seed)
         self.scenario = draw(dice)
+        self.limits = limits = self.scenario.limits
+        if limits != CountLimits():
+            self.limits = replace(limits, brief_piece_max=8, brief_raw_max=6)
         drawn = self.scenario.workload
         self.disorder = dice.choice([0, 4, 15]) if drawn.disorder is None else drawn.disorder
         # Sources tell their watermarks themselves in one of three.
@@ -63,7 +68,7 @@ class Run:
             self.workload = workload = _without_empty(workload)
         counting = self.scenario.counting
         with self._limited():
-            self.loop = Loop(place, self.opened, workload.queries, engine, chains, roots, seed, counting)
+            self.loop = Loop(place, self.opened, workload.queries, engine, chains, roots, seed, counting, self.limits)
         added = {event.query.name: event.query for _, event in workload.script if isinstance(event, QueryAdded)}
         self.truth = Truth(workload, added)
         self.named = {query.name: query for query in workload.queries} | added
@@ -82,8 +87,12 @@ class Run:
             self._play()
 
     def _limited(self):
-        brief = ((count_leaf, "BRIEF_PIECE_MAX", 8), (count_leaf, "BRIEF_RAW_MAX", 6), (leaf, "SEND_EVENTS", 20))
-        return limited((*self.scenario.limits, *(brief if self.scenario.limits else ())))
+        stack = ExitStack()
+        stack.enter_context(limited(self.limits))
+        stack.enter_context(mock.patch.object(leaf, "SETTINGS", replace(leaf.SETTINGS, counts=self.limits)))
+        if self.limits != CountLimits():
+            stack.enter_context(mock.patch.object(leaf, "SEND_EVENTS", 20))
+        return stack
 
     def _play(self) -> None:
         while any(self.opened.ends.get(name, 0) < len(log) for name, log in self.logs.items()) or self.commands:

@@ -8,7 +8,8 @@ import headwater as hw
 from headwater.logs import Log
 from headwater.spark.streaming.sinks import LogSink
 from spark.answers import assert_same, expected, result_rows
-from spark.streaming.test_stream import NAMED, QUERIES, append, events, wait_for
+from spark.streaming.test_stream import NAMED, QUERIES, append, events
+from waiting import SECONDS_MAX, wait_for_events
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.connect]
 
@@ -26,7 +27,7 @@ def test_a_stream_of_a_client_with_a_restart_in_between(connect, tmp_path, log, 
     settings = {"checkpoint": tmp_path / "checkpoint", "aside": tmp_path / "aside", "root": root}
     sink = tmp_path / "rows" if root == "driver" else LogSink(tmp_path / "rows")
     first = hw.stream(connect, tmp_path / "log", QUERIES, max_events_per_trigger=30, sink=sink, **settings)
-    wait_for(first, 80)
+    wait_for_events(first, 80)
     first.add_query(hw.query("later", hw.tumbling(10), n=hw.count()))
     with pytest.raises(hw.QueryError, match="later"):
         first.add_query(hw.query("later", hw.tumbling(10), n=hw.count()))
@@ -35,9 +36,9 @@ def test_a_stream_of_a_client_with_a_restart_in_between(connect, tmp_path, log, 
     for number, name in enumerate(rows):
         append(log, number, rows[name][40:])
     again = hw.stream(connect, tmp_path / "log", sink=sink, **settings)
-    wait_for(again, 120)
+    wait_for_events(again, 120)
     again.remove_query("later")
-    again.flush(timeout=120)
+    again.flush(timeout=SECONDS_MAX)
     if root == "driver":
         found = pq.read_table(tmp_path / "rows")
     else:
@@ -51,12 +52,12 @@ def test_what_went_wrong_at_the_server_is_said_here(connect, tmp_path, log):
     for partition in range(2):
         append(log, partition, events("a", 0, 20))
     stream = hw.stream(connect, tmp_path / "log", QUERIES[0], checkpoint=tmp_path / "c", sink=tmp_path / "rows")
-    wait_for(stream, 40)
+    wait_for_events(stream, 40)
     (tmp_path / "rows").rename(tmp_path / "gone")
     for partition in range(2):
         append(log, partition, events("a", 20, 100))
     with pytest.raises(hw.HeadwaterError, match="rows"):
-        stream.await_end(120)
+        stream.await_end(SECONDS_MAX)
 
 
 def test_what_would_be_lost_is_refused(connect, tmp_path, log):

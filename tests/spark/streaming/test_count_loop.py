@@ -14,5 +14,5 @@ pytestmark = pytest.mark.usefixtures("no_sync")
 @example(seed=11)  # a leaf that had just sent ended without what waited
 @example(seed=2066)  # an idle source returned in the middle of a batch, of which the first half was accepted
 @given(seed=st.integers(0, 2**32))
-def test_count_windows_are_those_of_the_reference(tmp_path_factory, crashes, seed):
+def test_count_windows_of_a_stream_are_those_of_the_reference(tmp_path_factory, crashes, seed):
     Run(tmp_path_factory.mktemp("stream"), seed, crashes, draw=count_windows).play()

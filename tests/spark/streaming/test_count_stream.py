@@ -1,7 +1,6 @@
 """Count windows of `headwater.stream` on a real Spark: those of one machine, whatever the scheme, with a restart in between."""
 
 import random
-import time
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +10,7 @@ import headwater as hw
 from headwater.logs import Log
 from headwater.protocols.count_windows import Counting
 from spark.answers import assert_same, expected, result_rows
+from waiting import SECONDS_MAX, wait_for_events
 
 pytestmark = pytest.mark.spark
 
@@ -53,16 +53,11 @@ def rows(events):
     return expected(events, QUERIES, DISORDER)
 
 
-def wait_for(stream, count: int) -> None:
-    while stream.progress.get("events", 0) < count:
-        if not stream.is_active:
-            stream.await_end()
-            raise AssertionError("the stream has ended too early")
-        time.sleep(0.02)
-
-
-@pytest.mark.parametrize("scheme", ["monitor", "async"])
-def test_windows_over_partitions_with_a_restart(spark, tmp_path, events, rows, scheme):
+@pytest.mark.parametrize(
+    "scheme",
+    ["async", pytest.param("monitor", marks=pytest.mark.slow(reason="schemes are compared in test_count_loop.py"))],
+)
+def test_count_windows_of_a_stream_with_a_restart_are_those_of_one_machine(spark, tmp_path, events, rows, scheme):
     log = Log.create(tmp_path / "log", partition_count=SOURCES, time="time")
 
     def feed(begin: int, end: int) -> None:
@@ -73,37 +68,38 @@ def test_windows_over_partitions_with_a_restart(spark, tmp_path, events, rows, s
     feed(0, EVENTS // 2)
     settings = {"checkpoint": tmp_path / "c", "sink": tmp_path / "rows", "disorder": DISORDER, "count_scheme": scheme}
     first = hw.stream(spark, tmp_path / "log", QUERIES, max_events_per_trigger=1_500, **settings)
-    wait_for(first, SOURCES * EVENTS // 4)
+    wait_for_events(first, SOURCES * EVENTS // 4)
     first.stop()
     feed(EVENTS // 2, EVENTS)
     # What it was begun with holds.
     again = hw.stream(spark, tmp_path / "log", QUERIES, **{**settings, "count_scheme": "central"})
     explained = again.explain()
-    wait_for(again, SOURCES * EVENTS)
-    again.flush(timeout=120)
+    wait_for_events(again, SOURCES * EVENTS)
+    again.flush(timeout=SECONDS_MAX)
     assert_same(rows, result_rows(pq.read_table(tmp_path / "rows"), NAMED))
     assert "distributed" in explained and "central" not in explained
     counters = again.progress["counters"]["all"]
     assert counters["in"] == SOURCES * EVENTS == sum(counters[fate] for fate in counters if fate != "in")
 
 
-def test_windows_over_folders_are_those_of_a_batch(spark, tmp_path, events, rows):
+@pytest.mark.slow(reason="folders are read in test_stream.py, and what is counted in test_count_loop.py")
+def test_count_windows_over_folders_are_those_of_one_machine(spark, tmp_path, events, rows):
     for name, some in events.items():
         (tmp_path / "in" / name).mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist(some, schema=SCHEMA), tmp_path / "in" / name / "1.parquet")
     counting = Counting("auto", prefer="bytes")
     settings = {"checkpoint": tmp_path / "c", "sink": "memory", "disorder": DISORDER, "count_scheme": counting}
     stream = hw.stream(spark, tmp_path / "in", QUERIES, max_events_per_trigger=2_000, **settings)
-    wait_for(stream, SOURCES * EVENTS)
-    stream.flush(timeout=120)
+    wait_for_events(stream, SOURCES * EVENTS)
+    stream.flush(timeout=SECONDS_MAX)
     assert_same(rows, result_rows(stream.sink.table(), NAMED))
 
 
-def test_roots_in_tasks_get_the_events(spark, tmp_path, events):
+def test_roots_in_tasks_get_the_events_of_count_windows(spark, tmp_path, events):
     log = Log.create(tmp_path / "log", partition_count=1, time="time")
     with log.writer(0) as writer:
         writer.append(pa.RecordBatch.from_pylist(events["00000"][:10], schema=SCHEMA))
     settings = {"checkpoint": tmp_path / "c", "sink": "memory", "root": "reducers", "trigger": "available now"}
     stream = hw.stream(spark, tmp_path / "log", QUERIES, **settings)
-    assert stream.await_end(120)
+    assert stream.await_end(SECONDS_MAX)
     assert "distributed" not in stream.explain()

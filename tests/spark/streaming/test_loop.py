@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("no_sync")
 @example(seed=26)  # count windows in scopes over nodes forgot how many windows of a new key were out
 @example(seed=35)
 @given(seed=st.integers(0, 2**32))
-def test_batches_say_what_the_reference_says(tmp_path_factory, crashes, seed):
+def test_batches_of_a_stream_say_what_the_reference_says(tmp_path_factory, crashes, seed):
     Run(tmp_path_factory.mktemp("stream"), seed, crashes).play()
 
 
@@ -37,7 +37,7 @@ def test_leaves_that_hold_too_much_stop_reading_until_they_may_cut(tmp_path_fact
 @example(seed=2**32 - 1)  # a query came for which events would have had to be shared in another way
 @example(seed=1075)  # a root in a task replaced a row of the same batch
 @given(seed=st.integers(0, 2**32))
-def test_so_do_roots_that_share_the_keys(tmp_path_factory, roots, seed):
+def test_roots_that_share_the_keys_of_a_stream_say_what_the_reference_says(tmp_path_factory, roots, seed):
     Run(tmp_path_factory.mktemp("stream"), seed, crashes=True, roots=roots).play()
 
 

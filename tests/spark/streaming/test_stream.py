@@ -1,6 +1,5 @@
 """`headwater.stream` on a real Spark: growing sources in, the reference's rows out, whatever happens in between."""
 
-import time
 import urllib.request
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from headwater.logs import Log
 from headwater.spark.streaming.checkpoint import CheckpointError
 from headwater.spark.streaming.sinks import LogSink
 from spark.answers import assert_same, expected, result_rows
+from waiting import SECONDS_MAX, wait_for_events, wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -52,20 +52,11 @@ def put(folder: Path, name: str, rows: list[dict]) -> None:
     hidden.rename(folder / name)
 
 
-def wait_for(stream, count: int) -> None:
-    while stream.progress.get("events", 0) < count:
-        if not stream.is_active:
-            stream.await_end()
-            raise AssertionError("the stream has ended too early")
-        time.sleep(0.02)
-
-
 def check_metrics(stream) -> None:
     """What Prometheus is told adds up."""
-    while stream.status.events < 40:
-        time.sleep(0.02)
+    wait_until(lambda: stream.status.events >= 40 or not stream.is_active, "40 events are in the status")
     assert stream.status.adds_up
-    with urllib.request.urlopen(stream.metrics_url) as answer:
+    with urllib.request.urlopen(stream.metrics_url, timeout=60) as answer:
         told = answer.read().decode()
     assert 'headwater_events_total{fate="member",query="mean",stream="checkpoint"} 40.0' in told
 
@@ -75,25 +66,25 @@ def log(tmp_path):
     return Log.create(tmp_path / "log", partition_count=2, time="time")
 
 
-def test_a_log_that_grows_with_a_restart_in_between(spark, tmp_path, log):
+def test_a_stream_over_a_growing_log_goes_on_after_a_restart(spark, tmp_path, log):
     rows = {"00000": events("a", 0, 60), "00001": events("bb", 0, 60)}
     for number, name in enumerate(rows):
         append(log, number, rows[name][:20])
     settings = {"checkpoint": tmp_path / "checkpoint", "sink": tmp_path / "rows", "aside": tmp_path / "aside"}
     first = hw.stream(spark, tmp_path / "log", QUERIES, metrics_port=0, **settings)
     assert "root on the driver" in first.explain()
-    wait_for(first, 40)
+    wait_for_events(first, 40)
     check_metrics(first)
     for number, name in enumerate(rows):
         append(log, number, rows[name][20:40])
-    wait_for(first, 80)
+    wait_for_events(first, 80)
     first.stop()
     for number, name in enumerate(rows):
         append(log, number, rows[name][40:])
     again = hw.stream(spark, tmp_path / "log", QUERIES, max_events_per_trigger=15, **settings)
-    wait_for(again, 120)
+    wait_for_events(again, 120)
     assert again.status.spark.seconds["triggerExecution"] > 0
-    again.flush(timeout=120)
+    again.flush(timeout=SECONDS_MAX)
     found = pq.read_table(tmp_path / "rows")
     assert_same(expected(rows, QUERIES, 0), result_rows(found, NAMED))
     counters = again.progress["counters"]["mean"]
@@ -102,13 +93,13 @@ def test_a_log_that_grows_with_a_restart_in_between(spark, tmp_path, log):
         again.flush()
 
 
-def test_a_folder_that_grows_and_queries_that_come_and_go(spark, tmp_path):
+def test_queries_come_and_go_in_a_stream_over_a_growing_folder(spark, tmp_path):
     rows = {"a": events("a", 0, 40), "b": events("b", 0, 40)}
     folder = tmp_path / "in"
     put(folder, "a/1.parquet", rows["a"][:20])
     put(folder, "b/1.parquet", rows["b"][:20])
     stream = hw.stream(spark, folder, QUERIES[0], checkpoint=tmp_path / "c", sink=LogSink(tmp_path / "out"))
-    wait_for(stream, 40)
+    wait_for_events(stream, 40)
     later = hw.query("later", hw.tumbling(10), n=hw.count())
     stream.add_query(later)
     with pytest.raises(hw.QueryError, match="later"):
@@ -116,10 +107,10 @@ def test_a_folder_that_grows_and_queries_that_come_and_go(spark, tmp_path):
     (folder / "a" / "15.parquet").write_bytes(b"no Parquet")
     put(folder, "a/2.parquet", rows["a"][20:])
     put(folder, "b/2.parquet", rows["b"][20:])
-    wait_for(stream, 80)
+    wait_for_events(stream, 80)
     assert [(source, Path(path).name) for source, path, _ in stream.problems] == [("a", "15.parquet")]
     stream.remove_query("mean", drain=True)
-    stream.flush(timeout=120)
+    stream.flush(timeout=SECONDS_MAX)
     stored = pa.Table.from_batches([s.batch for s in Log.open(tmp_path / "out").reader(0).read()])
     found = {name: stored.filter(pa.compute.equal(stored["query"], name)) for name in ("mean", "later")}
     wanted = expected(rows, QUERIES[:1], 0)
@@ -141,8 +132,8 @@ def test_keys_are_shared_by_roots_in_tasks(spark, tmp_path, log):
         root="reducers",
         max_events_per_trigger=40,
     )
-    wait_for(stream, 100)
-    stream.flush(timeout=120)
+    wait_for_events(stream, 100)
+    stream.flush(timeout=SECONDS_MAX)
     assert "share the keys" in stream.explain()
     assert_same(expected(rows, QUERIES, 0), result_rows(stream.sink.table(), NAMED))
 
@@ -157,12 +148,12 @@ def test_what_is_there_is_read_and_the_stream_stops(spark, tmp_path, log):
         "sink": lambda rows, batch: seen.append(batch),
     }
     stream = hw.stream(spark, tmp_path / "log", QUERIES[0], max_events_per_trigger=30, **settings)
-    assert stream.await_end(120)
+    assert stream.await_end(SECONDS_MAX)
     assert stream.progress["events"] == 100
     assert seen == sorted(set(seen))
 
 
-def test_what_is_wrong_is_said_at_once(spark, tmp_path, log):
+def test_wrong_arguments_of_a_stream_are_said_at_once(spark, tmp_path, log):
     append(log, 0, events("a", 0, 5))
     with pytest.raises(hw.DataError, match="no such folder"):
         hw.stream(spark, tmp_path / "none", QUERIES, checkpoint=tmp_path / "c")
@@ -186,7 +177,7 @@ def test_a_checkpoint_fits_one_stream(spark, tmp_path, log):
     append(log, 0, events("a", 0, 5))
     append(log, 1, events("a", 0, 5))
     settings = {"checkpoint": tmp_path / "c", "trigger": "available now", "sink": "memory"}
-    hw.stream(spark, tmp_path / "log", QUERIES[0], **settings).await_end(120)
+    hw.stream(spark, tmp_path / "log", QUERIES[0], **settings).await_end(SECONDS_MAX)
     Log.create(tmp_path / "other", partition_count=2, time="time")
     with pytest.raises(CheckpointError, match="another source"):
         hw.stream(spark, tmp_path / "other", QUERIES[0], schema=SCHEMA, **settings)

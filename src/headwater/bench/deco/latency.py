@@ -14,8 +14,7 @@ from headwater.base.arrays import Float64Array, Int64Array
 from headwater.bench.deco.links import Logged, window_of
 from headwater.edge.cluster.cluster import Cluster
 from headwater.edge.cluster.outcome import ClusterOutcome
-from headwater.edge.pace import AtTimes
-from headwater.edge.rates import SECOND_NS
+from headwater.edge.pace import Pace
 from headwater.edge.sources import LogSource
 
 LOAD = 0.75
@@ -60,8 +59,7 @@ def latency_of(cluster: Cluster, events: Logged, scheme: str, rate: float) -> Wi
 
 def paced(cluster: Cluster, events: Logged, scheme: str, rate: float) -> ClusterOutcome:
     """All leaves together have an event for every unit of their time on average: so many units a second are as many events."""
-    pace = AtTimes(0, rate)
-    return cluster.run(events.plan(scheme, pace=pace, linger_ns=LATENCY_LINGER_NS))
+    return cluster.run(events.plan(scheme, pace=Pace(0, rate), linger_ns=LATENCY_LINGER_NS))
 
 
 def provable_times(events: Logged) -> Int64Array:
@@ -90,7 +88,7 @@ def times_of(source: LogSource) -> Int64Array:
 def latencies_ms(outcome: ClusterOutcome, behind: Int64Array, rate: float) -> Float64Array:
     """How late each window's row was, but those of the first."""
     places = np.searchsorted(outcome.rows["window_start"].to_numpy(), np.arange(len(behind)) * window_of(outcome))
-    due_ns = outcome.begin_ns + np.ceil(behind * (SECOND_NS / rate)).astype(np.int64)
+    due_ns = outcome.begin_ns + Pace(0, rate).moments_ns(behind)
     late: Float64Array = (outcome.row_emitted_ns[places] - due_ns) / 1e6
     return late[min(SKIPPED, len(late) // 2) :]
 

@@ -2,9 +2,8 @@
 
 The method of the papers (Karimov et al., "Benchmarking Distributed Stream Data Processing Systems"): the generator
 never waits for the system under test, so a slow system meets a growing queue and not a slower load; the time of an event is when
-it was due, so latency counts the wait in the queue (no coordinated omission). What is pure is elsewhere: `load_schedule.py` says
-when events are due, `load_judgement.py` what measurements mean, `load_search.py` looks for the highest rate. Here are the clock
-and the processes.
+it was due, so latency counts the wait in the queue (no coordinated omission). What is pure is elsewhere: `schedule.py` says
+when events are due, `judgement.py` what measurements mean. Here are the clock and the processes.
 
 ```python
 with start_load(Load(rate=1_000_000, seconds=30), LogTarget(folder, partition_count=2), done=events_processed) as running:
@@ -19,7 +18,6 @@ Processes are spawned: a script that starts a load keeps its own work below ``if
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Self
@@ -31,26 +29,14 @@ from headwater.bench.load.judgement import (
     Latency,
     LoadSample,
     Verdict,
-    drain_rate,
     judge,
     latency,
 )
-from headwater.bench.load.schedule import Load, Schedule, events_of
+from headwater.bench.load.schedule import Load, Schedule
 from headwater.bench.load.targets import Target
-from headwater.bench.load.workers import SEND_EVENTS_MAX, LoadError, Workers, now_us
+from headwater.bench.load.workers import LoadError, Workers, now_us
 
-__all__ = [
-    "Drained",
-    "Load",
-    "LoadError",
-    "LoadRun",
-    "RunningLoad",
-    "drain",
-    "fill",
-    "now_us",
-    "run_load",
-    "start_load",
-]
+__all__ = ["Load", "LoadError", "LoadRun", "RunningLoad", "now_us", "start_load"]
 
 SAMPLE_SECONDS = 0.05
 #: From the moment both processes are ready to the first event.
@@ -81,14 +67,8 @@ class LoadRun:
     def verdict(
         self, *, warm_up_s: float = 0.0, tolerance: float = TOLERANCE, bound_s: float = BOUND_SECONDS
     ) -> Verdict:
-        """Whether the rate is sustainable; see `load_judgement.judge`."""
+        """Whether the rate is sustainable; see `judgement.judge`."""
         return judge(self.samples, self.schedule, warm_up_s=warm_up_s, tolerance=tolerance, bound_s=bound_s)
-
-
-def run_load(load: Load, target: Target, done: Callable[[], int] | None = None) -> LoadRun:
-    """Send a load and wait until all of it is sent. ``done``: see `start_load`."""
-    with start_load(load, target, done) as running:
-        return running.wait()
 
 
 def start_load(load: Load, target: Target, done: Callable[[], int] | None = None) -> RunningLoad:
@@ -162,48 +142,3 @@ class RunningLoad:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-
-def fill(load: Load, target: Target, begin_us: int = 0, batch_events: int = SEND_EVENTS_MAX) -> Schedule:
-    """Send all events of a load as fast as the target takes them, in this process: a log to be drained later.
-
-    >>> import contextlib
-    >>> class Sizes(list):
-    ...     def opened(self):
-    ...         return contextlib.nullcontext(lambda batch: self.append(len(batch)))
-    >>> sizes = Sizes()
-    >>> fill(Load(rate=10, seconds=1), sizes, batch_events=4).events, sizes
-    (10, [4, 4, 2])
-    """
-    schedule, content = load.scheduled(begin_us), load.content
-    with target.opened() as send:
-        for first in range(0, schedule.events, batch_events):
-            send(events_of(schedule, content, first, min(first + batch_events, schedule.events)))
-    return schedule
-
-
-@dataclass(frozen=True, slots=True)
-class Drained:
-    """How fast a system took what had been written before: events per second, and when how much was done."""
-
-    rate: float
-    moments: tuple[tuple[int, int], ...]
-
-
-def drain(
-    done: Callable[[], int], events: int, *, warm_up_events: int = 0, poll_s: float = 0.02, timeout_s: float = 600.0
-) -> Drained:
-    """Watch a system work off a log that `fill` has written, until ``done()`` says that it has processed all ``events``.
-
-    A sustainable rate without a search: a system that takes so many events a second when they all wait could also take them as
-    they come. Start the system first. ``warm_up_events``: the time until so many are done does not count; see
-    `load_judgement.drain_rate`. LoadError if it takes longer than ``timeout_s``.
-    """
-    deadline, moments = time.monotonic() + timeout_s, [(now_us(), done())]
-    while moments[-1][1] < events:
-        if time.monotonic() > deadline:
-            raise LoadError(f"{moments[-1][1]:,} of {events:,} events were done after {timeout_s:g} s")
-        time.sleep(poll_s)
-        count = done()
-        moments.append((now_us(), count))
-    return Drained(drain_rate(moments, warm_up_events=warm_up_events), tuple(moments))

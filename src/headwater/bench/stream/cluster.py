@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import headwater
 from headwater.errors import HeadwaterError
 
 WAIT_SECONDS = 90.0
@@ -35,7 +36,7 @@ class SparkCluster:
         self._folder = folder
         self._processes: list[subprocess.Popen[str]] = []
         home = Path(pyspark.__file__).parent
-        source = str(Path(__file__).parent.parent.parent)
+        source = str(Path(headwater.__file__).parent.parent)
         paths = [source, *filter(None, [os.environ.get("PYTHONPATH")])]
         self._environment = os.environ | {
             "SPARK_HOME": str(home),

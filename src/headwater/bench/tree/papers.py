@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from dataclasses import astuple, fields
 from pathlib import Path
 
-import pyarrow as pa
-
 import headwater as hw
+from headwater.base.arrow import table_from_bytes
 from headwater.bench.common.plots import Point, draw
 from headwater.bench.tree.cells import Cell, Shape, average, medians
 from headwater.bench.tree.network import QUERY_COUNTS, NetworkBench
@@ -76,9 +75,8 @@ def central_seconds(shape: Shape, queries: list[hw.Query]) -> float:
         for leaf in range(shape.leaves):
             data = central_frame(events.seconds_of(leaf)[second].batch)
             start = time.process_time()
-            with pa.ipc.open_stream(pa.py_buffer(open_frame(data)[1])) as reader:
-                for batch in reader:
-                    engine.push(batch, source=str(leaf))
+            for batch in table_from_bytes(open_frame(data)[1]).to_batches():
+                engine.push(batch, source=str(leaf))
             engine.results()
             used += time.process_time() - start
     return used

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Float64Array, Int64Array
+from headwater.base.arrow import table_to_bytes
 from headwater.bench.common.workload import SECOND, SEED
 from headwater.protocols.frames import frame
 
@@ -118,10 +119,7 @@ def central_frame(events: pa.RecordBatch, *whose: Int64Array) -> bytes:
         source, offset = whose
         columns |= {"source": pa.array(source.astype(np.int32)), "offset": pa.array(offset)}
     batch = pa.record_batch(columns)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return frame(CENTRAL_KIND, sink.getvalue().to_pybytes())
+    return frame(CENTRAL_KIND, table_to_bytes(batch))
 
 
 def _offsets(source: Int64Array, count: int) -> Int64Array:

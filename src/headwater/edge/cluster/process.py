@@ -35,11 +35,11 @@ from headwater.edge.cluster.control import (
 from headwater.edge.cluster.outcome import NodeOutcome
 from headwater.edge.cluster.plan import ROOT, ClusterPlan, Leaf
 from headwater.edge.feed import Feed, SourceReader
-from headwater.edge.host import Node, NodeHost
+from headwater.edge.host import NodeHost
 from headwater.edge.journal import Journal
 from headwater.edge.links import LOOPBACK, Link, Links, wait_for, zeromq
 from headwater.edge.rates import SECOND_NS
-from headwater.node import LeafNode, RelayNode, RootNode
+from headwater.node import LeafNode, Node, RelayNode, RootNode
 from headwater.protocols.events import FlushAsked
 
 #: No more than this waits for a link before a leaf stops reading: what it takes in a tenth of a second, within these bounds.

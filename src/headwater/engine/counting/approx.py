@@ -5,15 +5,17 @@ The baseline of the paper that is fast and wrong: the k-th share of every chain 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from headwater.base.arrays import Int64Array
-from headwater.engine.counting.piece_table import AT, BLOCK, CHAIN, COUNT, IS_RAW, O1, O2, T1, T2
+from headwater.base.arrays import BoolArray, Int64Array
+from headwater.engine.counting.piece_table import AT, BLOCK, CHAIN, COUNT, IS_RAW, O1, O2, S1, T1, T2, PieceTable
 from headwater.engine.intake.reorder import OrderedEvents
+from headwater.engine.slices.store import RowBlock
+from headwater.language.times import NEVER
 
 
 def split_evenly(counts: Int64Array, total: int) -> Int64Array:
@@ -35,16 +37,57 @@ def split_evenly(counts: Int64Array, total: int) -> Int64Array:
 class LeafShares:
     """From position ``origin`` on, each ``unit`` of positions has ``sizes[c]`` events of chain c, from its event ``begins[c]``.
 
-    ``taken``: so many events of each chain are in windows.
+    ``taken``: so many events of each chain are in windows. ``floor``: no row of these begins later, as no row may begin before
+    those of earlier positions.
     """
 
     origin: int
     unit: int
     sizes: Int64Array
     begins: Int64Array
-    taken: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+    taken: Int64Array
+    floor: int = NEVER
 
-    def grow(self, chains: int) -> None:
+    @classmethod
+    def of_cuts(
+        cls, cuts: Sequence[Mapping[str, int]], chains: Iterable[str], unit: int, position: int, since: Int64Array
+    ) -> LeafShares:
+        """What the first cuts say, the events of each chain in each; ``since``: those that were settled behind the last cut."""
+        names = list(chains)
+        passed = np.array([[cut.get(name, 0) for name in names] for cut in cuts], np.int64)
+        # What was settled since the last cut is no longer where it was counted.
+        taken = passed.sum(axis=0) + since
+        return cls(position - int(since.sum()), unit, split_evenly(passed[0], unit), passed.sum(axis=0), taken)
+
+    def believe(
+        self, table: PieceTable, ranks: Int64Array, chain_count: int
+    ) -> tuple[BoolArray, Int64Array, int] | None:
+        """Give pieces to windows by how many their chain had before.
+
+        Returns which pieces of the table are in complete windows, the positions of all, and the position up to which windows
+        are complete; None if nothing is. The table is sorted, and cut where shares end.
+        """
+        rows = table.joined()
+        if rows.shape[1] == 0:
+            return None
+        self._grow(chain_count)
+        rows = rows[:, np.lexsort((rows[O1], ranks[rows[S1]], rows[T1], rows[CHAIN]))]
+        table.rows = rows = self._split(rows, table.events)
+        window, position = self._places(rows)
+        complete = self._complete(rows)
+        settled = window < complete
+        if not settled.any():
+            return None
+        self.taken += np.bincount(rows[CHAIN, settled], rows[COUNT, settled], len(self.taken)).astype(np.int64)
+        return settled, position, self.origin + complete * self.unit
+
+    def in_order(self, block: RowBlock) -> RowBlock:
+        """Rows whose times follow their positions, which those of believed windows do not by themselves."""
+        block.first = np.maximum(np.maximum.accumulate(block.first), self.floor)
+        self.floor = int(block.first[-1])
+        return block
+
+    def _grow(self, chains: int) -> None:
         """Chains that come later have no share."""
         for name in ("sizes", "begins", "taken"):
             known = getattr(self, name)
@@ -56,7 +99,7 @@ class LeafShares:
         heads = np.searchsorted(rows[CHAIN], rows[CHAIN])
         return np.asarray(before - before[heads] + self.taken[rows[CHAIN]])
 
-    def split(self, rows: Int64Array, events: Mapping[int, OrderedEvents]) -> Int64Array:
+    def _split(self, rows: Int64Array, events: Mapping[int, OrderedEvents]) -> Int64Array:
         """Runs of raw events cut where a share ends."""
         index = self._indices(rows)
         size = np.maximum(self.sizes[rows[CHAIN]], 1)
@@ -80,7 +123,7 @@ class LeafShares:
         order = np.argsort(np.concatenate(places), kind="stable")
         return np.concatenate(made, axis=1)[:, order]
 
-    def places(self, rows: Int64Array) -> tuple[Int64Array, Int64Array]:
+    def _places(self, rows: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The number of the share that each piece begins in, and its position."""
         chain = rows[CHAIN]
         size, offset = self.sizes[chain], np.cumsum(self.sizes) - self.sizes
@@ -91,15 +134,11 @@ class LeafShares:
         position = self.origin + share * self.unit + offset[chain] + inside
         return np.where(size > 0, share, np.int64(2**62)), position
 
-    def complete(self, rows: Int64Array) -> int:
+    def _complete(self, rows: Int64Array) -> int:
         """So many shares are complete in all chains."""
         there = self.taken + np.bincount(rows[CHAIN], rows[COUNT], len(self.taken)).astype(np.int64) - self.begins
         counting = self.sizes > 0
         return int((there[counting] // self.sizes[counting]).min()) if counting.any() else 0
-
-    def settle(self, rows: Int64Array) -> None:
-        """These pieces are in windows."""
-        self.taken += np.bincount(rows[CHAIN], rows[COUNT], len(self.taken)).astype(np.int64)
 
     def of(self, chain: int) -> tuple[int, int, int]:
         """The begin and the size of a chain's share, and by how much it may differ, for its leaf."""

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int64Array
+from headwater.base.count_limits import CountLimits
 from headwater.engine.counting.forecast_zones import LocalWindows
 from headwater.engine.counting.pieces import (
     RAW_MAX,
@@ -26,28 +27,21 @@ from headwater.engine.counting.pieces import (
     raw_of,
     rows_of,
     run_rows,
-    spread,
     values_of,
     zones_between,
 )
 from headwater.engine.groups.shared import QueryGroup
+from headwater.engine.halves import HoldingLeafGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
+from headwater.engine.operators.ragged import spread
 from headwater.engine.wire.looks import Look
 from headwater.engine.wire.parts import KeyRows, PiecesPart, RawRuns, arrow_values, listed_keys
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER
 
-#: As long as there is no plan, pieces are a small part of a window ...
+#: As long as there is no plan, pieces are a small part of a window, within limits.
 PIECES_PER_STEP = 64
-#: ... but not smaller, or larger, than this.
-PIECE_MIN, PIECE_MAX = 32, 1 << 13
-#: Whoever lives for one batch only has smaller ones, and looked into they are answered raw: so one look is enough.
-BRIEF_PIECE_MAX, BRIEF_RAW_MAX = 1 << 11, 1 << 12
-#: Events that nobody waits for are gathered, but no more than this ...
-GATHERED_MAX = 1 << 18
-#: ... and so many at once are cut into pieces as they come: less is left to do once somebody waits.
-EARLY_MIN = 1 << 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +86,20 @@ class HeldEvents:
         self.count = sum(map(len, self.stretches))
 
 
-class CountLeafGroup(QueryGroup):
-    """Cuts events into pieces as soon as nothing can come before them; says no more of most than their number and partials."""
+class CountLeafGroup(HoldingLeafGroup):
+    """Cuts events into pieces as soon as nothing can come before them; says no more of most than their number and partials.
+
+    While events are read again, those before ``covered`` are in pieces already.
+    """
 
     def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
         super().__init__(keys, where, begin)
-        #: While events are read again, of which those before ``covered`` are in pieces already.
-        self.known_already = False
         self.covered = NEVER
         self.reached = NEVER  # nothing that was sent is later
         self.plan: Zoning | None = None
         self.kept = HeldEvents(1 << 20)
         self.is_brief = False
+        self.limits = CountLimits()
         self.raw_count = 0
         self.taken = 0  # events that were put into pieces here
         self._rated = (0, NEVER)  # how many events there were, up to which time, when the rate was last told
@@ -111,32 +107,37 @@ class CountLeafGroup(QueryGroup):
         self._early: list[PiecesPart] = []
         self._early_count = 0
         self._asked = np.empty(0, np.int64), np.array([NEVER])  # begins in order; before each, the last end so far
-
-    @property
-    def counts_by_key(self) -> bool:
-        """Whether each key counts for itself."""
-        return any(walk.by_key for walk in self.count_walks)
+        self._looks: list[Look] = []  # that wait for their answer
+        self._looked: set[int] = set()  # the numbers of those and of the ones that were answered
 
     @property
     def held_count(self) -> int:
         """Events in memory."""
         return len(self.buffer) + self.kept.count
 
-    def closed_below(self, watermark: int) -> int:
-        """How many events wait for a plan although nothing can come before them."""
-        return sum(int(np.searchsorted(part.chunk.times, watermark)) for part in self.buffer.parts)
+    def take_over(self, covered: int, latest: int, kept_max: int, is_brief: bool, looks: Sequence[Look]) -> None:
+        """Before events come: which are in pieces already, and which of these are looked into; ``latest``: of all sent."""
+        self.covered = covered
+        self.reached = min(latest, covered - (covered > NEVER))
+        self.kept.events_max, self.is_brief = 0 if is_brief else kept_max, is_brief
+        self._expect(looks)
+
+    def follow(self, plan: Zoning | None, settled: int) -> None:
+        """Where cuts are expected, and before which time nobody looks into pieces any more."""
+        self.plan = plan
+        self.kept.forget(settled)
 
     def is_awaited(self, closed: int) -> bool:
         """Whether events up to here should leave soon: else what comes together travels at once, and costs as much as a part."""
         waiting = len(self.buffer)
         is_over = FOREVER in (closed, self.covered)
-        if is_over or waiting + self._early_count >= GATHERED_MAX or self.counts_by_key:
+        if is_over or waiting + self._early_count >= self.limits.gathered_max or self.counts_by_key:
             return True
         return self.zoning().awaits(self.covered, self.may_leave(closed), self.taken, self.taken + waiting)
 
     def cut_early(self, family: int, chain: str, closed: int, latest: int, has_one_source: bool) -> None:
         """Make pieces of what has come, for the next part."""
-        if len(self.buffer) >= EARLY_MIN and not self.is_brief:
+        if len(self.buffer) >= self.limits.early_min and not self.is_brief:
             before = self.taken
             self._early.append(self.take_pieces(family, chain, closed, latest, False, has_one_source))
             self._early_count += self.taken - before
@@ -149,14 +150,15 @@ class CountLeafGroup(QueryGroup):
     def zoning(self) -> Zoning:
         if self.plan is not None:
             return self.plan
-        step = min((min(walk.window.size, walk.window.step) for walk in self.count_walks), default=PIECE_MAX)
-        return NoPlan(min(max(step // PIECES_PER_STEP, PIECE_MIN), PIECE_MAX))
+        least, most = self.limits.piece_min, self.limits.unplanned_piece_max
+        step = min((min(walk.window.size, walk.window.step) for walk in self.windows.count_walks), default=most)
+        return NoPlan(min(max(step // PIECES_PER_STEP, least), most))
 
     @property
     def _piece_max(self) -> int:
         most = self.zoning().piece_max
         # With many keys, partials of small pieces are no smaller than their events.
-        return min(most, max(BRIEF_PIECE_MAX, 4 * len(self.keys))) if self.is_brief else most
+        return min(most, max(self.limits.brief_piece_max, 4 * len(self.keys))) if self.is_brief else most
 
     def take_rate(self) -> float | None:
         """How many events came in a tick of time since the last time; None if time went no further."""
@@ -168,7 +170,7 @@ class CountLeafGroup(QueryGroup):
 
     # --- events ---
 
-    def _wait(self, stretch: OrderedEvents) -> None:
+    def wait(self, stretch: OrderedEvents) -> None:
         if self.known_already and len(stretch):
             if self.covered == FOREVER:
                 self._keep_asked(stretch)
@@ -176,9 +178,9 @@ class CountLeafGroup(QueryGroup):
             is_known = stretch.chunk.times < self.covered
             self._keep_asked(stretch.take(np.flatnonzero(is_known)))
             stretch = stretch.take(np.flatnonzero(~is_known))
-        super()._wait(stretch)
+        super().wait(stretch)
 
-    def expect(self, looks: Sequence[Look]) -> None:
+    def _expect(self, looks: Sequence[Look]) -> None:
         """Looks that can be answered once events were read again: of these, keep what they ask for."""
         begins = np.array([look.first[0] for look in looks], np.int64)
         order = np.argsort(begins, kind="stable")
@@ -288,17 +290,37 @@ class CountLeafGroup(QueryGroup):
     def _by_key(self, stretch: OrderedEvents, travels: BoolArray) -> tuple[OrderedEvents, Ranges]:
         order = np.argsort(stretch.keys, kind="stable")
         stretch = stretch.take(order)
-        return stretch, key_ranges(stretch.keys, travels[order], self._piece_max)
+        return stretch, key_ranges(stretch.keys, travels[order], self._piece_max, self.limits.key_raw_max)
 
-    def answer(self, family: int, chain: str, looks: Sequence[Look]) -> list[PiecesPart] | None:
-        """What lies in pieces that somebody looks into; None if some of it is not in memory any more."""
+    # --- looks ---
+
+    @property
+    def has_looks(self) -> bool:
+        """Whether somebody waits for an answer."""
+        return bool(self._looks)
+
+    def look(self, looks: Sequence[Look]) -> None:
+        """Somebody looks into pieces: each look is answered once, with what is taken next."""
+        fresh = [look for look in looks if look.number not in self._looked]
+        self._looked.update(look.number for look in fresh)
+        self._looks += fresh
+
+    def take_answers(self, family: int, chain: str) -> list[PiecesPart] | None:
+        """What lies in pieces that somebody looks into; None if some of it is not in memory any more: then they ask again."""
+        looks, self._looks = self._looks, []
+        found = self._answers(family, chain, looks)
+        if found is None:
+            self._looked.difference_update(look.number for look in looks)
+        return found
+
+    def _answers(self, family: int, chain: str, looks: Sequence[Look]) -> list[PiecesPart] | None:
         parts: list[PiecesPart] = []
         if not looks:
             return parts
         kept = self.kept.between(min(look.first[0] for look in looks), max(look.last[0] for look in looks))
         if kept is None:
             return None
-        raw_max = BRIEF_RAW_MAX if self.is_brief else self.zoning().raw_max
+        raw_max = self.limits.brief_raw_max if self.is_brief else self.zoning().raw_max
         for look in looks:
             stretch = between_keys(kept, look.first, look.last)
             if self.counts_by_key:
@@ -307,7 +329,7 @@ class CountLeafGroup(QueryGroup):
             stretch = _of_first_sources(stretch, look.count)
             if len(stretch) != look.count:
                 return None
-            ranges = looked_ranges(stretch.chunk.times, look.low, look.high, raw_max)
+            ranges = looked_ranges(stretch.chunk.times, look.low, look.high, raw_max, self.limits.look_parts)
             parts.append(self._part(family, chain, NEVER, NEVER, False, look.number, stretch, ranges))
         return parts
 
@@ -332,7 +354,7 @@ class CountLeafGroup(QueryGroup):
         chunk: Chunk, rows: LiftedPieces, raw: OrderedEvents, raw_sizes: Int64Array,
     ) -> PiecesPart:  # fmt: skip
         """Pieces of these sizes, and events that travel in runs."""
-        partials = self._lifted(chunk, rows.of_event, len(rows.key)) if len(sizes) else {}
+        partials = self.lifted(chunk, rows.of_event, len(rows.key)) if len(sizes) else {}
         columns, keys = listed_keys(self.keys.columns(), np.concatenate((rows.key, raw.keys)))
         runs = None
         if len(raw_sizes):

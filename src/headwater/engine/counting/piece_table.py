@@ -12,6 +12,7 @@ from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.intake.reorder import OrderedEvents
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn, partials_from_bytes, partials_to_bytes
+from headwater.engine.wire.parts import PiecesPart
 
 #: The rows of a table, a column for each piece. Sources by number; BLOCK and AT: where its partials or events are; NUMBER: its
 #: own, for good.
@@ -50,6 +51,32 @@ class PieceTable:
         self.event_count += int(rows[COUNT].sum())
         self.fresh.append(rows)
 
+    def whole_rows(self, part: PiecesPart, row_keys: Int32Array, is_by_key: bool) -> Int64Array:
+        """The whole pieces of a part, yet without their chains and sources. ``row_keys``: the key of each row of partials."""
+        starts = np.searchsorted(part.piece, np.arange(len(part.sizes) + 1))
+        block = self._next_block()
+        self.partials[block] = PartialBlock(row_keys, starts, dict(part.partials))
+        rows = np.empty((WIDTH, len(part.sizes)), np.int64)
+        rows[SEQUENCE] = row_keys[starts[:-1]] if is_by_key else 0
+        rows[T1 : O1 + 1], rows[T2 : O2 + 1] = part.first, part.last
+        rows[COUNT], rows[BLOCK], rows[AT], rows[IS_RAW] = part.sizes, block, np.arange(len(part.sizes)), 0
+        return rows
+
+    def raw_rows(self, stretch: OrderedEvents, sizes: Int64Array, is_by_key: bool) -> Int64Array:
+        """Runs of raw events, of these sizes, yet without their chains."""
+        starts = np.cumsum(sizes) - sizes
+        block = self._next_block()
+        self.events[block] = stretch
+        rows = np.empty((WIDTH, len(starts)), np.int64)
+        rows[SEQUENCE] = stretch.keys[starts] if is_by_key else 0
+        rows[T1 : O1 + 1], rows[T2 : O2 + 1] = stretch.chunk.places(starts), stretch.chunk.places(starts + sizes - 1)
+        rows[COUNT], rows[BLOCK], rows[AT], rows[IS_RAW] = sizes, block, starts, 1
+        return rows
+
+    def _next_block(self) -> int:
+        self.blocks += 1
+        return self.blocks
+
     def drop(self, number: int, event_count: int) -> None:
         """Let go of a piece with so many events; what is behind it goes with the next that `keep` lets go of."""
         self.dropped.append(number)
@@ -82,16 +109,6 @@ class PieceTable:
         used = set((first + np.flatnonzero(np.bincount(self.rows[BLOCK] - first))).tolist())
         self.partials = {block: kept for block, kept in self.partials.items() if block in used}
         self.events = {block: kept for block, kept in self.events.items() if block in used}
-
-    def add_partials(self, block: PartialBlock) -> int:
-        self.blocks += 1
-        self.partials[self.blocks] = block
-        return self.blocks
-
-    def add_events(self, stretch: OrderedEvents) -> int:
-        self.blocks += 1
-        self.events[self.blocks] = stretch
-        return self.blocks
 
     def state(self) -> dict[str, Any]:
         partials = [[n, b.key, b.starts, partials_to_bytes(b.partials)] for n, b in self.partials.items()]

@@ -12,19 +12,17 @@ from typing import Protocol
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.count_limits import CountLimits
 from headwater.base.jit import njit
 from headwater.engine.intake.chunk import Chunk, concat_chunks, concat_values, source_ranks
 from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
 from headwater.engine.operators.operator import Op
+from headwater.engine.operators.ragged import spread
 from headwater.engine.wire.parts import KeyRows
 from headwater.language.times import FOREVER, NEVER
 
-#: A look into a piece is answered with raw events if it is about so many at most, unless a plan says more ...
-RAW_MAX = 128
-#: ... and else with so many smaller pieces.
-PARTS = 32
-#: Of a key with no more events than this in a stretch, events travel rather than a partial.
-KEY_RAW_MAX = 4
+#: A look into a piece is answered with raw events if it is about so many at most, unless a plan says more.
+RAW_MAX = CountLimits().raw_answer_bytes
 
 
 class Zoning(Protocol):
@@ -70,8 +68,7 @@ class Ranges:
         """
         sizes = np.diff(edges)
         parts = np.where(is_raw, 1, -(-sizes // piece_max))
-        whole = np.repeat(np.arange(len(sizes)), parts)
-        place = np.arange(len(whole)) - np.repeat(np.cumsum(parts) - parts, parts)
+        whole, place = np.repeat(np.arange(len(sizes)), parts), spread(np.zeros_like(parts), parts)
         starts = edges[whole] + place * sizes[whole] // parts[whole]
         return cls(starts, np.diff(starts, append=edges[-1]), is_raw[whole])
 
@@ -96,23 +93,25 @@ def planned_ranges(times: Int64Array, plan: Zoning, piece_max: int) -> Ranges:
     return Ranges.between(np.append(edges[:-1][filled], len(times)), is_raw[filled], piece_max)
 
 
-def key_ranges(keys: Int32Array, travels: BoolArray, piece_max: int) -> Ranges:
-    """Events sorted by key: pieces never hold two keys, and those of rare keys travel, as do those that have to."""
+def key_ranges(keys: Int32Array, travels: BoolArray, piece_max: int, raw_max: int) -> Ranges:
+    """Events sorted by key: pieces never hold two keys, and of keys with at most ``raw_max`` events these travel."""
     edges = np.concatenate(([0], np.flatnonzero(np.diff(keys) | np.diff(travels)) + 1, [len(keys)]))
-    return Ranges.between(edges, travels[edges[:-1]] | (np.diff(edges) <= KEY_RAW_MAX), piece_max)
+    return Ranges.between(edges, travels[edges[:-1]] | (np.diff(edges) <= raw_max), piece_max)
 
 
-def looked_ranges(times: Int64Array, low: int, high: int, raw_max: int | None = None) -> Ranges:
+def looked_ranges(times: Int64Array, low: int, high: int, raw_max: int, parts: int) -> Ranges:
     """What somebody finds who looks into a piece for a cut between two times: the ends stay together.
 
-    >>> ranges = looked_ranges(np.arange(1000), 100, 120)
+    What lies between is raw up to ``raw_max`` events, else so many smaller ``parts``.
+
+    >>> ranges = looked_ranges(np.arange(1000), 100, 120, raw_max=128, parts=32)
     >>> ranges.starts, ranges.is_raw
     (array([  0, 100, 121]), array([False,  True, False]))
     """
     inner = np.searchsorted(times, (low, high + 1))
     size = int(inner[1] - inner[0])
-    is_few = size <= (RAW_MAX if raw_max is None else raw_max)
-    middle = inner[:1] if is_few else inner[0] + np.arange(PARTS) * size // PARTS
+    is_few = size <= raw_max
+    middle = inner[:1] if is_few else inner[0] + np.arange(parts) * size // parts
     edges = np.concatenate(([0], middle, inner[1:], [len(times)]))
     is_raw = np.zeros(len(edges) - 1, np.bool_)
     is_raw[1:-1] = is_few
@@ -173,15 +172,6 @@ def _assign(
                 of_event[i] = row
         piece += not is_raw[j]
     return count
-
-
-def spread(starts: Int64Array, sizes: Int64Array) -> Int64Array:
-    """The events of ranges.
-
-    >>> spread(np.array([3, 10]), np.array([2, 3]))
-    array([ 3,  4, 10, 11, 12])
-    """
-    return np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(int(sizes.sum()))
 
 
 def between_keys(stretch: OrderedEvents, first: Int64Array, last: Int64Array) -> OrderedEvents:

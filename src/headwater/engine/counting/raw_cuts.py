@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int64Array, frozen
+from headwater.base.count_limits import CountLimits
 from headwater.base.jit import njit
 from headwater.engine.counting.piece_table import AT, BLOCK, COUNT, IS_RAW, O1, O2, S1, S2, SEQUENCE, T1, T2
-from headwater.engine.counting.pieces import spread
 from headwater.engine.counting.search import KnownPieces, key_order, plain
 from headwater.engine.intake.reorder import OrderedEvents
+from headwater.engine.operators.ragged import spread
 from headwater.engine.slices.order_slicer import next_position_cut
 
-#: Raw events that may hold a cut are cut into so many parts at once, if others have to be asked where the cut is.
-LOCAL_PARTS = 16
+LOCAL_PARTS = CountLimits().local_parts
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """Count windows over many nodes, the half that has the pieces: it proves where windows end, and asks where it cannot.
 
-Nothing is emitted that does not follow from keys (`cut_search`). What is undecided is looked into: raw events here, pieces by the
+Nothing is emitted that does not follow from keys (`search`). What is undecided is looked into: raw events here, pieces by the
 leaf that has their events, which answers with smaller ones instead.
 """
 
@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.base.arrays import Int64Array
-from headwater.engine.counting.approx import LeafShares, split_evenly
-from headwater.engine.counting.piece_rows import PieceRows
+from headwater.base.arrays import BoolArray, Int64Array
+from headwater.base.source_numbers import Resolve
+from headwater.engine.counting.approx import LeafShares
+from headwater.engine.counting.coverage import ChainCoverage
+from headwater.engine.counting.open_looks import OpenLooks
+from headwater.engine.counting.piece_rows import settled_block
 from headwater.engine.counting.piece_table import (
     CHAIN,
     COUNT,
@@ -32,10 +35,13 @@ from headwater.engine.counting.piece_table import (
 )
 from headwater.engine.counting.raw_cuts import clusters, cut_cluster, split_some
 from headwater.engine.counting.search import KnownPieces, key_order, search
-from headwater.engine.intake.chunk import source_ranks
+from headwater.engine.halves import GroupPart, SlicedRootGroup, Types
+from headwater.engine.intake.chunk import Chunk, source_ranks
+from headwater.engine.intake.reorder import OrderedEvents
 from headwater.engine.slices.order_slicer import next_position_cut
 from headwater.engine.windows.assembler import Closed
 from headwater.engine.wire.looks import Look
+from headwater.engine.wire.parts import HEAD_ANSWERS, HEAD_CHAIN, PiecesPart, key_count, values_of
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER
 
@@ -49,29 +55,123 @@ class ProvenCut:
     counts: Mapping[str, int]
 
 
-class CountRootGroup(PieceRows):
-    """Pieces in, windows out."""
+class CountRootGroup(SlicedRootGroup):
+    """Pieces in, windows out.
+
+    A piece comes into the table, with a head that says how far its chain is covered. It is searched for cuts, perhaps looked
+    into, and leaves the table for the rows of windows once it is settled.
+    """
 
     def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
         super().__init__(keys, where, begin)
-        self.frontier = NEVER
+        self.table = PieceTable()
+        self.coverage = ChainCoverage()
+        self.open_looks = OpenLooks()
+        self.frontier = NEVER  # before it no event is missing
         self.settled_time = NEVER  # all events before it are in windows, or in none
         self.proven: list[ProvenCut] = []
         self.cut_count = 0
-        self.corrections = 0
-        self._searched = NEVER
-        self._last_asked = NEVER  # the last cut that leaves look for
-        self._asked_cuts: set[tuple[int, int]] = set()
-        self._known_ranks = np.empty(0, np.int64)
-        self._guesses: dict[int, int] = {}  # for each cut that is looked for, about when it is
+        self.raw_count = 0
         #: What is believed instead of proven (``approx``).
         self.shares: LeafShares | None = None
+        self._searched = NEVER
+        self._has_news = False
+        self._short_of = (NEVER, 0)  # before this time there were fewer events than these, which a cut needs
+        self._known_ranks = np.empty(0, np.int64)
+
+    @property
+    def chains(self) -> Mapping[str, int]:
+        """The numbers of all chains."""
+        return self.coverage.numbers
+
+    @property
+    def corrections(self) -> int:
+        """How many cuts leaves had to look for."""
+        return self.open_looks.corrections
+
+    @property
+    def largest_window(self) -> int:
+        """How many events the largest windows have."""
+        return max(walk.window.size for walk in self.windows.count_walks)
+
+    # --- pieces come ---
+
+    def absorb(self, part: GroupPart, types: Types, resolve: Resolve) -> None:
+        """The pieces of a part; ``resolve``: the numbers of all sources of chains."""
+        if not isinstance(part, PiecesPart):
+            super().absorb(part, types, resolve)
+            return
+        of_head = part.heads[HEAD_CHAIN]
+        chains = self.coverage.numbers_of(part.chains)[of_head]
+        wanted = self._take_heads(part, chains)
+        if not wanted.any():
+            return
+        self._has_news = True
+        sources = resolve(part.chains)
+        keys = self.keys.encode(part.key_columns, key_count(part.key_columns))
+        if len(part.sizes):
+            rows = self.table.whole_rows(part, keys[part.key], self.counts_by_key)
+            rows[S1], rows[S2] = (sources.at(of_head[part.head], keyed[1]) for keyed in (part.first, part.last))
+            rows[CHAIN] = chains[part.head]
+            self.table.add(rows[:, wanted[part.head]])
+        if (raw := part.raw) is not None:
+            numbers = sources.at(of_head[np.repeat(raw.head, raw.sizes)], raw.places[1]).astype(np.int32)
+            columns = {name: values_of(array, types[name]) for name, array in raw.columns.items()}
+            chunk = Chunk(raw.places[0], raw.places[2], numbers, self.names, columns)
+            rows = self.table.raw_rows(OrderedEvents(chunk, keys[raw.key], []), raw.sizes, self.counts_by_key)
+            rows[CHAIN] = chains[raw.head]
+            self.raw_count += int(rows[COUNT].sum())
+            self.table.add(rows[:, wanted[raw.head]])
+
+    def _take_heads(self, part: PiecesPart, chains: Int64Array) -> BoolArray:
+        """What heads say of their chains; returns of which of them the pieces are wanted."""
+        counts = part.event_counts
+        is_news: BoolArray = part.heads[HEAD_ANSWERS] < 0
+        self.coverage.take_heads(chains[is_news], part.heads[:, is_news])
+        wanted: BoolArray = is_news & (counts > 0)
+        if not is_news.all():
+            wanted[~is_news] = self._replace(part.heads[HEAD_ANSWERS, ~is_news], counts[~is_news])
+        return wanted
+
+    def _replace(self, numbers: Int64Array, counts: Int64Array) -> BoolArray:
+        """Let go of pieces that smaller ones come for; returns which: not those that are gone, or of which not all came."""
+        fits = np.zeros(len(numbers), np.bool_)
+        for place, (number, count) in enumerate(zip(numbers.tolist(), counts.tolist())):
+            look = self.open_looks.find(number)
+            fits[place] = self._is_whole(number, count) if look is None else look.count == count
+            if fits[place]:
+                self.open_looks.forget(number)
+                self.table.drop(number, count)
+        if fits.any():
+            self._has_news, self._short_of = True, (NEVER, 0)
+        return fits
+
+    def _is_whole(self, number: int, count: int) -> bool:
+        """Whether a piece that nobody asks for any more is there with so many events: whoever was asked will not answer again."""
+        place, rows = int(self.table.places(np.array([number]))[0]), self.table.rows
+        return place >= 0 and bool(rows[COUNT, place] == count and rows[IS_RAW, place] == 0)
+
+    def covered(self, chain: str) -> int:
+        """Before this time all events of a chain are in pieces."""
+        return self.coverage.of(chain)
+
+    def problem(self, part: GroupPart, types: Types, resolve: Resolve) -> str | None:
+        if not isinstance(part, PiecesPart):
+            return super().problem(part, types, resolve)
+        if not len(part.sizes) and part.raw is None:
+            return None  # whoever has seen no key does not know of which types they are
+        problem = self.keys_problem(part, types)
+        if len(part.sizes):
+            problem = problem or self.partials_problem(part)
+        if part.raw is not None:
+            problem = problem or self.columns_problem(part.raw.columns, types, "raw")
+        return problem or _places_problem(part, resolve)
 
     # --- proof ---
 
     def advance(self, watermark: int) -> None:
         """Find the cuts that are provable now, as far as no leaf has to be asked; rows of settled pieces go to the windows."""
-        self.frontier = self.reach(watermark)
+        self.frontier = self.coverage.reach(watermark)
         if self.shares is not None:
             if self._has_news:
                 self._has_news = False
@@ -80,30 +180,24 @@ class CountRootGroup(PieceRows):
         if not self._is_due():
             return
         self._searched, self._has_news = self.frontier, False
-        while True:
-            self._sort()
+        found = self._search()
+        while (is_here := found.asked & (self.table.rows[IS_RAW] == 1)).any():
+            self._cut_here(np.flatnonzero(is_here), found)
             found = self._search()
-            rows = self.table.rows
-            local = found.asked & (rows[IS_RAW] == 1)
-            if local.any():
-                self._cut_here(np.flatnonzero(local), found)
-                continue
-            self._ask(found)
-            if not found.settled.any():
-                return
+        self._ask(found)
+        if found.settled.any():
             self._settle(found)
-            return
 
     def _is_due(self) -> bool:
         if not self.table.event_count or not (self._has_news or self.frontier > self._searched):
             return False
-        if self._looks and self.frontier <= self._searched:
+        if self.open_looks and self.frontier <= self._searched:
             return False  # answers come one by one, and all are needed
         if self.counts_by_key or self.frontier == FOREVER:
             return True
         # Until they are there, what is new can only tell of the next cut.
-        known = max(self.position, self._last_asked) if self._looks else self.position
-        need = int(next_position_cut(self._over_all, known)) - self.position
+        known = max(self.position, self.open_looks.last_cut) if self.open_looks else self.position
+        need = int(next_position_cut(self.windows.over_all, known)) - self.position
         # Chains add nothing before the frontier: what comes lies behind what they have covered.
         if self.table.event_count < need or self._short_of == (self.frontier, need):
             return False
@@ -112,14 +206,12 @@ class CountRootGroup(PieceRows):
         self._short_of = (NEVER, 0) if is_enough else (self.frontier, need)
         return is_enough
 
-    def _sort(self) -> None:
+    def _search(self) -> KnownPieces:
+        """Put the pieces in order and find out where cuts are, and where they may be."""
         rows, ranks = self.table.joined(), self._ranks
         keys = rows[T1], ranks[rows[S1]], rows[O1]
         order = np.lexsort((*keys[::-1], rows[SEQUENCE])) if self.counts_by_key else key_order(*keys)
-        self.table.rows = rows[:, order]
-
-    def _search(self) -> KnownPieces:
-        rows, ranks = self.table.rows, self._ranks
+        self.table.rows = rows = rows[:, order]
         base, windows = self._counts
         first, last = (rows[T1], ranks[rows[S1]], rows[O1]), (rows[T2], ranks[rows[S2]], rows[O2])
         return search(rows[SEQUENCE], first, last, rows[COUNT], base, windows, self.frontier)
@@ -135,7 +227,7 @@ class CountRootGroup(PieceRows):
     def _counts(self) -> tuple[Int64Array, Int64Array]:
         """How many events each sequence has had, and the windows over them."""
         if not self.counts_by_key:
-            return np.array([self.position]), self._over_all
+            return np.array([self.position]), self.windows.over_all
         self.by_key.grow(len(self.keys))
         return self.by_key.base, self.by_key.counts
 
@@ -152,42 +244,31 @@ class CountRootGroup(PieceRows):
         self.table.rows = np.concatenate([rows[:, is_kept], *made], axis=1)
 
     def _ask(self, found: KnownPieces) -> None:
-        """What is asked now, and nothing else: before all was here, a cut may have been looked for elsewhere."""
-        places, before = np.flatnonzero(found.asked), self._looks
-        low, high = found.low[places], found.high[places]
-        self._ask_for(places, low, high)
-        cuts = found.cut[places]
-        self._last_asked = int(cuts.max(initial=NEVER))
-        self._guesses = dict(zip(cuts.tolist(), ((low + high) // 2).tolist()))
-        rows = self.table.rows[:, places]
-        for number, cut in zip(rows[NUMBER].tolist(), zip(rows[SEQUENCE].tolist(), cuts.tolist())):
-            if number not in before and cut not in self._asked_cuts:
-                self._asked_cuts.add(cut)
-                self.corrections += 1
+        places = np.flatnonzero(found.asked)
+        looks = self._looks(places, found.low[places], found.high[places])
+        self.open_looks.ask_for(looks, self.table.rows[SEQUENCE, places], found.cut[places])
 
-    def _ask_for(self, places: Int64Array, low: Int64Array, high: Int64Array) -> None:
-        """Leaves are to look into the pieces in these places, for a cut between two times."""
-        self._looks, self._asked = {}, {}
-        names = list(self.chains)
+    def _looks(self, places: Int64Array, low: Int64Array, high: Int64Array) -> list[tuple[str, Look]]:
+        """A look into each of the pieces in these places, for a cut between two times, with the chain that it is for."""
+        looks, names = [], list(self.chains)
         for row, begin, end in zip(self.table.joined()[:, places].T, low.tolist(), high.tolist()):
             keys = pa.array(row[SEQUENCE : SEQUENCE + 1])
             columns = [column.take(keys) for column in self.keys.columns()] if self.counts_by_key else []
-            number, chain = int(row[NUMBER]), names[row[CHAIN]]
-            look = Look(number, int(row[COUNT]), row[T1 : O1 + 1], row[T2 : O2 + 1], begin, end, columns)
-            self._looks[number] = chain
-            self._asked.setdefault(chain, {})[number] = look
+            ends = row[T1 : O1 + 1], row[T2 : O2 + 1]
+            looks.append((names[row[CHAIN]], Look(int(row[NUMBER]), int(row[COUNT]), *ends, begin, end, columns)))
+        return looks
 
     def guesses(self) -> list[tuple[int, int]]:
         """Cuts over all events that leaves look for: behind how many events, and about when."""
-        return sorted(self._guesses.items()) if self._looks and not self.counts_by_key else []
+        return [] if self.counts_by_key else self.open_looks.guesses()
 
     def looks(self, chain: str) -> list[Look]:
         """What the owner of a chain has to look into; sources by their number over all."""
-        return list(self._asked.get(chain, {}).values())
+        return self.open_looks.of(chain)
 
     def looked_into(self) -> Mapping[int, str]:
         """The pieces that leaves look into, each with its chain."""
-        return self._looks
+        return self.open_looks.chains()
 
     # --- settled pieces become rows ---
 
@@ -201,66 +282,51 @@ class CountRootGroup(PieceRows):
             self._note_cuts(rows, position)
         self.position += int(rows[COUNT].sum())
         self.table.keep(~found.settled)
-        for number in self._looks.keys() & set(rows[NUMBER].tolist()) if self._looks else ():
-            self._forget_look(number)
+        for number in rows[NUMBER].tolist() if self.open_looks else ():
+            self.open_looks.forget(number)
         left = self.table.rows
         open_from = int(left[T1].min()) if left.shape[1] else FOREVER
         self.settled_time = max(self.settled_time, min(open_from, self.frontier))
-        self._asked_cuts = {(q, cut) for q, cut in self._asked_cuts if cut > self._counted(q)}
+        self.open_looks.passed(self._counts[0])
 
-    def _counted(self, sequence: int) -> int:
-        return int(self.by_key.base[sequence]) if self.counts_by_key else self.position
+    def _store(self, rows: Int64Array, position: Int64Array) -> None:
+        """Rows of settled pieces, for windows."""
+        block = settled_block(self.table, rows, position, self.ops, self.lifted, len(self.keys))
+        self.store.append(block if self.shares is None else self.shares.in_order(block))
 
     def _note_cuts(self, rows: Int64Array, position: Int64Array) -> None:
         """Remember the cuts that were passed, for whoever predicts the next."""
         latest = np.maximum.accumulate(rows[T2])
         ends = position + rows[COUNT]
         begin, stop = self.position, int(ends[-1])
-        done, names = 0, list(self.chains)
-        cut = int(next_position_cut(self._over_all, begin))
+        done, names, since = 0, list(self.chains), self.coverage.since_cut
+        cut = int(next_position_cut(self.windows.over_all, begin))
         while cut <= stop:
             place = int(np.searchsorted(ends, cut))
-            since = self._is_told + np.bincount(
-                rows[CHAIN, done : place + 1], rows[COUNT, done : place + 1], len(self._is_told)
-            ).astype(np.int64)
+            since += _chain_counts(rows[:, done : place + 1], len(since))
             counts = {name: int(count) for name, count in zip(names, since)}
             self.proven.append(ProvenCut(cut, int(latest[place]), counts))
             self.cut_count += 1
-            self._is_told[:] = 0
-            done, cut = place + 1, int(next_position_cut(self._over_all, cut))
-        self._is_told += np.bincount(rows[CHAIN, done:], rows[COUNT, done:], len(self._is_told)).astype(np.int64)
+            since[:] = 0
+            done, cut = place + 1, int(next_position_cut(self.windows.over_all, cut))
+        since += _chain_counts(rows[:, done:], len(since))
 
     # --- without proof ---
 
     def fix_shares(self, cuts: Sequence[ProvenCut]) -> None:
         """From these first cuts on, believe that every window takes as many events of each chain as the first one did."""
-        unit = int(np.gcd.reduce(self._over_all[:, :2].ravel()))
-        first = cuts[0]
-        counts = np.array([first.counts.get(name, 0) for name in self.chains])
-        passed = np.sum([[cut.counts.get(name, 0) for name in self.chains] for cut in cuts], axis=0)
-        self.shares = LeafShares(self.position - int(self._is_told.sum()), unit, split_evenly(counts, unit), passed)
-        # What was settled since the last cut is no longer where it was counted.
-        self.shares.taken = passed + self._is_told
+        unit = int(np.gcd.reduce(self.windows.over_all[:, :2].ravel()))
+        counts = [cut.counts for cut in cuts]
+        self.shares = LeafShares.of_cuts(counts, self.chains, unit, self.position, self.coverage.since_cut)
 
     def _believe(self, shares: LeafShares) -> None:
-        """Give pieces to windows by how many their chain had before."""
-        rows = self.table.joined()
-        if rows.shape[1] == 0:
+        believed = shares.believe(self.table, self._ranks, len(self.chains))
+        if believed is None:
             return
-        shares.grow(len(self.chains))
-        ranks = self._ranks
-        rows = rows[:, np.lexsort((rows[O1], ranks[rows[S1]], rows[T1], rows[CHAIN]))]
-        rows = shares.split(rows, self.table.events)
-        window, position = shares.places(rows)
-        complete = shares.complete(rows)
-        self.table.rows = rows
-        settled = window < complete
-        if not settled.any():
-            return
-        chosen = np.flatnonzero(settled)
-        shares.settle(rows[:, chosen])
-        self._store(rows[:, chosen], position[chosen], keep_order=True)
-        before, self.position = self.position, max(self.position, shares.origin + complete * shares.unit)
+        settled, position, complete = believed
+        rows, before = self.table.rows, self.position
+        self._store(rows[:, settled], position[settled])
+        self.position = max(before, complete)
         self.cut_count += (self.position - before) // shares.unit
         self.table.keep(~settled)
         self.settled_time = max(self.settled_time, int(rows[T1].min()))
@@ -274,19 +340,15 @@ class CountRootGroup(PieceRows):
         self.advance(until)
         if self.position == before:
             return []
-        view = self._view()
-        pieces = []
-        for counted in self.count_walks:
-            totals = self.by_key.base if counted.by_key else np.array([self.position])
-            pieces.extend(counted.close(view, totals))
-        self.stragglers.seen()
-        self._evict(view, until)
-        return [piece for piece in pieces if len(piece)]
+        return self.close_up(until, until)
+
+    def is_due(self, until: int) -> bool:
+        return True  # answers come without a rise of the watermark
 
     @property
     def is_done(self) -> bool:
         """Whether nothing will come out any more though all events are here."""
-        return self.frontier == FOREVER and not self._looks
+        return self.frontier == FOREVER and not self.open_looks
 
     def row_count(self) -> int:
         return len(self.store) + int(self.table.joined().shape[1])
@@ -294,15 +356,14 @@ class CountRootGroup(PieceRows):
     # --- snapshots ---
 
     def state(self) -> dict[str, Any]:
+        floor = NEVER if self.shares is None else self.shares.floor
         return super().state() | {
             "table": self.table.state(),
-            "chains": list(self.chains),
-            "arrays": [self._covered, self._latest, self._is_told],
+            **self.coverage.state(),
             "times": [self.frontier, self.settled_time, self._searched, self._has_news],
-            "looks": [[n, look.low, look.high] for asked in self._asked.values() for n, look in asked.items()],
-            "asked": [list(cut) for cut in sorted(self._asked_cuts)],
-            "numbers": [self.corrections, self.raw_count],
-            "approx": [self._floor, self.cut_count, self._last_asked],
+            **self.open_looks.state(),
+            "numbers": [self.open_looks.corrections, self.raw_count],
+            "approx": [floor, self.cut_count, self.open_looks.last_cut],
             "shares": None if self.shares is None else self.shares.state(),
             "proven": [[cut.position, cut.time, dict(cut.counts)] for cut in self.proven],
         }
@@ -310,14 +371,26 @@ class CountRootGroup(PieceRows):
     def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None:
         super().restore(state, types)
         self.table = PieceTable.restored(state["table"], self.ops)
-        self.chains = {name: number for number, name in enumerate(state["chains"])}
-        self._numbered.forget()
-        self._covered, self._latest, self._is_told = state["arrays"]
+        self.coverage.restore(state)
         self.frontier, self.settled_time, self._searched, self._has_news = state["times"]
+        self.open_looks.restore(state)
         numbers, *between = np.array(state["looks"], np.int64).reshape(-1, 3).T
-        self._ask_for(self.table.places(numbers), *between)
-        self._asked_cuts = {(sequence, cut) for sequence, cut in state["asked"]}
-        self.corrections, self.raw_count = state["numbers"]
-        self._floor, self.cut_count, self._last_asked = state["approx"]
-        self.shares = None if state["shares"] is None else LeafShares(*state["shares"])
+        self.open_looks.ask(self._looks(self.table.places(numbers), *between))
+        self.open_looks.corrections, self.raw_count = state["numbers"]
+        floor, self.cut_count, self.open_looks.last_cut = state["approx"]
+        self.shares = None if state["shares"] is None else LeafShares(*[*state["shares"], floor])
         self.proven = [ProvenCut(*cut) for cut in state["proven"]]
+
+
+def _chain_counts(rows: Int64Array, chain_count: int) -> Int64Array:
+    """How many events of each chain there are in pieces."""
+    return np.bincount(rows[CHAIN], rows[COUNT], chain_count).astype(np.int64)
+
+
+def _places_problem(part: PiecesPart, resolve: Resolve) -> str | None:
+    crowd, chains, raw = resolve(part.chains), part.heads[HEAD_CHAIN], part.raw
+    if not all(crowd.has(chains[part.head], keyed[1]) for keyed in (part.first, part.last)):
+        return "pieces are of sources that are not there"
+    if raw is not None and not crowd.has(chains[np.repeat(raw.head, raw.sizes)], raw.places[1]):
+        return "events are of sources that are not there"
+    return None

@@ -7,40 +7,108 @@ is final, then cuts them at everything at once, so all its queries still share o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
-from headwater.engine.groups.accounts import GroupAccounts
-from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.columns import TimeScan
+from headwater.engine.groups.accounts import Accounts
+from headwater.engine.groups.baselines.work import WorkCount
+from headwater.engine.groups.windows import GroupWindows, columns_read
+from headwater.engine.intake.chunk import Chunk, blank
+from headwater.engine.intake.columns import TimeScan, take_events
+from headwater.engine.intake.keys import KeyTable
 from headwater.engine.intake.predicates import mask as predicate_mask
-from headwater.engine.intake.reorder import OrderedEvents
+from headwater.engine.intake.reorder import OrderedEvents, ReorderBuffer
 from headwater.engine.operators.numeric import CountColumn
 from headwater.engine.operators.operator import COUNT, Op
 from headwater.engine.operators.partials import PartialColumn, lift
 from headwater.engine.operators.sums.exact_sum import SumColumn
 from headwater.engine.slices.dense import lift_slices
 from headwater.engine.slices.edges import Edges
-from headwater.engine.slices.order_slicer import KeyCuts, cut_in_order, position_cut_count, position_cuts
+from headwater.engine.slices.order_slicer import CountState, KeyCuts, cut_in_order, position_cut_count, position_cuts
 from headwater.engine.slices.slicer import SlicedRows, cut_by_arrival, cut_sorted
-from headwater.engine.slices.store import RowBlock, block_of
+from headwater.engine.slices.store import RowBlock, RowStore, block_of
 from headwater.engine.windows.assembler import Closed
-from headwater.engine.windows.counts import CountQuery
-from headwater.engine.windows.late import OUTSIDE, Dropped
-from headwater.engine.windows.markers import CutQuery
-from headwater.engine.windows.separation import separations
+from headwater.engine.windows.late import Dropped, Stragglers
+from headwater.engine.windows.registered import Registered
 from headwater.engine.windows.view import View
+from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER
 
-#: So many keys are remembered, whether they are still in use or not.
+#: A group with more keys than this forgets those that are not in use.
 KEYS_KEPT = 1 << 16
 
 
-class QueryGroup(GroupAccounts):
-    """Takes in events, each once per shared operator, and gives the windows that close."""
+class QueryGroup:
+    """Takes in events, each once per shared operator, and gives the windows that close. ``begin``: no event before it counts.
+
+    What it holds: the windows of its queries, its keys, rows of partials, stragglers, events that wait for their order, and the
+    accounts of all. The halves of an engine on several nodes are groups too. They change how events wait (`wait`,
+    ``waits_with_values``) and when windows close (`close`), and use `lifted` and `close_up` as they are.
+    """
+
+    #: Whether the events that wait have the columns that operators read.
+    waits_with_values: ClassVar[bool] = True
+
+    def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
+        self.key_names = keys
+        self.where = where
+        self.begin = begin
+        self.windows = GroupWindows()
+        self.keys = KeyTable(keys)
+        self.store = RowStore()
+        self.stragglers = Stragglers()
+        self.buffer = ReorderBuffer()
+        self.in_order = False  # once events wait for their order they always do: none must get lost on the way
+        self.watermark = NEVER
+        self.position = 0  # of the next event whose order is final ...
+        self.by_key = CountState(self.windows.by_key, np.empty(0, np.int64))  # ... and that of the next one of each key
+        self.accounts = Accounts()
+        self.work = WorkCount()
+        self._spreads: dict[str, tuple[int, int]] = {}  # the limbs that sums of a column took, as a first guess
+
+    # --- queries ---
+
+    def queries(self) -> list[Registered]:
+        return self.windows.entries()
+
+    def register(self, entries: Sequence[Registered]) -> None:
+        waiting = len(self.buffer)
+        for entry in entries:
+            self.windows.add(entry, waiting)
+        self.accounts.open(entry.number for entry in entries)
+        self.in_order |= self.windows.need_order
+
+    def unregister(self, number: int) -> None:
+        self.windows.remove(number, self.buffer)
+
+    def changed(self) -> None:
+        """A query's stretch of life was changed from outside."""
+        self.windows.changed()
+
+    def prepare(self, types: Mapping[str, pa.DataType]) -> None:
+        """Work out operators and edges after a change of queries; ``types`` of the columns are known now."""
+        if self.windows.prepare(types):
+            self.by_key = CountState(self.windows.by_key, self.by_key.base)
+            self._fit(types)
+
+    def _fit(self, types: Mapping[str, pa.DataType]) -> None:
+        """Give what came before a query a place for its operators: none of its windows ever reads what stands there."""
+        for block in self.store.blocks():
+            if self.windows.sessions and block.last is None:
+                block.last = block.first
+            zeros = np.zeros(len(block), np.int64)
+            for op in self.ops:
+                if op not in block.partials:
+                    block.partials[op] = self.windows.template[op].combine_ranges(zeros, zeros)
+            block.partials = {op: block.partials[op] for op in self.ops}
+        waiting = [part.chunk for part in self.buffer.parts] if self.waits_with_values else []
+        for chunk in [*waiting, *self.stragglers.chunks()]:
+            for name in sorted({*columns_read(self.ops)} - chunk.columns.keys()):
+                chunk.columns[name] = blank(types.get(name, pa.float64()), len(chunk))
 
     # --- events ---
 
@@ -51,14 +119,11 @@ class QueryGroup(GroupAccounts):
 
         ``watermarks``: that of the event's source just before each event, or one number for all.
         """
-        self.totals.seen += len(chunk)
-        # Not a set: chunks are written down, and the order of a set of strings changes from process to process.
-        chunk = chunk.select(list(dict.fromkeys(op.column for op in self.ops if op.column is not None)))
+        self.accounts.totals.seen += len(chunk)
+        chunk = chunk.select(columns_read(self.ops))
         chosen = self._chosen(chunk.times, arrays)
         if chosen is not None:
-            chunk = chunk.take(chosen)
-            arrays = {name: arrays[name].take(pa.array(chosen)) for name in self._read_names()}
-            watermarks = watermarks if isinstance(watermarks, int) else watermarks[chosen]
+            chunk, arrays, watermarks = take_events(chunk, arrays, self._read_names(), watermarks, chosen)
         if len(chunk) == 0:
             return []
         key_arrays = [arrays[name] for name in self.key_names]
@@ -70,7 +135,7 @@ class QueryGroup(GroupAccounts):
         return self._accept_by_arrival(chunk, keys, scan, watermarks)
 
     def _read_names(self) -> set[str]:
-        conditions = [name for expr in self.conditions for name in expr.columns()]
+        conditions = [name for expr in self.windows.conditions for name in expr.columns()]
         return {*self.key_names, *conditions}
 
     def _chosen(self, times: Int64Array, arrays: Mapping[str, pa.Array]) -> Int64Array | None:
@@ -78,10 +143,10 @@ class QueryGroup(GroupAccounts):
         keep: BoolArray | None = None
         if self.where is not None:
             keep = predicate_mask(self.where, arrays, len(times))
-            self.totals.filtered += len(times) - int(keep.sum())
+            self.accounts.totals.filtered += len(times) - int(keep.sum())
         if self.begin > NEVER:
             later = times >= self.begin
-            self.totals.early += int((~later).sum() if keep is None else (keep & ~later).sum())
+            self.accounts.totals.early += int((~later).sum() if keep is None else (keep & ~later).sum())
             keep = later if keep is None else keep & later
         return None if keep is None or keep.all() else np.flatnonzero(keep)
 
@@ -89,15 +154,16 @@ class QueryGroup(GroupAccounts):
         self, chunk: Chunk, key_arrays: list[pa.Array], scan: TimeScan, watermarks: Int64Array | int
     ) -> bool:
         """The straight way for what is simple; whether it was."""
-        if self.in_order or self._gap is not None or not scan.in_order or scan.low < np.max(watermarks):
+        if self.in_order or self.windows.gap is not None or not scan.in_order or scan.low < np.max(watermarks):
             return False
         keys = self.keys.direct(key_arrays)
         if keys is None:
             return False
-        slices = self._edges.slices_between(scan.low, scan.high, chunk.times)
+        slices = self.windows.edges.slices_between(scan.low, scan.high, chunk.times)
         lifted = lift_slices(self.ops, chunk, keys, slices)
         if lifted is not None:
-            self._add(*lifted, self._entered(slices[0]))
+            self.work.entered(self.windows.slices_of_windows(slices[0]))
+            self._add(*lifted)
             return True
         rows = cut_sorted(chunk.times, keys, slices)
         if rows is None:
@@ -107,18 +173,18 @@ class QueryGroup(GroupAccounts):
             rows = None if keys is None else cut_sorted(chunk.times, keys, slices)
         if rows is None:
             return False
-        self._lift(rows, chunk, self._entered(slices[0]))
+        self._lift(rows, chunk, slices[0])
         return True
 
     def _accept_by_arrival(
         self, chunk: Chunk, keys: Int32Array, scan: TimeScan, watermarks: Int64Array | int
     ) -> list[Dropped]:
-        slices = self._edges.slices_between(scan.low, scan.high, chunk.times)
+        slices = self.windows.edges.slices_between(scan.low, scan.high, chunk.times)
         late = self._late(chunk.times, slices, scan, watermarks)
         rows = cut_by_arrival(
-            chunk.times, keys, len(self.keys), slices, None if late is None else ~late, self._gap, scan.in_order
+            chunk.times, keys, len(self.keys), slices, None if late is None else ~late, self.windows.gap, scan.in_order
         )
-        self._lift(rows, chunk, self._entered(slices[0]))
+        self._lift(rows, chunk, slices[0])
         if late is None:
             return []
         which = np.flatnonzero(late)
@@ -127,18 +193,14 @@ class QueryGroup(GroupAccounts):
     def _late(
         self, times: Int64Array, slices: tuple[Int64Array, Int64Array], scan: TimeScan, watermarks: Int64Array | int
     ) -> BoolArray | None:
-        """Events of which some window was over before they came: their slice had ended, or their session could have."""
+        """Which events are late for some window, None if there are none."""
         highest = watermarks if isinstance(watermarks, int) else int(watermarks.max())
         if scan.low >= highest:
             return None
         behind = np.flatnonzero(times < watermarks)
         if len(behind) == 0:
             return None
-        marks = _at(watermarks, behind)
-        ends = slices[1][np.searchsorted(slices[0], times[behind], side="right") - 1]
-        over = ends <= marks
-        if self._gap is not None:
-            over |= times[behind] < marks - self._gap
+        over = self.windows.late(times[behind], slices, _at(watermarks, behind))
         if not over.any():
             return None
         late = np.zeros(len(times), np.bool_)
@@ -153,28 +215,30 @@ class QueryGroup(GroupAccounts):
         scan: TimeScan,
         watermarks: Int64Array | int,
     ) -> list[Dropped]:
-        markers = [predicate_mask(expr, arrays, len(chunk)) for expr in self.conditions]
+        markers = [predicate_mask(expr, arrays, len(chunk)) for expr in self.windows.conditions]
         stretch = OrderedEvents(chunk, keys, markers)
         are_on_time = isinstance(watermarks, int) and scan.low >= watermarks
         late = np.zeros(0, np.bool_) if are_on_time else chunk.times < watermarks
         if not late.any():
-            self.totals.clean += len(chunk)
-            self._wait(stretch)
+            self.accounts.totals.clean += len(chunk)
+            self.wait(stretch)
             return []
         which, rest = np.flatnonzero(late), np.flatnonzero(~late)
-        self.totals.clean += len(rest)
-        self._wait(stretch.take(rest))
+        self.accounts.totals.clean += len(rest)
+        self.wait(stretch.take(rest))
         return self._add_stragglers(chunk.take(which), keys[which], _at(watermarks, which))
 
-    def _wait(self, stretch: OrderedEvents) -> None:
+    def wait(self, stretch: OrderedEvents) -> None:
         """Events on time wait until their order is final."""
         self.buffer.add(stretch)
 
-    def _lift(self, rows: SlicedRows, chunk: Chunk, slice_count: int) -> None:
+    def _lift(self, rows: SlicedRows, chunk: Chunk, starts: Int64Array) -> None:
+        """Rows of events as they came, which lie in the slices that begin at ``starts``."""
         if len(rows):
-            self._add(rows, self._lifted(chunk, rows.of_event, len(rows)), slice_count)
+            self.work.entered(self.windows.slices_of_windows(starts))
+            self._add(rows, self.lifted(chunk, rows.of_event, len(rows)))
 
-    def _lifted(self, chunk: Chunk, of_event: Int32Array, row_count: int) -> dict[Op, PartialColumn]:
+    def lifted(self, chunk: Chunk, of_event: Int32Array, row_count: int) -> dict[Op, PartialColumn]:
         """The partials of rows: event i adds to row ``of_event[i]``."""
         for name, values in chunk.columns.items():
             values.spread = self._spreads.get(name)
@@ -184,45 +248,22 @@ class QueryGroup(GroupAccounts):
                 self._spreads[op.column] = column.low, column.high
         return partials
 
-    def _add(self, rows: SlicedRows, partials: dict[Op, PartialColumn], slice_count: int) -> None:
+    def _add(self, rows: SlicedRows, partials: dict[Op, PartialColumn]) -> None:
         counts = partials[COUNT]
         assert isinstance(counts, CountColumn)
-        weights = counts.counts
-        event_count = int(weights.sum())
+        event_count = int(counts.counts.sum())
         if not self.in_order:
-            self.totals.clean += event_count
-        if self._gap is not None:
-            slice_count += self.work.pauses(rows, self._gap, len(self.keys))
-        self.work.add(slice_count, event_count * len(self.ops))
-        self.fixed.account(rows.first, weights)
-        for session in self.sessions:
-            session.account(rows.first, weights)
-        outside = {id(walk): walk.outside(rows, weights) for walk in self.walks}
-        for query in self.cut_queries:
-            query.counts[OUTSIDE] += outside[id(query.walk)]
+            self.accounts.totals.clean += event_count
+        if self.gap is not None:
+            self.work.paused(rows, self.gap, len(self.keys))
+        self.work.calculated(event_count, len(self.ops))
+        self.windows.account(rows, counts.counts)
         self.store.append(block_of(rows, partials))
 
-    def _entered(self, starts: Int64Array) -> int:
-        """How many slices events enter now; what lies between the windows of a query that is alone is none."""
-        alone = len(self.fixed.queries) == 1 and not self.sessions
-        return self.work.enter(starts[self.fixed.covers(starts)] if alone else starts)
-
     def _add_stragglers(self, chunk: Chunk, keys: Int32Array, watermarks: Int64Array) -> list[Dropped]:
-        dropped = []
-        pairs = self.fixed.account_stragglers(chunk.times, watermarks)
-        for number in np.unique(pairs[:, 0]).tolist():
-            which = pairs[pairs[:, 0] == number, 1]
-            dropped.append(Dropped(number, chunk.take(which), watermarks[which]))
-        for session in self.sessions:
-            which = session.account_stragglers(chunk.times, watermarks)
-            dropped.append(Dropped(session.entry.number, chunk.take(which), watermarks[which]))
-        strict: list[CutQuery | CountQuery] = [*self.cut_queries, *self.count_queries]
-        for query in strict:
-            which = query.account_stragglers(chunk.times)
-            dropped.append(Dropped(query.entry.number, chunk.take(which), watermarks[which]))
         self.stragglers.add(chunk, keys, watermarks)
-        self.work.add(0, len(chunk) * len(self.ops))
-        return [one for one in dropped if len(one.chunk)]
+        self.work.calculated(len(chunk), len(self.ops))
+        return self.windows.account_stragglers(chunk, watermarks)
 
     # --- windows ---
 
@@ -234,116 +275,92 @@ class QueryGroup(GroupAccounts):
         after, self.watermark = self.watermark, until
         for stretch in self.buffer.release(until) if self.in_order else ():
             self._cut(stretch)
-        if self._quiet(after, until):
-            if self.store.wants_compaction():
-                self._compact()
-            return []
-        view = self._view()
-        pieces = self.fixed.close(view, after, until)
-        for session in self.sessions:
-            pieces.extend(session.close(view, after, until))
-        for walk in self.walks:
-            pieces.extend(walk.close(view, self.buffer, until))
-        for counted in self.count_walks:
-            totals = self.by_key.base if counted.by_key else np.array([self.position])
-            pieces.extend(counted.close(view, totals))
+        is_quiet = not (self.in_order or self.stragglers.new.any()) and self.windows.nothing_closes(after, until)
+        if not is_quiet:
+            return self.close_up(after, until)
+        self._compact_if_due()
+        return []
+
+    def close_up(self, after: int, until: int) -> list[Closed]:
+        """What closes or is revised as the watermark goes from ``after`` to ``until``, of all that is in rows."""
+        found = self.store.sorted(len(self.keys))
+        block, key_starts = (None, np.zeros(len(self.keys) + 1, np.int64)) if found is None else found
+        view = View(block, key_starts, self.keys.in_order(), self.stragglers, self.ops, self.windows.template)
+        pieces = self.windows.close(view, self.buffer, after, until, self.position, self.by_key.base)
         self.stragglers.seen()
-        self._evict(view, until)
-        return [piece for piece in pieces if len(piece)]
+        rows, stragglers = self.windows.needed(view, until)
+        if block is not None:
+            self.store.keep(rows, len(self.keys))
+        self.stragglers.keep(stragglers)
+        self.windows.fixed.forget(until)
+        self._compact_if_due()
+        return pieces
 
     def expected_rows(self, until: int) -> int:
         """About how many result rows an advance of the watermark to ``until`` gives."""
-        return max(len(self.store), len(self.keys) * self.fixed.expected_windows(self.watermark, until))
-
-    def _quiet(self, after: int, until: int) -> bool:
-        """Whether nothing can close: only fixed windows, none of which ends now, and nobody came late."""
-        return not (
-            self.sessions or self.in_order or self.stragglers.new.any() or not self.fixed.nothing_closes(after, until)
-        )
+        return max(len(self.store), len(self.keys) * self.windows.fixed.expected_windows(self.watermark, until))
 
     def _cut(self, stretch: OrderedEvents) -> None:
         """Cut events whose order is final at everything: edges, positions, markers."""
         times, keys, key_count = stretch.chunk.times, stretch.keys, len(self.keys)
-        starts, _ = self._edges.slices_between(int(times[0]), int(times[-1]), times)
+        starts, _ = self.windows.edges.slices_between(int(times[0]), int(times[-1]), times)
         by_time = np.searchsorted(times, starts[1:])
-        cuts = np.union1d(by_time, position_cuts(self._over_all, self.position, len(times)))
-        key_cuts = [walk.on(stretch, key_count) for walk in self.walks]
+        cuts = np.union1d(by_time, position_cuts(self.windows.over_all, self.position, len(times)))
+        key_cuts = [walk.on(stretch, key_count) for walk in self.windows.walks]
         joined = np.concatenate(key_cuts) if key_cuts else None
         own = None if joined is None else KeyCuts.of(joined[:, 0], joined[:, 1], key_count)
         counting = self.by_key if len(self.by_key.counts) else None
-        rows = cut_in_order(times, keys, key_count, cuts, own, counting, self._gap)
+        rows = cut_in_order(times, keys, key_count, cuts, own, counting, self.windows.gap)
         assert rows.position is not None
         rows.position += self.position
         self.position += len(times)
-        self._lift(rows, stretch.chunk, self._entered_in_order(starts, cuts, joined, rows))
-
-    def _entered_in_order(
-        self, starts: Int64Array, cuts: Int64Array, own_cuts: Int64Array | None, rows: SlicedRows
-    ) -> int:
-        """How many slices: one for each cut, and the one in which the first event lies unless it has been entered before."""
-        count = len(cuts) + (0 if own_cuts is None else len(own_cuts))
+        own_count = 0 if joined is None else len(joined)
         if rows.key_position is not None:
-            count += position_cut_count(self.by_key.counts, rows.key_position)
-        is_entered = len(cuts) > 0 and cuts[0] == 0 or self.work.enter(starts[:1]) == 0
-        self.work.enter(starts)  # those behind the first begin at cuts: counted already
-        return count + (not is_entered)
-
-    def _view(self) -> View:
-        found = self.store.sorted(len(self.keys))
-        block, key_starts = (None, np.zeros(len(self.keys) + 1, np.int64)) if found is None else found
-        return View(block, key_starts, self.keys.in_order(), self.stragglers, self.ops, self._template)
-
-    def _evict(self, view: View, until: int) -> None:
-        rows, stragglers = self.fixed.needed(view, until)
-        for session in self.sessions:
-            more = session.needed(view, until)
-            rows, stragglers = rows | more[0], stragglers | more[1]
-        if view.block is not None:
-            for walk in self.walks:
-                rows = rows | walk.needed(view)
-            for counted in self.count_walks:
-                rows = rows | counted.needed(view)
-            self.store.keep(rows, len(self.keys))
-        self.stragglers.keep(stragglers)
-        self.fixed.forget(until)
-        if self.store.wants_compaction():
-            self._compact()
+            own_count += position_cut_count(self.by_key.counts, rows.key_position)
+        self.work.cut(starts, cuts, own_count)
+        self._add(rows, self.lifted(stretch.chunk, rows.of_event, len(rows)))
 
     def _forget_keys(self) -> None:
         """Forget keys that nothing refers to any more: streams have new ones for ever. Counts and open markers need theirs."""
-        if self.in_order or self.fixed.remembers_keys:
+        if self.in_order or self.windows.remember_keys:
             return
-        used = [block.key for block in self.store.blocks()]
-        used += [self.stragglers.keys, np.array(self.fixed.keys_in_use(), np.int32)]
-        used += [np.array(session.history.keys_in_use(), np.int32) for session in self.sessions]
+        used = [*(block.key for block in self.store.blocks()), self.stragglers.keys, *self.windows.keys_in_use()]
         numbers = self.keys.keep(np.unique(np.concatenate(used)).astype(np.int64))
         self.store.renumber(numbers)
         self.stragglers.renumber(numbers)
-        self.fixed.renumber(numbers)
-        for session in self.sessions:
-            session.history.renumber(numbers)
+        self.windows.renumber(numbers)
         self.work.renumber(numbers, len(self.keys))
+
+    def _compact_if_due(self) -> None:
+        if self.store.wants_compaction():
+            self._compact()
 
     def _compact(self) -> None:
         found = self.store.sorted(len(self.keys))
         if found is not None:
-            block, key_starts = found
-            separate = separations(
-                block, key_starts, self._edges, self._gap, self.walks, self._over_all, self.by_key.counts
-            )
-            self.store.compact(separate, len(self.keys))
+            self.store.compact(self.windows.separations(*found), len(self.keys))
 
     # --- for the other half of an engine ---
 
     @property
+    def ops(self) -> list[Op]:
+        """The operators that all queries share."""
+        return self.windows.ops
+
+    @property
     def edges(self) -> Edges:
         """Where events are cut for all queries together."""
-        return self._edges
+        return self.windows.edges
 
     @property
     def gap(self) -> int | None:
         """The smallest gap of sessions."""
-        return self._gap
+        return self.windows.gap
+
+    @property
+    def counts_by_key(self) -> bool:
+        """Whether there are count windows in which each key counts for itself."""
+        return any(walk.by_key for walk in self.windows.count_walks)
 
     def take_block(self) -> RowBlock | None:
         """All rows, those of one slice and key (with sessions: one chain) as one; they are no longer here."""
@@ -358,7 +375,7 @@ class QueryGroup(GroupAccounts):
     def add_block(self, block: RowBlock) -> None:
         """Rows that another half has cut."""
         rows = SlicedRows(np.empty(0, np.int32), block.key, block.first, block.last)
-        self._add(rows, {op: block.partials[op] for op in self.ops}, 0)
+        self._add(rows, {op: block.partials[op] for op in self.ops})
 
     def add_late(self, chunk: Chunk, keys: Int32Array, watermarks: Int64Array) -> None:
         """Events of which some window was over before they came, as another half has found."""
@@ -369,6 +386,53 @@ class QueryGroup(GroupAccounts):
     def forget_unused_keys(self) -> None:
         if len(self.keys) > KEYS_KEPT and len(self.store) + len(self.stragglers) == 0:
             self._forget_keys()
+
+    # --- accounts and snapshots ---
+
+    def row_count(self) -> int:
+        return len(self.store)
+
+    def count(self, seen: int, filtered: int, early: int) -> None:
+        """Events that another half of the engine has seen."""
+        self.accounts.count(seen, filtered, early)
+
+    def counters(self, number: int) -> dict[str, int]:
+        """What became of every event since the query came, malformed ones aside."""
+        positions = self.position, self.by_key.base
+        extra = self.windows.counts(number, self.buffer.parts, *positions, len(self.keys))
+        return self.accounts.counters(number, extra)
+
+    def state(self) -> dict[str, Any]:
+        """Everything that events have left behind; the queries themselves are kept by the engine."""
+        return {
+            "keys": self.keys.state(),
+            "store": self.store.state(),
+            "stragglers": self.stragglers.state(),
+            "buffer": self.buffer.state(),
+            "watermark": self.watermark,
+            **self.accounts.state(),
+            "position": self.position,
+            "by_key": self.by_key.base,
+            **self.windows.state(),
+            "in_order": self.in_order,
+            "work": self.work.state(),
+        }
+
+    def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None:
+        """Take over a state; the queries were registered before, in the same order."""
+        self.by_key.base = state["by_key"].copy()
+        self.in_order = state["in_order"]
+        self.prepare(types)
+        self.keys.restore(state["keys"])
+        self.store.restore(state["store"], self.ops)
+        self.stragglers.restore(state["stragglers"])
+        self.buffer.restore(state["buffer"])
+        self.windows.restore(state, self.buffer)
+        # Queries that came just before the snapshot: nothing has a place for their operators yet.
+        self._fit(types)
+        self.watermark, self.position = state["watermark"], state["position"]
+        self.accounts.restore(state)
+        self.work = WorkCount.restored(state["work"])
 
 
 def _at(watermarks: Int64Array | int, which: Int64Array) -> Int64Array:

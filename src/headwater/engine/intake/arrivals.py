@@ -88,11 +88,12 @@ class Arrivals:
 
     def timed(self) -> Arrivals:
         """Those with a usable time."""
-        if not self.timeless:
-            return self
-        kept = without(self.timeless, len(self))
+        return self.take(without(self.timeless, len(self))) if self.timeless else self
+
+    def take(self, kept: Int64Array) -> Arrivals:
+        """Some of them, all with a usable time."""
         times, rows = self.times[kept], pa.array(kept)
-        place = {int(row): i for i, row in enumerate(kept)}
+        place = {int(row): i for i, row in enumerate(kept)} if self.misfits else {}
         return Arrivals(
             self.batch.take(rows),
             each_offset(self.offsets, len(self))[kept],

@@ -5,7 +5,7 @@ Columns are read without a copy wherever Arrow and NumPy agree.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.base.arrays import Int64Array, frozen
-from headwater.engine.intake.chunk import Values, steps_back
+from headwater.base.arrow import plain_array, plain_type
+from headwater.engine.intake.chunk import Chunk, Values, steps_back
 from headwater.language.schemas import type_kind
 from headwater.language.times import TICK_NANOS, TIME_MAX
 
@@ -114,10 +115,8 @@ def read_values(array: pa.Array) -> Values:
     >>> read_values(pa.array([1, None, 3])).valid
     array([ True, False,  True])
     """
+    array = plain_array(array)
     type_ = array.type
-    if pa.types.is_dictionary(type_):
-        array = array.dictionary_decode()
-        type_ = array.type
     valid = None if array.null_count == 0 else np.asarray(array.is_valid())
     if pa.types.is_floating(type_):
         filled = array if valid is None else array.fill_null(0.0)
@@ -155,10 +154,8 @@ def conform(array: pa.Array, wanted: pa.DataType, name: str) -> tuple[pa.Array, 
     """
     if array.type == wanted:
         return array, {}
-    if pa.types.is_dictionary(array.type):
-        return conform(array.dictionary_decode(), wanted, name)
-    if pa.types.is_dictionary(wanted):
-        return conform(array, wanted.value_type, name)
+    if pa.types.is_dictionary(array.type) or pa.types.is_dictionary(wanted):
+        return conform(plain_array(array), plain_type(wanted), name)
     if type_kind(array.type) != type_kind(wanted):
         # Text that happens to be a number is not one: what it means would depend on how it is written.
         rows = np.flatnonzero(np.asarray(array.is_valid())).tolist()
@@ -207,3 +204,14 @@ def without(rows: Mapping[int, str], length: int) -> Int64Array:
     mask = np.ones(length, np.bool_)
     mask[list(rows)] = False
     return np.flatnonzero(mask)
+
+
+def take_events(
+    chunk: Chunk, arrays: Mapping[str, pa.Array], names: Iterable[str], watermarks: Int64Array | int, rows: Int64Array
+) -> tuple[Chunk, Mapping[str, pa.Array], Int64Array | int]:
+    """The events in these rows (ascending): their chunk, the columns of these names, and the watermark of each or one for all."""
+    if len(rows) == len(chunk):
+        return chunk, arrays, watermarks
+    indices = pa.array(rows)
+    columns = {name: arrays[name].take(indices) for name in names}
+    return chunk.take(rows), columns, watermarks if isinstance(watermarks, int) else watermarks[rows]

@@ -8,19 +8,17 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Int64Array, frozen
 from headwater.base.jit import njit
-from headwater.language.times import NEVER
 
 
 @dataclass(slots=True)
 class SourceShares:
-    """For each source of a batch, by its place in a list: the events it has, its watermark behind them, its latest time.
+    """For each source of a batch, by its place in a list: the events it has, and its watermark behind them.
 
     ``odd``: sources that need a closer look, because an event is late or offsets do not follow on.
     """
 
     counts: Int64Array
     watermarks: Int64Array
-    latest: Int64Array
     odd: BoolArray
 
 
@@ -33,7 +31,6 @@ def _walk(
     next_offsets: Int64Array,
     watermarks: Int64Array,
     counts: Int64Array,
-    latest: Int64Array,
     odd: BoolArray,
 ) -> None:
     for i in range(len(times)):
@@ -42,7 +39,6 @@ def _walk(
             odd[s] = True
         next_offsets[s] += 1
         counts[s] += 1
-        latest[s] = max(latest[s], time)
         if disorder >= 0 and time - disorder > watermarks[s]:
             watermarks[s] = time - disorder
 
@@ -62,7 +58,7 @@ def shares(
     (array([2, 1]), array([3, 1]), array([False, False]))
     """
     size = len(next_offsets)
-    found = SourceShares(np.zeros(size, np.int64), watermarks.copy(), np.full(size, NEVER), np.zeros(size, np.bool_))
+    found = SourceShares(np.zeros(size, np.int64), watermarks.copy(), np.zeros(size, np.bool_))
     _walk(
         frozen(times, np.int64),
         frozen(which, np.int64),
@@ -71,7 +67,6 @@ def shares(
         next_offsets.copy(),
         found.watermarks,
         found.counts,
-        found.latest,
         found.odd,
     )
     return found

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.snapshots import rows, snapshot
 from headwater.engine.intake.chunk import Chunk, concat_chunks
 from headwater.language.times import FOREVER
 
@@ -87,8 +87,4 @@ class ReorderBuffer:
             found.append(part.keys[low:high][part.markers[marker][low:high]].astype(np.int64))
         return np.unique(np.concatenate(found))
 
-    def state(self) -> list[Any]:
-        return [[part.chunk, part.keys, part.markers] for part in self.parts]
-
-    def restore(self, state: list[Any]) -> None:
-        self.parts = [OrderedEvents(*part) for part in state]
+    state, restore = snapshot(rows("parts", OrderedEvents))

@@ -1,6 +1,6 @@
 """Smallest and largest values, and how to find them for many overlapping ranges of rows at once.
 
-Values are kept as 64-bit integers that compare like them (floats: NaN above all, as SEMANTICS asks), for a largest value
+Values are kept as 64-bit integers that compare like them (floats: NaN above all, as docs/semantics.md asks), for a largest value
 with all bits flipped: then both kinds only ever look for the smallest integer, and the largest integer means "no value".
 """
 
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from headwater.base.arrays import BoolArray, Float64Array, Int64Array
 from headwater.base.jit import leading_zeros, njit
 from headwater.base.packing import Bytes, Reader, Writer, float_of_bits
-from headwater.engine.operators.operator import check_version, decoding
 from headwater.engine.operators.ranges import Survey, sum_ranges, survey
 from headwater.errors import FormatError
 
@@ -95,25 +94,18 @@ class MinMaxColumn:
     def to_bytes(self) -> bytes:
         """The byte form: equal values give equal bytes."""
         present = self.has_value()
-        writer = Writer()
-        writer.number(VERSION)
-        writer.number(self.largest | self.is_float << 1)
-        writer.number(len(self))
+        writer = Writer(VERSION).number(self.largest | self.is_float << 1).number(len(self))
         writer.blob(b"" if present.all() else np.packbits(present).tobytes())
-        writer.ints(self.keys[present] ^ np.int64(-self.largest))
-        return writer.finish()
+        return writer.ints(self.keys[present] ^ np.int64(-self.largest)).finish()
 
     @classmethod
     def from_bytes(cls, data: Bytes) -> Self:
         """The column whose `to_bytes` this is; anything else is a `FormatError`."""
-        with decoding("smallest values"):
-            reader = Reader(data)
-            check_version("smallest values", reader.number(), VERSION)
+        with Reader(data, "smallest values", VERSION) as reader:
             flags, count = reader.number(), reader.number()
             mask = np.frombuffer(reader.blob(), np.uint8)
             found = reader.ints()
-            reader.finish()
-            present = _presence(mask, count, len(found))
+        present = _presence(mask, count, len(found))
         if flags > 3:
             raise FormatError(f"smallest values with the unknown flags {flags}")
         order = np.zeros(count, np.int64)

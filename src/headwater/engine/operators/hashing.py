@@ -11,12 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.base.arrays import Float64Array, Int64Array, frozen
+from headwater.base.arrays import Float64Array, Int64Array, UInt8Array, UInt64Array, frozen
 from headwater.base.jit import njit
 from headwater.engine.operators.objects import EXACT
-
-UInt64Array = np.ndarray[Any, np.dtype[np.uint64]]
-UInt8Array = np.ndarray[Any, np.dtype[np.uint8]]
 
 U = np.uint64
 #: FNV-1a's start and factor for texts; SplitMix64's constants spread the result over all bits.

@@ -13,18 +13,17 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.base.arrays import BoolArray, Int32Array, Int64Array, frozen
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array, UInt64Array, frozen
 from headwater.base.packing import Bytes, Reader, Writer, order_bits
 from headwater.engine.intake.chunk import Values
 from headwater.engine.operators.extremes import MinMaxColumn
-from headwater.engine.operators.operator import Op, check_version, decoding
+from headwater.engine.operators.operator import Op
 from headwater.engine.operators.products import ProductColumn, lift_product
 from headwater.engine.operators.ranges import sum_ranges, survey
 from headwater.engine.operators.sums.blocks import Accumulators, count_rows, scratch_for
 from headwater.engine.operators.sums.exact_sum import NAN, NEGATIVE, POSITIVE, SumColumn, layout, rebased
 from headwater.engine.operators.sums.floats import NEEDS_NOTHING, NEEDS_SPECIALS, NO_HIGH, NO_LOW, add_float_events
 from headwater.engine.operators.sums.integers import add_integer_events
-from headwater.engine.operators.sums.limbs import UInt64Array
 from headwater.errors import FormatError
 
 VERSION = 1
@@ -68,19 +67,13 @@ class CountColumn:
 
     def to_bytes(self) -> bytes:
         """The byte form: equal counts give equal bytes."""
-        writer = Writer()
-        writer.number(VERSION)
-        writer.ints(self.counts)
-        return writer.finish()
+        return Writer(VERSION).ints(self.counts).finish()
 
     @classmethod
     def from_bytes(cls, data: Bytes) -> Self:
         """The column whose `to_bytes` this is; anything else is a `FormatError`."""
-        with decoding("counts"):
-            reader = Reader(data)
-            check_version("counts", reader.number(), VERSION)
+        with Reader(data, "counts", VERSION) as reader:
             counts = reader.ints()
-            reader.finish()
         if (counts < 0).any():
             raise FormatError("a count below zero")
         return cls(counts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import decimal
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.packing import Bytes, Reader, Writer
@@ -87,7 +87,34 @@ COMBINE: Final[dict[str, Callable[[Any, Any], Any]]] = {
 KINDS = tuple(COMBINE)
 
 
-class ObjectColumn:
+class ListColumn:
+    """Partials that are Python objects, one per row; ``kind`` says how they are combined."""
+
+    __slots__ = ("kind", "partials")
+
+    def __init__(self, kind: Any, partials: list[Any]) -> None:
+        self.kind = kind
+        self.partials = partials
+
+    def __len__(self) -> int:
+        return len(self.partials)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, roughly: a pointer and a small object per row."""
+        return 64 * len(self.partials)
+
+    def take(self, indices: Int64Array) -> Self:
+        """These rows."""
+        return type(self)(self.kind, [self.partials[i] for i in indices.tolist()])
+
+    @classmethod
+    def concat(cls, columns: Sequence[Self]) -> Self:
+        """The rows of all columns, one after the other."""
+        return cls(columns[0].kind, [partial for column in columns for partial in column.partials])
+
+
+class ObjectColumn(ListColumn):
     """One partial per row; None where there was no value.
 
     >>> import numpy as np
@@ -96,11 +123,7 @@ class ObjectColumn:
     [175, None]
     """
 
-    __slots__ = ("kind", "partials")
-
-    def __init__(self, kind: str, partials: list[Any]) -> None:
-        self.kind = kind
-        self.partials = partials
+    __slots__ = ()
 
     @classmethod
     def lift(cls, kind: str, values: Values, rows: Int32Array, row_count: int) -> ObjectColumn:
@@ -118,23 +141,6 @@ class ObjectColumn:
             partials[row] = value if partials[row] is None else combine(partials[row], value)
         return cls(kind, partials)
 
-    def __len__(self) -> int:
-        return len(self.partials)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held, roughly: a pointer and a small object per row."""
-        return 64 * len(self.partials)
-
-    def take(self, indices: Int64Array) -> ObjectColumn:
-        """These rows."""
-        return ObjectColumn(self.kind, [self.partials[i] for i in indices.tolist()])
-
-    @classmethod
-    def concat(cls, columns: Sequence[ObjectColumn]) -> ObjectColumn:
-        """The rows of all columns, one after the other."""
-        return cls(columns[0].kind, [partial for column in columns for partial in column.partials])
-
     def combine_ranges(self, lo: Int64Array, hi: Int64Array) -> ObjectColumn:
         """Row i = the combination of rows ``lo[i]`` to ``hi[i]``."""
         return ObjectColumn(self.kind, fold_ranges(self.partials, lo, hi, self._combined, lambda: None))
@@ -146,21 +152,13 @@ class ObjectColumn:
 
     def to_bytes(self) -> bytes:
         """The kind and one value per row."""
-        writer = Writer()
-        writer.number(VERSION)
-        writer.number(KINDS.index(self.kind))
-        writer.objects(self.partials)
-        return writer.finish()
+        return Writer(VERSION).number(KINDS.index(self.kind)).objects(self.partials).finish()
 
     @classmethod
     def from_bytes(cls, data: Bytes) -> ObjectColumn:
         """The column of which these are the bytes."""
-        reader = Reader(data)
-        if reader.number() != VERSION:
-            raise FormatError("partials of a version this release does not know")
-        kind = reader.number()
-        partials = reader.objects()
-        reader.finish()
+        with Reader(data, "partials of objects", VERSION) as reader:
+            kind, partials = reader.number(), reader.objects()
         if kind >= len(KINDS):
             raise FormatError(f"partials have no kind {kind}")
         return cls(KINDS[kind], partials)

@@ -1,12 +1,11 @@
-"""A shared operator as a description, and what all partials have in common: clean floats, and one kind of error for bad bytes.
+"""A shared operator as a description, and what all partials of floats have in common: one zero and one NaN.
 
 Aggregates name the operators they need; equal descriptions are computed once, however many aggregates and queries ask.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,6 @@ import numpy as np
 from headwater.base.arrays import Float64Array, Int64Array, frozen
 from headwater.base.jit import njit
 from headwater.engine.operators.sums.blocks import INFINITY_BITS, MAGNITUDE
-from headwater.errors import FormatError
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,33 +32,6 @@ class Op:
 
 #: Every group counts its events: a row without any is no row.
 COUNT = Op("count")
-
-
-@contextmanager
-def decoding(what: str) -> Iterator[None]:
-    """Turn what NumPy says about impossible sizes in damaged bytes into a `FormatError`.
-
-    >>> with decoding("counts"):
-    ...     raise MemoryError("4 PiB")
-    Traceback (most recent call last):
-    ...
-    headwater.errors.FormatError: counts are damaged: 4 PiB
-    """
-    try:
-        yield
-    except FormatError:
-        raise
-    except (ValueError, OverflowError, MemoryError) as error:
-        raise FormatError(f"{what} are damaged: {error}") from error
-
-
-def check_version(what: str, version: int, known: int) -> None:
-    """Refuse a version that this release does not read.
-
-    >>> check_version("counts", 1, known=1)
-    """
-    if version != known:
-        raise FormatError(f"{what} of version {version}; this release reads version {known}")
 
 
 NEGATIVE_ZERO = np.int64(-(2**63))

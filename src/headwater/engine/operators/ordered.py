@@ -135,29 +135,18 @@ class OrderedColumn:
     def to_bytes(self) -> bytes:
         """Places as small steps; only the sources that occur are named."""
         used, sources = np.unique(self.sources, return_inverse=True)
-        writer = Writer()
-        writer.number(VERSION)
-        writer.number(KEEPS.index(self.keep))
-        writer.objects([self.names[source] for source in used])
-        writer.ints(self.counts())
-        writer.ints(self.times)
-        writer.ints(sources.reshape(-1).astype(np.int64))
-        writer.ints(self.offsets)
-        writer.array(self.values if len(self.values) else np.empty(0, np.int64))
-        return writer.finish()
+        writer = Writer(VERSION).number(KEEPS.index(self.keep)).objects([self.names[source] for source in used])
+        writer.ints(self.counts()).ints(self.times).ints(sources.reshape(-1).astype(np.int64)).ints(self.offsets)
+        return writer.array(self.values if len(self.values) else np.empty(0, np.int64)).finish()
 
     @classmethod
     def from_bytes(cls, data: Bytes) -> OrderedColumn:
         """The column of which these are the bytes."""
-        reader = Reader(data)
-        if reader.number() != VERSION:
-            raise FormatError("ordered values of a version this release does not know")
-        keep = reader.number()
-        names = [str(name) for name in reader.objects()]
-        starts = starts_of(reader.ints())
-        times, sources, offsets = reader.ints(), reader.ints(), reader.ints()
-        values = reader.array()
-        reader.finish()
+        with Reader(data, "ordered values", VERSION) as reader:
+            keep, names = reader.number(), [str(name) for name in reader.objects()]
+            starts = starts_of(reader.ints())
+            times, sources, offsets = reader.ints(), reader.ints(), reader.ints()
+            values = reader.array()
         sizes = {len(times), len(sources), len(offsets), len(values), int(starts[-1])}
         if keep >= len(KEEPS) or len(sizes) > 1 or (len(sources) and int(sources.max()) >= len(names)):
             raise FormatError("ordered values are damaged")

@@ -179,16 +179,12 @@ def partials_to_bytes(partials: Mapping[Op, PartialColumn]) -> bytes:
     >>> partials_from_bytes(partials_to_bytes(partials))[Op("count")].counts
     array([1, 2])
     """
-    writer = Writer()
-    writer.number(VERSION)
-    writer.number(len(partials))
+    writer = Writer(VERSION).number(len(partials))
     named = {_name(op): column for op, column in partials.items()}
     if len(named) < len(partials):
         raise FormatError("two different operators have the same name and no import path to tell them apart")
     for name, column in sorted(named.items()):
-        writer.blob(name.encode())
-        writer.number(NUMBERS[type(column)])
-        writer.blob(column.to_bytes())
+        writer.blob(name.encode()).number(NUMBERS[type(column)]).blob(column.to_bytes())
     return writer.finish()
 
 
@@ -197,9 +193,7 @@ def partials_from_bytes(data: Bytes, known: Iterable[Op] = ()) -> dict[Op, Any]:
 
     Users' operators are looked for among the ``known`` ones first, then by import path.
     """
-    reader = Reader(data)
-    if (version := reader.number()) != VERSION:
-        raise FormatError(f"partials of version {version}; this release reads version {VERSION}")
+    reader = Reader(data, "partials", VERSION)
     named = {_name(op): op for op in known if op.kind == "user"}
     partials: dict[Op, Any] = {}
     for _ in range(reader.number()):

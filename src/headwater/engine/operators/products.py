@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from headwater.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array, frozen
 from headwater.base.packing import Bytes, Reader, Writer
-from headwater.engine.operators.operator import check_version, decoding
 from headwater.engine.operators.product_kernels import (
     FACTORS,
     INFINITE,
@@ -123,9 +122,7 @@ class ProductColumn:
 
     def to_bytes(self) -> bytes:
         """The byte form."""
-        writer = Writer()
-        writer.number(VERSION)
-        writer.number(int(self.is_float))
+        writer = Writer(VERSION).number(int(self.is_float))
         for table in (self.marks, self.words):
             for column in table.T:
                 writer.ints(np.ascontiguousarray(column))
@@ -134,12 +131,9 @@ class ProductColumn:
     @classmethod
     def from_bytes(cls, data: Bytes) -> Self:
         """The column whose `to_bytes` this is; anything else is a `FormatError`."""
-        with decoding("products"):
-            reader = Reader(data)
-            check_version("products", reader.number(), VERSION)
+        with Reader(data, "products", VERSION) as reader:
             is_float = reader.number()
             parts = [reader.ints() for _ in range(MARKS + 3)]
-            reader.finish()
             marks, words = np.split(np.stack(parts, axis=1), [MARKS], axis=1)
         if is_float > 1 or not _plausible(words, marks, bool(is_float)):
             raise FormatError("a product that cannot be")

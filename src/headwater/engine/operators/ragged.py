@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.base.arrays import BoolArray, Int32Array, Int64Array, empty, frozen
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array, UInt64Array, empty, frozen
 from headwater.base.jit import njit
-from headwater.base.varints import UInt64Array
 
 
 def starts_of(lengths: Int64Array) -> Int64Array:
@@ -30,11 +29,19 @@ def expand(lo: Int64Array, hi: Int64Array) -> Int64Array:
     >>> expand(np.array([5, 0, 3]), np.array([7, 0, 4]))
     array([5, 6, 3])
     """
-    lengths = hi - lo
-    ends = np.cumsum(lengths)
+    return spread(lo, hi - lo)
+
+
+def spread(starts: Int64Array, sizes: Int64Array) -> Int64Array:
+    """The same of ranges of which the sizes are known.
+
+    >>> spread(np.array([3, 10]), np.array([2, 3]))
+    array([ 3,  4, 10, 11, 12])
+    """
+    ends = np.cumsum(sizes)
     total = int(ends[-1]) if len(ends) else 0
     # Each index is its place in the output, moved by one shift per range.
-    return np.repeat(lo - (ends - lengths), lengths) + np.arange(total, dtype=np.int64)
+    return np.repeat(starts - (ends - sizes), sizes) + np.arange(total, dtype=np.int64)
 
 
 def row_of_item(starts: Int64Array) -> Int64Array:

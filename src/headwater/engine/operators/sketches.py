@@ -17,11 +17,11 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from headwater.base.arrays import Float64Array, Int32Array, Int64Array
+from headwater.base.arrays import Float64Array, Int32Array, Int64Array, UInt64Array
 from headwater.base.jit import leading_zeros, njit
 from headwater.engine.intake.chunk import Values
 from headwater.engine.intake.columns import read_values
-from headwater.engine.operators.hashing import UInt64Array, hash_values
+from headwater.engine.operators.hashing import hash_values
 from headwater.engine.operators.operator import clean_floats
 from headwater.engine.operators.ragged import group_bits, row_starts, valid_rows
 from headwater.engine.operators.sparse import SparseColumn

@@ -80,27 +80,17 @@ class SparseColumn:
 
     def to_bytes(self) -> bytes:
         """Keys as steps and weights in as few bytes as they need."""
-        writer = Writer()
-        writer.number(VERSION)
-        writer.number(self.tag)
-        writer.number(self.parameter)
-        writer.ints(np.diff(self.starts))
-        writer.ints(self.keys.astype(np.int64))
-        writer.ints(self.weights.astype(np.int64))
-        return writer.finish()
+        writer = Writer(VERSION).number(self.tag).number(self.parameter).ints(np.diff(self.starts))
+        return writer.ints(self.keys.astype(np.int64)).ints(self.weights.astype(np.int64)).finish()
 
     @classmethod
     def from_bytes(cls, data: Bytes) -> Self:
         """The column of which these are the bytes."""
-        reader = Reader(data)
-        if reader.number() != VERSION:
-            raise FormatError("a sketch of a version this release does not know")
-        if reader.number() != cls.tag:
-            raise FormatError("a sketch of another kind")
-        parameter = reader.number()
-        starts = starts_of(reader.ints())
-        keys, weights = reader.ints(), reader.ints()
-        reader.finish()
+        with Reader(data, "sketches", VERSION) as reader:
+            if reader.number() != cls.tag:
+                raise FormatError("a sketch of another kind")
+            parameter, starts = reader.number(), starts_of(reader.ints())
+            keys, weights = reader.ints(), reader.ints()
         if not len(keys) == len(weights) == starts[-1]:
             raise FormatError("a sketch is damaged")
         return cls(parameter, keys.astype(np.int32), weights.astype(cls.weight_type), starts)

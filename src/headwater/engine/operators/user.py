@@ -6,7 +6,7 @@ Operators that are not commutative never get here: their aggregates are lowered 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow as pa
 from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.packing import Bytes, Reader, Writer
 from headwater.engine.intake.chunk import Chunk
-from headwater.engine.operators.objects import fold_ranges
+from headwater.engine.operators.objects import ListColumn, fold_ranges
 from headwater.engine.operators.ordered import OrderedColumn
 from headwater.engine.operators.ragged import group_indices, valid_rows
 from headwater.errors import FormatError
@@ -24,19 +24,15 @@ from headwater.language.user_code import Operator, load_path, path_of
 VERSION = 1
 
 
-class UserColumn:
-    """One partial of a user's operator per row.
+class UserColumn(ListColumn):
+    """One partial of a user's operator, which is its kind, per row.
 
     >>> total = Operator("total", lambda values: float(values.sum()), lambda a, b: a + b, 0.0)
     >>> UserColumn(total, [1.0, 2.0, 4.0]).combine_ranges(np.array([0, 1]), np.array([3, 1])).partials
     [7.0, 0.0]
     """
 
-    __slots__ = ("operator", "partials")
-
-    def __init__(self, operator: Operator, partials: list[Any]) -> None:
-        self.operator = operator
-        self.partials = partials
+    __slots__ = ()
 
     @classmethod
     def lift(cls, operator: Operator, column: str, chunk: Chunk, rows: Int32Array, row_count: int) -> UserColumn:
@@ -46,46 +42,20 @@ class UserColumn:
         data = as_users_see_it(values.data[indices], values.type)
         return cls(operator, list(lifted(operator, data, starts)))
 
-    def __len__(self) -> int:
-        return len(self.partials)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held, roughly: what a partial holds is the user's affair."""
-        return 64 * len(self.partials)
-
-    def take(self, indices: Int64Array) -> UserColumn:
-        """These rows."""
-        return UserColumn(self.operator, [self.partials[i] for i in indices.tolist()])
-
-    @classmethod
-    def concat(cls, columns: Sequence[UserColumn]) -> UserColumn:
-        """The rows of all columns, one after the other."""
-        return cls(columns[0].operator, [partial for column in columns for partial in column.partials])
-
     def combine_ranges(self, lo: Int64Array, hi: Int64Array) -> UserColumn:
         """Row i = the combination of rows ``lo[i]`` to ``hi[i]``, from left to right."""
-        folded = fold_ranges(self.partials, lo, hi, self.operator.combine, self.operator.empty)
-        return UserColumn(self.operator, folded)
+        return UserColumn(self.kind, fold_ranges(self.partials, lo, hi, self.kind.combine, self.kind.empty))
 
     def to_bytes(self) -> bytes:
         """The operator's import path, if it has one, and each partial in the operator's own byte form."""
-        encoded = [self.operator.to_bytes(partial) for partial in self.partials]
-        writer = Writer()
-        writer.number(VERSION)
-        writer.blob((path_of(self.operator) or "").encode())
-        writer.objects(encoded)
-        return writer.finish()
+        encoded = [self.kind.to_bytes(partial) for partial in self.partials]
+        return Writer(VERSION).blob((path_of(self.kind) or "").encode()).objects(encoded).finish()
 
     @classmethod
     def from_bytes(cls, data: Bytes, operator: Operator | None = None) -> UserColumn:
         """The column of which these are the bytes; the operator is found by its path unless it is given."""
-        reader = Reader(data)
-        if reader.number() != VERSION:
-            raise FormatError("partials of a user's operator of a version this release does not know")
-        path = reader.blob().decode()
-        encoded = reader.objects()
-        reader.finish()
+        with Reader(data, "partials of a user's operator", VERSION) as reader:
+            path, encoded = reader.blob().decode(), reader.objects()
         if operator is None:
             if not path:
                 raise FormatError("partials of a user's operator that has no import path; give the operator")

@@ -1,4 +1,4 @@
-"""Aggregates as data: which shared operators each one needs, how their partials are lowered to a value, and its type.
+"""From partials to values: how each aggregate is lowered, which operators it reads, and the type of its result.
 
 Lowering works on whole columns: one call gives the aggregate of every window at once. What an aggregate of nothing is stands
 here too: zero for counts, an empty list for collect, whatever a user's ``lower`` makes of its identities, null for the rest.
@@ -7,13 +7,13 @@ here too: zero for counts, an empty list for collect, whatever a user's ``lower`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Float64Array
+from headwater.base.arrow import plain_type
 from headwater.engine.operators.numeric import CountColumn
 from headwater.engine.operators.objects import ObjectColumn, scaled, unscaled
 from headwater.engine.operators.operator import Op
@@ -21,22 +21,10 @@ from headwater.engine.operators.partials import PartialColumn
 from headwater.engine.operators.sums.variance import decimal_variances, variances
 from headwater.engine.operators.user import lifted_in_order
 from headwater.engine.results.result_arrays import number_array, number_arrays, typed_array
-from headwater.language.aggregations import Aggregation
+from headwater.language.aggregations import FUNCTIONS, Aggregation
 
 INT64, FLOAT64 = pa.int64(), pa.float64()
 Columns = list[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One aggregate function: the kinds of its operators, its type for a column's type, and how it is lowered.
-
-    ``lower`` gets the aggregation, its partial columns in the order of ``kinds``, and the column's type.
-    """
-
-    kinds: tuple[str, ...]
-    type: Callable[[pa.DataType], pa.DataType]
-    lower: Callable[[Aggregation, Columns, pa.DataType], pa.Array]
 
 
 def operators_of(aggregation: Aggregation, type: pa.DataType | None) -> tuple[Op, ...]:
@@ -61,7 +49,7 @@ def operators_of(aggregation: Aggregation, type: pa.DataType | None) -> tuple[Op
             return (Op("ddsketch", column, parameter[1]),)
         case "geometric_mean":
             return (Op("product", column, "float"),)
-    return tuple(Op(kind, column) for kind in RULES[function].kinds)
+    return tuple(Op(kind, column) for kind in FUNCTIONS[function].operators)
 
 
 def result_type(aggregation: Aggregation, type: pa.DataType | None) -> pa.DataType:
@@ -74,8 +62,8 @@ def result_type(aggregation: Aggregation, type: pa.DataType | None) -> pa.DataTy
     if aggregation.function == "user":
         return aggregation.parameter.result_type
     if aggregation.function == "quantile" and aggregation.parameter[1] != "linear":
-        return _same(type)
-    return RULES[aggregation.function].type(type)
+        return plain_type(type)
+    return _TYPES[FUNCTIONS[aggregation.function].gives](type)
 
 
 def lower(aggregation: Aggregation, partials: Mapping[Op, PartialColumn], type: pa.DataType | None) -> pa.Array:
@@ -88,9 +76,9 @@ def lower(aggregation: Aggregation, partials: Mapping[Op, PartialColumn], type: 
     [1.5, 5.0, None]
     """
     columns = [partials[op] for op in operators_of(aggregation, type)]
-    if type is not None and pa.types.is_null(type) and aggregation.function not in _OF_NOTHING:
+    if type is not None and pa.types.is_null(type) and not FUNCTIONS[aggregation.function].of_nothing:
         return pa.nulls(len(columns[0]), result_type(aggregation, type))
-    return RULES[aggregation.function].lower(aggregation, columns, type)
+    return LOWERINGS[aggregation.function](aggregation, columns, type)
 
 
 def lower_many(
@@ -125,10 +113,6 @@ def lower_many(
     return arrays
 
 
-def _same(type: pa.DataType) -> pa.DataType:
-    return type.value_type if pa.types.is_dictionary(type) else type
-
-
 def _total_type(type: pa.DataType) -> pa.DataType:
     """Sums and ranges: as wide as the kind of number goes."""
     if pa.types.is_decimal256(type):
@@ -140,6 +124,17 @@ def _total_type(type: pa.DataType) -> pa.DataType:
 
 def _product_type(type: pa.DataType) -> pa.DataType:
     return INT64 if pa.types.is_integer(type) or pa.types.is_boolean(type) else FLOAT64
+
+
+#: The types of results, by what `Function.gives` says.
+_TYPES: Final[dict[str, Callable[[pa.DataType], pa.DataType]]] = {
+    "int64": lambda _: INT64,
+    "float64": lambda _: FLOAT64,
+    "same": plain_type,
+    "total": _total_type,
+    "product": _product_type,
+    "list": lambda type: pa.list_(plain_type(type)),
+}
 
 
 def _count(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
@@ -176,7 +171,7 @@ def _avg(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
 def _extreme(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
     column = columns[0]
     if isinstance(column, ObjectColumn):
-        return pa.array(column.partials, _same(type))
+        return pa.array(column.partials, plain_type(type))
     values, present = column.values()
     return typed_array(values, present, type)
 
@@ -229,7 +224,7 @@ def _edge(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
 
 def _collect(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
     (ordered,) = columns
-    items = typed_array(ordered.values, np.ones(len(ordered.values), bool), _same(type))
+    items = typed_array(ordered.values, np.ones(len(ordered.values), bool), plain_type(type))
     return pa.ListArray.from_arrays(pa.array(ordered.starts, pa.int32()), items)
 
 
@@ -292,7 +287,7 @@ def overflows(
     >>> overflows(total("n"), lower(total("n"), partials, pa.int64()), partials, pa.int64())
     1
     """
-    if aggregation.function not in ("sum", "product", "range") or array.null_count == 0:
+    if not FUNCTIONS[aggregation.function].overflows or array.null_count == 0:
         return 0
     column: Any = partials[operators_of(aggregation, type)[-1]]
     if isinstance(column, ObjectColumn):
@@ -304,31 +299,25 @@ def overflows(
     return int((some & np.asarray(array.is_null())).sum())
 
 
-def _always(type: pa.DataType) -> Callable[[pa.DataType], pa.DataType]:
-    return lambda _: type
-
-
-#: Functions that have a value even where there are no values.
-_OF_NOTHING: Final = frozenset({"count", "count_distinct", "approx_distinct", "collect", "user"})
-
-RULES: Final[dict[str, Rule]] = {
-    "count": Rule(("valid",), _always(INT64), _count),
-    "sum": Rule(("sum", "valid"), _total_type, _sum),
-    "avg": Rule(("sum", "valid"), _always(FLOAT64), _avg),
-    "min": Rule(("min",), _same, _extreme),
-    "max": Rule(("max",), _same, _extreme),
-    "range": Rule(("min", "max"), _total_type, _range),
-    "quantile": Rule(("run",), _always(FLOAT64), _quantile),
-    "mode": Rule(("run",), _same, _mode),
-    "count_distinct": Rule(("run",), _always(INT64), _count_distinct),
-    "first": Rule(("first",), _same, _edge),
-    "last": Rule(("last",), _same, _edge),
-    "collect": Rule(("ordered",), lambda type: pa.list_(_same(type)), _collect),
-    "variance": Rule(("sum", "sumsq", "valid"), _always(FLOAT64), _variance),
-    "stddev": Rule(("sum", "sumsq", "valid"), _always(FLOAT64), _stddev),
-    "product": Rule(("product",), _product_type, _product),
-    "geometric_mean": Rule(("product",), _always(FLOAT64), _geometric_mean),
-    "approx_distinct": Rule(("hll",), _always(INT64), _approx_distinct),
-    "approx_quantile": Rule(("ddsketch",), _always(FLOAT64), _approx_quantile),
-    "user": Rule(("user",), _always(FLOAT64), _user),
+#: How each function is lowered: from the aggregation, its partial columns in the order of its operators, and the column's type.
+LOWERINGS: Final[dict[str, Callable[[Aggregation, Columns, pa.DataType], pa.Array]]] = {
+    "count": _count,
+    "sum": _sum,
+    "avg": _avg,
+    "min": _extreme,
+    "max": _extreme,
+    "range": _range,
+    "quantile": _quantile,
+    "mode": _mode,
+    "count_distinct": _count_distinct,
+    "first": _edge,
+    "last": _edge,
+    "collect": _collect,
+    "variance": _variance,
+    "stddev": _stddev,
+    "product": _product,
+    "geometric_mean": _geometric_mean,
+    "approx_distinct": _approx_distinct,
+    "approx_quantile": _approx_quantile,
+    "user": _user,
 }

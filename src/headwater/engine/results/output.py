@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int32Array, Int64Array
+from headwater.base.arrow import plain_type
 from headwater.base.jit import njit
 from headwater.engine.intake.keys import NODE_KEY, KeyTable
 from headwater.engine.operators.numeric import CountColumn
@@ -22,11 +23,9 @@ from headwater.engine.results.aggregates import lower_many, operators_of, overfl
 from headwater.engine.windows.assembler import Closed, Twins
 from headwater.engine.windows.registered import Registered
 from headwater.errors import QueryError
-from headwater.language.aggregations import Aggregation
+from headwater.language.aggregations import FUNCTIONS, Aggregation
 from headwater.language.windows import CountWindow
 
-#: Functions whose result can be beyond its type.
-CAN_OVERFLOW = frozenset({"sum", "product", "range"})
 REPLACES = pa.list_(pa.struct([("window_start", pa.int64()), ("window_end", pa.int64()), ("revision", pa.int64())]))
 
 
@@ -44,7 +43,7 @@ class Layout:
         layout = cls({}, {}, False, False)
         for entry in entries:
             for name in entry.query.keys:
-                layout.keys.setdefault(name, _key_type(types.get(name, pa.null())))
+                layout.keys.setdefault(name, plain_type(types.get(name, pa.null())))
         for entry in entries:
             query = entry.query
             for alias, aggregation in query.aggregates:
@@ -79,10 +78,6 @@ class Layout:
             )
 
 
-def _key_type(type_: pa.DataType) -> pa.DataType:
-    return type_.value_type if pa.types.is_dictionary(type_) else type_
-
-
 def _result_type(aggregation: Aggregation, types: Mapping[str, pa.DataType]) -> pa.DataType:
     return result_type(aggregation, _column_type(aggregation, types))
 
@@ -90,7 +85,7 @@ def _result_type(aggregation: Aggregation, types: Mapping[str, pa.DataType]) -> 
 def _column_type(aggregation: Aggregation, types: Mapping[str, pa.DataType]) -> pa.DataType | None:
     if aggregation.column is None:
         return None
-    return _key_type(types.get(aggregation.column, pa.float64()))
+    return plain_type(types.get(aggregation.column, pa.float64()))
 
 
 @dataclass(slots=True)
@@ -105,7 +100,7 @@ class OutputPlan:
     """What a group's queries give under which name, worked out once: a query may have a thousand aggregates."""
 
     def __init__(self, entries: Sequence[Registered], types: Mapping[str, pa.DataType]) -> None:
-        self.types = {name: _key_type(type_) for name, type_ in types.items()}
+        self.types = {name: plain_type(type_) for name, type_ in types.items()}
         plans = alias_plans(entries)
         numbers = np.array([entry.number for entry in entries], np.int64)
         total = {a for a, plan in plans.items() if len(plan.choices) == 1 and (plan.of_query[numbers] == 0).all()}
@@ -291,7 +286,9 @@ def _lowered_once(aggregations: Sequence[Aggregation], combined: _Combined, plan
     if twins is None or len(aggregations) * len(twins.leaders) > 2 * len(twins.of_row):
         return None
     arrays = lower_many(aggregations, combined.of_leaders(plan.ops(aggregations), twins), plan.types)
-    beyond = (a.function in CAN_OVERFLOW and array.null_count for a, array in zip(aggregations, arrays, strict=True))
+    beyond = (
+        FUNCTIONS[a.function].overflows and array.null_count for a, array in zip(aggregations, arrays, strict=True)
+    )
     return None if any(beyond) else arrays
 
 
@@ -302,7 +299,7 @@ def _lowered(
     partials = combined.of(plan.ops(aggregations), rows)
     arrays = lower_many(aggregations, partials, plan.types)
     for aggregation, array in zip(aggregations, arrays, strict=True):
-        if aggregation.function in CAN_OVERFLOW and array.null_count:
+        if FUNCTIONS[aggregation.function].overflows and array.null_count:
             combined.overflow_count += overflows(aggregation, array, partials, plan.column_type(aggregation))
     return arrays
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray
+from headwater.base.arrow import plain_type
 
 
 def number_array(values: np.ndarray[Any, Any], valid: BoolArray | None = None) -> pa.Array:
@@ -40,8 +41,7 @@ def typed_array(values: np.ndarray[Any, Any] | Sequence[object], valid: BoolArra
     >>> typed_array(np.array([0, 1]), np.array([True, True]), pa.bool_()).to_pylist()
     [False, True]
     """
-    if pa.types.is_dictionary(type_):
-        type_ = type_.value_type
+    type_ = plain_type(type_)
     if not valid.any():
         # Without any value the array may even be of another kind: nothing told it which.
         return pa.nulls(len(values), type_)

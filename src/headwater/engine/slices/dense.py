@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from headwater.base.arrays import Int32Array, Int64Array, frozen
+from headwater.base.arrays import Int32Array, Int64Array, UInt64Array, frozen
 from headwater.base.jit import njit
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.keys import DirectKeys
@@ -19,7 +19,7 @@ from headwater.engine.operators.numeric import INTEGER_HIGH, CountColumn
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn
 from headwater.engine.operators.sums.exact_sum import SumColumn
-from headwater.engine.operators.sums.limbs import U, UInt64Array, add_signed
+from headwater.engine.operators.sums.limbs import U, add_signed
 from headwater.engine.slices.slicer import SlicedRows, slice_bounds
 
 KINDS = frozenset({"count", "valid", "sum", "min", "max"})

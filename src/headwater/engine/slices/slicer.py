@@ -344,5 +344,5 @@ def _cut_by_sorting(
     heads = np.flatnonzero(begins)
     if gap is None:
         return SlicedRows(rows, key[heads], starts[slice_of[heads]])
-    tails = np.append(heads[1:], len(order)) - 1
+    tails = np.append(heads, len(order))[1:] - 1
     return SlicedRows(rows, key[heads], at[heads], at[tails])

@@ -3,124 +3,254 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.base.count_limits import CountLimits
+from headwater.engine.core import Delivery, Intake
 from headwater.engine.counting.leaf import CountLeafGroup
 from headwater.engine.counting.pieces import Zoning
-from headwater.engine.families import Family
-from headwater.engine.groups.queries import Totals
-from headwater.engine.groups.shared import QueryGroup
-from headwater.engine.tree.leaf_intake import LeafIntake
-from headwater.engine.tree.leaf_parts import late_part, take_rows
+from headwater.engine.halves import LeafGroup
+from headwater.engine.intake.arrivals import Arrivals, read_columns, times_of
+from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.columns import TimeScan, read_values
+from headwater.engine.intake.keys import NODE_KEY
+from headwater.engine.intake.many_sources import SourceShares, shares
+from headwater.engine.state import EngineState
+from headwater.engine.tree.leaf_sources import LeafSources, Moved, Standing
 from headwater.engine.tree.marker_cuts import CutLeafGroup
+from headwater.engine.tree.raw import EventsInstead, RawEvents
+from headwater.engine.tree.roles import Role
 from headwater.engine.windows.counts import count_table
 from headwater.engine.wire.looks import Look
 from headwater.engine.wire.merge import merge_pieces
 from headwater.engine.wire.part_bytes import cuts_from_bytes
-from headwater.engine.wire.parts import ALL_RAW, AccountsPart, AsidePart, EventsPart, Part
+from headwater.engine.wire.parts import ALL_RAW, AccountsPart, AsidePart, Part
+from headwater.engine.wire.query_set import QuerySet
 from headwater.language.times import FOREVER, NEVER
 
 
-@dataclass(slots=True)
-class Moved:
-    """How far sources went on since the last time, by number."""
+class LeafHalf:
+    """Cuts the events of a chain's sources by the queries of the root, and keeps those that travel as themselves.
 
-    sources: list[int]
-    counts: list[int]
-    rises: list[int]
-    latest: int
+    Sources are read from where the root says, some of their events again: these are only held, for the root's word.
+    """
 
+    def __init__(
+        self, queries: QuerySet, chain_name: str, sources: Sequence[Standing], latest: int, cut_time: int
+    ) -> None:
+        role = Role(True, queries.round_trips, queries.counts, queries.large_only)
+        self._state: EngineState[LeafGroup] = EngineState(
+            role.leaf_groups(),
+            time=queries.time,
+            unit=queries.unit,
+            disorder=queries.disorder,
+            strict=queries.strict,
+        )
+        self._queries = self._state.registry
+        self._queries.take_over(list(queries.entries), list(queries.names), queries.types)
+        self._intake = Intake(self._state)
+        self._families = self._queries.numbered_families()
+        groups = {number: family.group for number, family in self._families.items()}
+        self._cutting = {number: group for number, group in groups.items() if isinstance(group, CutLeafGroup)}
+        self._counting = {number: group for number, group in groups.items() if isinstance(group, CountLeafGroup)}
+        self._chain = chain_name
+        self._raw = RawEvents(chain_name, [entry for entry in queries.entries if role.way(entry.query) == "raw"])
+        self._instead = EventsInstead(chain_name, self._families)
+        self._sources = LeafSources(self._state.watermarks, sources, latest)
+        self._cut_time = cut_time
+        self._told_until = NEVER  # how far the watermark of all has come, as far as the root has said so
+        self.has_lost = False  # whether somebody asked for events that are not in memory any more
 
-class LeafHalf(LeafIntake):
-    """Slices the events of a chain's sources by the queries of the root."""
+    # --- sources ---
+
+    def has_source(self, source: str) -> bool:
+        return source in self._sources
+
+    def next_offset(self, source: str) -> int:
+        """The offset of the event that this source has to give next."""
+        return self._sources.next_offset(source)
+
+    def resume_offset(self, source: str) -> int:
+        """The offset up to which events were taken in, at least those that were accepted."""
+        return self._sources.resume_offset(source)
+
+    def is_past_reread(self, source: str) -> bool:
+        """Whether everything that was accepted before has been read again."""
+        return self._sources.is_past_reread(source)
+
+    def is_past_rereads(self) -> bool:
+        return self._sources.are_past_reread()
+
+    def watermark_of(self, source: str) -> int:
+        """Nothing of this source that counts has an earlier time."""
+        return self._sources[source].watermark
 
     @property
-    def cut_time(self) -> int:
-        """Up to where events were cut."""
-        return self._cut_time
+    def has_ended(self) -> bool:
+        """Whether nothing more will come of any source."""
+        return self._sources.has_ended
 
     def told(self) -> tuple[dict[str, tuple[int, int]], int]:
         """Up to where parts were taken: the offset and the watermark of each source, and the latest time."""
-        return dict(self._told), self._told_latest
+        return self._sources.told()
+
+    # --- events of one source ---
+
+    def take_in(self, source: str, offset: int, batch: pa.RecordBatch, watermark: int | None) -> None:
+        """The next events of a source; those that were taken in before are passed over."""
+        origin, end = self._sources[source], offset + len(batch)
+        while origin.next_offset < end:
+            start = origin.next_offset
+            until = self._sources.next_stop(source, end)
+            self._take_stretch(source, start, batch.slice(start - offset, until - start))
+            self._sources.move_to(source, until)
+        if watermark is not None and end >= origin.next_offset:
+            self._state.watermarks.raise_source(source, watermark)
+        self._sources.moved(source)
+
+    def _take_stretch(self, source: str, start: int, batch: pa.RecordBatch) -> None:
+        """Events between which nothing is decided: all of them come for the first time, or none."""
+        origin = self._sources[source]
+        is_new = self._sources.is_past_reread(source)
+        delivery = self._intake.read(batch, origin, source, start, is_new=is_new)
+        if delivery is not None:
+            (self._deal_out if is_new else self._hold_again)(delivery)
+            self._state.watermarks.saw(origin, delivery.scan.low, delivery.scan.high)
+
+    def _deal_out(self, delivery: Delivery) -> None:
+        self._sources.latest = max(self._sources.latest, delivery.scan.high)
+        self._intake.note_dropped(delivery, self._raw.collect(delivery))
+        self._intake.deal_out(delivery, self._instead.collect(delivery))
+
+    def _hold_again(self, delivery: Delivery) -> None:
+        """Events that were accepted before: only who waits for the root's word needs them."""
+        for family in self._families.values():
+            family.group.prepare(self._queries.types)
+            family.group.reread(family.fitting(delivery.taken, delivery.events.misfits), self._cut_time)
+
+    def pass_over(self, source: str, end: int, low: int | None, high: int | None) -> None:
+        """No query wants the events of a source up to offset ``end``, for its condition or for the place of its window.
+
+        Without times there are no events up to there.
+        """
+        origin = self._sources[source]
+        fresh = end - self._sources.resume_offset(source)
+        while origin.next_offset < end:
+            self._sources.move_to(source, self._sources.next_stop(source, end))
+        self._sources.moved(source)
+        if low is None or high is None:
+            return
+        self._state.watermarks.saw(origin, low, high)
+        if fresh > 0:
+            self._sources.latest = max(self._sources.latest, high)
+            self._raw.pass_over(fresh)
+            for family in self._families.values():
+                family.group.pass_over(fresh)
+
+    def end(self, source: str, watermark: int) -> None:
+        """Nothing more will come of a source, or nothing before this watermark."""
+        self._state.watermarks.raise_source(source, watermark)
+        self._sources.moved(source)
+
+    # --- events of many sources ---
+
+    def take_in_mixed(
+        self, sources: Sequence[str], which: Int64Array, offsets: Int64Array, batch: pa.RecordBatch
+    ) -> dict[str, int]:
+        """Events of many sources, event i of ``sources[which[i]]``; returns those of which earlier events are missing.
+
+        What is ordinary is taken in as one batch; sources with something odd (an event that is late or malformed, or was read
+        before) one by one.
+        """
+        marks = self._state.watermarks
+        numbers = np.array([marks.numbers[name] for name in sources], np.int64)
+        times, timeless, scan = times_of(batch, self._state.time, self._state.unit)
+        arrays, misfits = read_columns(batch, self._queries.needed, self._queries.types)
+        next_offsets = marks.offsets[numbers]
+        found = shares(times, which, offsets, marks.disorder, next_offsets, marks.watermarks[numbers])
+        found.odd |= np.array(list(map(self._sources.needs_care, sources, next_offsets.tolist())), np.bool_)
+        found.odd[which[list({*timeless, *(row for rows in misfits.values() for row in rows)})]] = True
+        plain = ~found.odd[which]
+        events = Arrivals(batch, offsets, arrays, times, scan, {}, {})
+        if not plain.all():
+            events = events.take(np.flatnonzero(plain))
+        if events.scan is not None:
+            self._accept_plain(numbers, which[plain], events, events.scan)
+        places = np.flatnonzero((found.counts > 0) & ~found.odd)
+        marks.offsets[numbers[places]] += found.counts[places]
+        marks.watermarks[numbers[places]] = found.watermarks[places]
+        self._sources.moved(*[sources[place] for place in places.tolist()])
+        return self._take_in_odd(sources, which, offsets, batch, found)
+
+    def _accept_plain(self, numbers: Int64Array, which: Int64Array, events: Arrivals, scan: TimeScan) -> None:
+        """Events of several sources of which none is late: one watermark below them all stands for each one's own."""
+        marks = self._state.watermarks
+        columns = {name: read_values(events.arrays[name]) for name in self._queries.value_columns}
+        chunk = Chunk(events.times, events.offsets, numbers.astype(np.int32)[which], marks.names, columns)
+        if self._queries.by_node:
+            homes = pa.array([marks.sources[marks.names[number]].node for number in numbers.tolist()], pa.string())
+            events.arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(pa.array(which.astype(np.int32)), homes)
+        self._deal_out(Delivery(events, scan, chunk, NEVER, ""))
+
+    def _take_in_odd(
+        self, sources: Sequence[str], which: Int64Array, offsets: Int64Array, batch: pa.RecordBatch, found: SourceShares
+    ) -> dict[str, int]:
+        missing = {}
+        for place in np.flatnonzero((found.counts > 0) & found.odd).tolist():
+            rows = np.flatnonzero(which == place)
+            name, start = sources[place], int(offsets[rows[0]])
+            if start > self.next_offset(name):
+                missing[name] = self.next_offset(name)
+            else:
+                self.take_in(name, start, batch.take(pa.array(rows)), None)
+        return missing
+
+    # --- what waits ---
 
     @property
     def has_news(self) -> bool:
-        return bool(self._moved) or (bool(self._looks) and self.is_past_rereads())
+        return self._sources.have_moved or (self._has_looks and self.is_past_rereads())
 
     @property
     def is_awaited(self) -> bool:
         """Whether what has come should leave soon; not if there are only count windows, of which no end is expected in it."""
-        counting = self._counting()
-        if len(counting) < len(self._families) or self._looks:
+        if self._raw or len(self._counting) < len(self._families) or self._has_looks:
             return True
         closed = self._closed
-        return any(group.is_awaited(closed) for group in counting.values())
-
-    @property
-    def _closed(self) -> int:
-        """Nothing that counts comes before; an idle source is waited for no longer than the root does."""
-        return max(self.lowest_watermark, self._told_until)
-
-    def cut_early(self) -> None:
-        """Do now what can be done before anybody waits for it."""
-        if self.is_past_rereads():
-            is_alone, closed = len(self._standing) == 1, self._closed
-            for number, group in self._counting().items():
-                self._families[number].prepare(self._registry.types)
-                group.cut_early(number, self._chain, closed, self._latest, is_alone)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether not all events for count windows are in pieces, or it was not said that they are."""
-        return any(len(group.buffer) or group.covered < FOREVER for group in self._counting().values())
-
-    @property
-    def is_between(self) -> bool:
-        """Whether events wait that have to be in pieces when they are accepted, while others are still read again.
-
-        Accepted without, a leaf that takes over could not tell them from those that are in pieces.
-        """
-        return any(len(group.buffer) for group in self._counting().values()) and not self.is_past_rereads()
+        return any(group.is_awaited(closed) for group in self._counting.values())
 
     @property
     def pending(self) -> int:
         """How many rows and events wait to be sent."""
-        rows = sum(family.row_count for family in self._families.values())
-        return rows + sum(len(part.times) for part in [*self._events, *chain(*self._instead.values())])
+        rows = sum(family.group.row_count() for family in self._families.values())
+        return rows + sum(len(part.times) for part in [*self._raw.parts, *self._instead.parts])
 
     @property
     def pending_bytes(self) -> int:
         """About how much memory they take: no less than the bytes that they will travel in."""
-        groups = [family.group for family in self._families.values()]
-        rows = sum(group.store.nbytes for group in groups if isinstance(group, QueryGroup))
-        parts = [*self._events, *chain(*self._instead.values())]
+        rows = sum(family.group.store.nbytes for family in self._families.values())
+        parts = [*self._raw.parts, *self._instead.parts]
         return rows + sum(32 * len(part.times) + sum(int(c.nbytes) for c in part.columns.values()) for part in parts)
 
     def held(self, least: int) -> int:
-        """How many events wait for cuts although nothing of this leaf can come before them; 0 for fewer than ``least``."""
-        lowest = self.lowest_watermark
-        waiting = sum(group.closed_below(lowest) for group in self._counting().values())
-        groups = [family.group for family in self._families.values() if isinstance(family.group, CutLeafGroup)]
-        if not groups or waiting >= least:
-            return waiting if waiting >= least else 0
+        """How many events wait for cuts although nothing of this leaf can come before them; 0 if fewer than ``least`` wait."""
+        lowest = self._sources.lowest_watermark
+        waiting = sum(group.held_below(lowest) for group in self._counting.values())
+        if waiting >= least:
+            return waiting
         # Looking closer takes longer, and only what nothing can come before any more may hold reading up.
-        if sum(group.held_count for group in groups) < least:
+        if sum(group.held_count for group in self._cutting.values()) < least:
             return 0
-        return sum(group.held_below(lowest) for group in groups)
+        return sum(group.held_below(lowest) for group in self._cutting.values())
 
-    @property
-    def lowest_watermark(self) -> int:
-        """Nothing that comes has an earlier time."""
-        return min((source.watermark for source in self._watermarks.sources.values()), default=NEVER)
+    # --- parts of deltas ---
 
-    def watermark_of(self, source: str) -> int:
-        """Nothing of this source that counts has an earlier time."""
-        return self._watermarks.sources[source].watermark
+    def weigh(self, number: int, nbytes: int) -> None:
+        """The partials of a family took this many bytes: where events take fewer, these travel for a while."""
+        self._instead.weigh(number, nbytes)
 
     def take(self, is_last: bool = False) -> tuple[Moved, list[Part]]:
         """What has come since the last time: how far the sources are, and the parts of a delta.
@@ -129,178 +259,140 @@ class LeafHalf(LeafIntake):
         """
         parts: list[Part] = []
         for number, family in self._families.items():
-            group = family.group
-            if isinstance(group, CutLeafGroup):
-                markers = group.take_markers(number, self._chain)
-                parts.extend([markers] if markers is not None else [])
-            if isinstance(group, QueryGroup):
-                if len(group.stragglers):
-                    parts.append(late_part(number, self._chain, group))
-                parts.extend(take_rows(number, group))
+            parts.extend(family.group.take(number, self._chain))
         parts.extend(self._take_pieces(is_last))
-        parts.extend(joined_events(self._events))
-        for instead in self._instead.values():
-            parts.extend(joined_events(instead))
-        self._events, self._instead = [], {}
-        for choice in self._choices.values():
-            choice.taken()
-        if len(self._side):
-            parts.append(AsidePart(self._side.take()))
+        parts.extend([*self._raw.take(), *self._instead.take()])
+        if len(self._state.side):
+            parts.append(AsidePart(self._state.side.take()))
         accounts = self._take_accounts()
         if accounts is not None:
             parts.append(accounts)
-        return self._take_moves(), parts
-
-    def _take_moves(self) -> Moved:
-        moved = Moved([], [], [], self._latest - self._told_latest)
-        self._told_latest = self._latest
-        for name in sorted(self._moved, key=lambda name: self._watermarks.sources[name].number):
-            source = self._watermarks.sources[name]
-            offset, watermark = self._told[name]
-            if source.next_offset < self._standing[name].offset:
-                continue  # still reading again what was accepted
-            if (source.next_offset, source.watermark) != (offset, watermark):
-                moved.sources.append(source.number)
-                moved.counts.append(source.next_offset - offset)
-                moved.rises.append(source.watermark - watermark)
-                self._told[name] = source.next_offset, source.watermark
-        self._moved = {}
-        return moved
+        return self._sources.take_moves(), parts
 
     def _take_accounts(self) -> AccountsPart | None:
         rows = []
         for number, family in self._families.items():
-            if isinstance(family.group, QueryGroup):
-                totals, family.group.totals = family.group.totals, Totals()
-                malformed, family.malformed = family.malformed, 0
-                rows.append([number, totals.seen, totals.filtered, totals.early, malformed])
-        if self._unread:
-            rows.append([ALL_RAW, self._unread, self._unread, 0, 0])
-        timeless, malformed = self._registry.timeless, self._malformed
-        self._registry.timeless = self._malformed = self._unread = 0
+            totals = family.group.take_totals()
+            malformed, family.malformed = family.malformed, 0
+            rows.append([number, totals.seen, totals.filtered, totals.early, malformed])
+        unread = self._raw.take_unread()
+        rows.append([ALL_RAW, unread, unread, 0, 0])
+        timeless, malformed = self._queries.timeless, self._state.malformed
+        self._queries.timeless = self._state.malformed = 0
         counted = [row for row in rows if any(row[1:])]
         if not counted and not timeless and not malformed:
             return None
         return AccountsPart(np.array(counted, np.int64).reshape(-1, 5), timeless, malformed)
 
+    # --- windows that markers cut ---
+
+    @property
+    def cut_time(self) -> int:
+        """Up to where events were cut."""
+        return self._cut_time
+
     def cut(self, until: int, cuts: bytes, idle: Mapping[str, int]) -> list[Part]:
         """Cut what was held below ``until`` where the root says."""
-        numbers = {self._watermarks.sources[n].number: at for n, at in idle.items() if n in self._watermarks.sources}
+        numbers = {self._sources[name].number: at for name, at in idle.items() if name in self._sources}
         parts: list[Part] = []
         for number, times in cuts_from_bytes(cuts).items():
-            family: Family | None = self._families.get(number)
-            if family is not None and isinstance(family.group, CutLeafGroup):
-                family.prepare(self._registry.types)
-                part = family.group.cut(number, self._cut_time, until, times, numbers)
-                parts.extend([part] if part is not None else [])
+            group = self._cutting.get(number)
+            if group is not None:
+                group.prepare(self._queries.types)
+                parts.extend(group.cut(number, self._cut_time, until, times, numbers))
         self._cut_time = until
         return parts
 
     # --- count windows ---
 
-    def _counting(self) -> dict[int, CountLeafGroup]:
-        return {n: f.group for n, f in self._families.items() if isinstance(f.group, CountLeafGroup)}
+    @property
+    def _closed(self) -> int:
+        """Nothing that counts comes before; an idle source is waited for no longer than the root does."""
+        return max(self._sources.lowest_watermark, self._told_until)
+
+    @property
+    def _has_looks(self) -> bool:
+        return any(group.has_looks for group in self._counting.values())
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether not all events for count windows are in pieces, or it was not said that they are."""
+        return any(len(group.buffer) or group.covered < FOREVER for group in self._counting.values())
+
+    @property
+    def is_between(self) -> bool:
+        """Whether events wait that have to be in pieces when they are accepted, while others are still read again.
+
+        Accepted without, a leaf that takes over could not tell them from those that are in pieces.
+        """
+        return any(len(group.buffer) for group in self._counting.values()) and not self.is_past_rereads()
+
+    def begin_counting(
+        self, covered: Mapping[int, int], looks: Mapping[int, Sequence[Look]], kept_max: int, is_brief: bool,
+        limits: CountLimits,
+    ) -> None:  # fmt: skip
+        """Before events come: which are in pieces already, and which of these are to be looked into."""
+        for number, group in self._counting.items():
+            asked = looks.get(number, ())
+            group.limits = limits
+            group.take_over(covered.get(number, NEVER), self._sources.latest, kept_max, is_brief, asked)
+        self.look(looks)
+
+    def follow(self, plans: Mapping[int, Zoning], until: int, settled: int) -> None:
+        """Where cuts are expected; the watermark of all; and before which time nobody looks into pieces any more."""
+        self._told_until = max(self._told_until, until)
+        for number, group in self._counting.items():
+            group.follow(plans.get(number), settled)
+            # Events may leave now that had to wait.
+            if group.may_leave(self._closed) > group.covered and self.is_past_rereads():
+                self._sources.moved_all()
+
+    def look(self, looks: Mapping[int, Sequence[Look]]) -> bool:
+        """Somebody looks into pieces; the answer is in what is taken next. Whether there is anything new to answer."""
+        for number, group in self._counting.items():
+            group.look(looks.get(number, ()))
+        return self._has_looks
+
+    def cut_early(self) -> None:
+        """Do now what can be done before anybody waits for it."""
+        if self.is_past_rereads():
+            is_alone, closed = len(self._sources) == 1, self._closed
+            for number, group in self._counting.items():
+                group.prepare(self._queries.types)
+                group.cut_early(number, self._chain, closed, self._sources.latest, is_alone)
 
     def _take_pieces(self, is_last: bool) -> list[Part]:
         """For each family of count windows what is closed by now, cut into pieces, and what was found in those looked into."""
         parts: list[Part] = []
-        is_past = self.is_past_rereads()
-        until = self._closed  # whatever an idle source brings is sliced anew
-        for number, group in self._counting().items():
-            self._families[number].prepare(self._registry.types)
+        is_past, is_alone = self.is_past_rereads(), len(self._sources) == 1
+        until, latest = self._closed, self._sources.latest  # whatever an idle source brings is sliced anew
+        for number, group in self._counting.items():
+            group.prepare(self._queries.types)
             if not is_past:
-                parts.append(group.nothing(number, self._chain, self._latest))
+                parts.append(group.nothing(number, self._chain, latest))
                 continue
             # Answers first: what is taken now may push what they need out of memory.
-            looks = self._looks.pop(number, [])
-            found = group.answer(number, self._chain, looks)
-            if found is None:
-                self.has_lost = True
-                self._looked.difference_update((number, look.number) for look in looks)
-            is_alone = len(self._standing) == 1
-            last = group.take_pieces(number, self._chain, until, self._latest, is_last, is_alone)
+            found = group.take_answers(number, self._chain)
+            self.has_lost |= found is None
+            last = group.take_pieces(number, self._chain, until, latest, is_last, is_alone)
             parts.extend(merge_pieces([*(found or []), *group.take_early(), last]))
         return parts
 
     def covered(self) -> dict[int, int]:
         """By family: up to which time events are in pieces."""
-        return {number: group.covered for number, group in self._counting().items()}
-
-    def begin_counting(
-        self, covered: Mapping[int, int], looks: Mapping[int, Sequence[Look]], kept_max: int, is_brief: bool = False
-    ) -> None:
-        """Before events come: which are in pieces already, and which of these are to be looked into."""
-        for number, group in self._counting().items():
-            group.covered = covered.get(number, NEVER)
-            group.reached = min(self._latest, group.covered - (group.covered > NEVER))
-            group.kept.events_max, group.is_brief = 0 if is_brief else kept_max, is_brief
-            group.expect(looks.get(number, ()))
-        self.look(looks)
-
-    def look(self, looks: Mapping[int, Sequence[Look]]) -> bool:
-        """Somebody looks into pieces; the answer is in what is taken next. Whether there is anything new to answer."""
-        for number in self._counting():
-            fresh = [look for look in looks.get(number, ()) if (number, look.number) not in self._looked]
-            self._looked.update((number, look.number) for look in fresh)
-            if fresh:
-                self._looks.setdefault(number, []).extend(fresh)
-        return bool(self._looks)
-
-    def follow(self, plans: Mapping[int, Zoning], until: int, settled: int) -> None:
-        """Where cuts are expected; the watermark of all; and before which time nobody looks into pieces any more."""
-        self._told_until = max(self._told_until, until)
-        for number, group in self._counting().items():
-            group.plan = plans.get(number)
-            group.kept.forget(settled)
-            self._moved.update(dict.fromkeys(self._standing) if self._is_released(group) else {})
-
-    def _is_released(self, group: CountLeafGroup) -> bool:
-        """Whether events may leave now that had to wait."""
-        until = group.may_leave(self._closed)
-        return until > group.covered and self.is_past_rereads()
+        return {number: group.covered for number, group in self._counting.items()}
 
     def count_windows(self, number: int) -> Int64Array | None:
         """Rows (size, step, origin) of the count windows over all events of a family; None if there are none."""
-        group = self._counting().get(number)
-        if group is None or group.counts_by_key:
-            return None
-        return count_table(group.count_walks)
+        group = self._counting.get(number)
+        return None if group is None or group.counts_by_key else count_table(group.windows.count_walks)
 
     def take_rate(self, number: int) -> float | None:
         """How many events of a family came in a tick of time since the last time; None if time went no further."""
-        group = self._counting().get(number)
+        group = self._counting.get(number)
         return None if group is None else group.take_rate()
 
     def count_report(self) -> dict[str, float]:
         """What count windows have cost here: raw events sent, and the most that were held."""
-        groups = self._counting().values()
+        groups = self._counting.values()
         return {"raw_events": sum(g.raw_count for g in groups), "held": max((g.held_most for g in groups), default=0)}
-
-    def _emit(self) -> None:
-        """Windows close at the root."""
-
-
-def joined_events(parts: Sequence[EventsPart]) -> list[EventsPart]:
-    """Neighbouring batches as one part, so that Arrow's headers are paid once."""
-    clean = [part for part in parts if not part.misfits]
-    joined = [part for part in parts if part.misfits]
-    if clean:
-        first = clean[0]
-        columns = {name: _concat([part.columns[name] for part in clean]) for name in first.columns}
-        joined.append(
-            EventsPart(
-                first.family,
-                first.chain,
-                np.concatenate([part.times for part in clean]),
-                np.concatenate([part.offsets for part in clean]),
-                np.concatenate([part.sources for part in clean]),
-                np.concatenate([part.watermarks for part in clean]),
-                columns,
-            )
-        )
-    return joined
-
-
-def _concat(arrays: list[pa.Array]) -> pa.Array:
-    plain = [a.dictionary_decode() if pa.types.is_dictionary(a.type) else a for a in arrays]
-    return pa.concat_arrays(plain)

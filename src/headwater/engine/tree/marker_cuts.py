@@ -10,36 +10,35 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from headwater.base.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.jit import njit
-from headwater.engine.groups.shared import QueryGroup
+from headwater.base.source_numbers import Resolve
+from headwater.engine.families import Events
+from headwater.engine.halves import GroupPart, HoldingLeafGroup, SlicedRootGroup, Types, numbers_of
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
-from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import lift
 from headwater.engine.slices.order_slicer import KeyCuts, cut_in_order
 from headwater.engine.slices.store import RowBlock
 from headwater.engine.windows.assembler import Closed
-from headwater.engine.wire.parts import KeyedTimes, MarkersPart, RowsPart, key_count, listed_keys
+from headwater.engine.wire.parts import KeyedTimes, MarkersPart, Part, RowsPart, key_count, listed_keys
 from headwater.errors import FormatError
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER
 from headwater.language.windows import Punctuated
 
 
-class CutLeafGroup(QueryGroup):
-    """The half that has the events."""
+class CutLeafGroup(HoldingLeafGroup):
+    """The half that has the events. While these are read again, the root has their markers already."""
 
     def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
         super().__init__(keys, where, begin)
-        #: While events are read again that the root has the markers of.
-        self.known_already = False
         self.held_count = 0
         self._markers: list[OrderedEvents] = []
         self._earliest: Int64Array = np.empty(0, np.int64)  # the first time of each key, as far as the root was told
 
-    def _wait(self, stretch: OrderedEvents) -> None:
-        super()._wait(stretch)
+    def wait(self, stretch: OrderedEvents) -> None:
+        super().wait(stretch)
         self.held_count += len(stretch)
         if not self.known_already:
             decisive = self._decisive(stretch)
@@ -52,7 +51,7 @@ class CutLeafGroup(QueryGroup):
         marked = np.zeros(len(stretch), np.bool_)
         for condition in stretch.markers:
             marked |= condition
-        if any(isinstance(walk.window, Punctuated) for walk in self.walks):
+        if any(isinstance(walk.window, Punctuated) for walk in self.windows.walks):
             marked[self._first_ones(stretch)] = True
         return np.flatnonzero(marked)
 
@@ -67,31 +66,37 @@ class CutLeafGroup(QueryGroup):
         self._earliest[stretch.keys[new]] = stretch.chunk.times[new]
         return new
 
-    def take_markers(self, family: int, chain: str) -> MarkersPart | None:
-        """What came since the last time that can open or end windows."""
+    def take(self, number: int, chain: str) -> list[Part]:
+        """What came since the last time: first of all what can open or end windows."""
         if not self._markers:
-            return None
+            return super().take(number, chain)
         stretch, self._markers = concat_stretches(self._markers), []
         columns, key = listed_keys(self.keys.columns(), stretch.keys)
         chunk = stretch.chunk
         sources = chunk.source_ids.astype(np.int64)
-        return MarkersPart(family, chain, columns, key, chunk.times, chunk.offsets, sources, stretch.markers)
+        part = MarkersPart(number, chain, columns, key, chunk.times, chunk.offsets, sources, stretch.markers)
+        return [part, *super().take(number, chain)]
 
-    def cut(self, family: int, since: int, until: int, cuts: KeyedTimes, idle: Mapping[int, int]) -> RowsPart | None:
+    def reread(self, events: Events, cut_time: int) -> None:
+        super().reread(events, cut_time)
+        self.buffer.release(cut_time)  # what lies before was cut and sent already
+        self.held_count = len(self.buffer)
+
+    def cut(self, number: int, since: int, until: int, cuts: KeyedTimes, idle: Mapping[int, int]) -> list[Part]:
         """The events from ``since`` to ``until``, cut; of idle sources (by number) only those before the offset."""
         if len(cuts.key_columns) != len(self.key_names):
             raise FormatError(f"cuts came for {len(cuts.key_columns)} key columns instead of {len(self.key_names)}")
         released = self.buffer.release(until)
         self.held_count = len(self.buffer)
         if not released:
-            return None
+            return []
         stretch = concat_stretches(released).in_order()
         for source, offset in idle.items():
             stretch = stretch.take(
                 np.flatnonzero((stretch.chunk.source_ids != source) | (stretch.chunk.offsets < offset))
             )
         if len(stretch) == 0:
-            return None
+            return []
         numbers = self.keys.encode(cuts.key_columns, key_count(cuts.key_columns))
         own = KeyCuts.of(numbers[cuts.key].astype(np.int64), cuts.times, len(self.keys))
         chunk, nowhere = stretch.chunk, np.empty(0, np.int64)
@@ -101,16 +106,7 @@ class CutLeafGroup(QueryGroup):
         begins = np.empty(len(rows), np.int64)
         _last_cuts(rows.key, rows.first, own.starts, own.times, since, begins)
         columns, key = listed_keys(self.keys.columns(), rows.key)
-        return RowsPart(family, columns, key, begins, partials, cut=True)
-
-    def forget_before(self, time: int) -> None:
-        """Events before ``time`` were cut and sent already."""
-        self.buffer.release(time)
-        self.held_count = len(self.buffer)
-
-    def held_below(self, watermark: int) -> int:
-        """How many of them no event of this leaf can come before any more."""
-        return sum(int(np.searchsorted(part.chunk.times, watermark)) for part in self.buffer.parts)
+        return [RowsPart(number, columns, key, begins, partials, cut=True)]
 
 
 @njit
@@ -124,35 +120,39 @@ def _last_cuts(
         out[i] = cuts[place - 1] if place > low else otherwise
 
 
-class CutRootGroup(QueryGroup):
-    """The half that has the markers."""
+class CutRootGroup(SlicedRootGroup):
+    """The half that has the markers, which come without values."""
 
-    def absorb_markers(self, part: MarkersPart, source_ids: Int32Array, names: list[str]) -> None:
-        """Markers of a leaf; they wait until their order is final."""
+    waits_with_values = False
+
+    is_cut = True
+
+    def is_due(self, until: int) -> bool:
+        return False  # windows wait until everything has come that was cut where the root said
+
+    def absorb(self, part: GroupPart, types: Types, resolve: Resolve) -> None:
+        """Markers of a leaf wait until their order is final."""
+        if not isinstance(part, MarkersPart):
+            super().absorb(part, types, resolve)
+            return
         numbers = self.keys.encode(part.key_columns, key_count(part.key_columns))
         self.in_order = True
-        conditions: list[BoolArray] = part.conditions
-        if len(conditions) != len(self.conditions):
+        if len(part.conditions) != len(self.windows.conditions):
             return  # of a leaf that knows other queries; it will be told to begin again
-        chunk = Chunk(part.times, part.offsets, source_ids, names)
-        self.buffer.add(OrderedEvents(chunk, numbers[part.key], conditions))
+        chunk = Chunk(part.times, part.offsets, numbers_of(part, resolve), self.names)
+        self.buffer.add(OrderedEvents(chunk, numbers[part.key], part.conditions))
 
     def add_block(self, block: RowBlock) -> None:
         """Rows of leaves, whose keys need not have had a marker."""
-        for walk in self.walks:
+        for walk in self.windows.walks:
             walk.cutter.grow(len(self.keys))
         super().add_block(block)
-
-    def _change_operators(self, ops: list[Op]) -> None:
-        super()._change_operators(ops)
-        for part in self.buffer.parts:
-            part.chunk.columns.clear()  # markers come without values
 
     def announce(self, until: int) -> KeyedTimes:
         """Walk over the markers below ``until`` and say where keys are cut."""
         released = self.buffer.release(until)
         cuts = [np.empty((0, 2), np.int64)]
-        for walk in self.walks:
+        for walk in self.windows.walks:
             # An empty walk too: what lies outside of windows is asked of the last one.
             stretch = concat_stretches(released).in_order() if released else self._nothing()
             cuts.append(walk.on(stretch, len(self.keys)))
@@ -162,16 +162,10 @@ class CutRootGroup(QueryGroup):
 
     def _nothing(self) -> OrderedEvents:
         none = np.empty(0, np.int64)
-        markers = [np.empty(0, np.bool_) for _ in self.conditions]
+        markers = [np.empty(0, np.bool_) for _ in self.windows.conditions]
         return OrderedEvents(Chunk(none, none, np.empty(0, np.int32), []), np.empty(0, np.int32), markers)
 
-    def finish(self, until: int) -> list[Closed]:
+    def close(self, until: int) -> list[Closed]:
         """Everything below ``until`` has come: the windows that are over."""
-        self.watermark = until
-        view = self._view()
-        pieces: list[Closed] = []
-        for walk in self.walks:
-            pieces.extend(walk.close(view, self.buffer, until))
-        self.stragglers.seen()
-        self._evict(view, until)
-        return [piece for piece in pieces if len(piece)]
+        after, self.watermark = self.watermark, until
+        return self.close_up(after, until)

@@ -5,53 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
+from headwater.base.arrow import plain_type
 from headwater.base.source_numbers import Resolve
 from headwater.engine.counting.root import CountRootGroup, ProvenCut
-from headwater.engine.families import Family, way_of
-from headwater.engine.groups.shared import QueryGroup
+from headwater.engine.families import Family
+from headwater.engine.halves import RootGroup, numbers_of, sources_problem
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values, scan_times
 from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.operators.operator import Op
-from headwater.engine.progress import Progress
-from headwater.engine.results.output import ResultColumns, empty_table
-from headwater.engine.slices.store import RowBlock
+from headwater.engine.results.output import empty_table
+from headwater.engine.results.side_output import SCHEMA
+from headwater.engine.state import EngineState
 from headwater.engine.tree.marker_cuts import CutRootGroup
-from headwater.engine.tree.part_checks import part_problem
+from headwater.engine.tree.roles import Role
 from headwater.engine.wire.looks import Look
 from headwater.engine.wire.part_bytes import cuts_to_bytes
-from headwater.engine.wire.parts import (
-    AccountsPart,
-    AsidePart,
-    EventsPart,
-    LatePart,
-    MarkersPart,
-    Part,
-    PiecesPart,
-    RowsPart,
-    key_count,
-    values_of,
-)
+from headwater.engine.wire.parts import AccountsPart, AsidePart, EventsPart, Part
 from headwater.engine.wire.query_set import QuerySet
-from headwater.language.modes import (
-    COUNTING,
-    LARGE_ONLY,
-    ONE_WAY,
-    ROOT,
-    ROOT_COUNTING,
-    ROOT_COUNTING_LARGE,
-    ROOT_ONE_WAY,
-)
+from headwater.engine.wire.snapshot_bytes import from_bytes
 from headwater.language.query import Query
 from headwater.language.times import FOREVER
 
-#: The numbers of all sources of a chain, in the order of the chain.
 
-
-class RootHalf(Progress):
+class RootHalf:
     """Windows over what other halves have cut.
 
     Sources are numbered by whoever accepts deltas; ``names`` and ``homes`` are its lists and grow.
@@ -66,199 +45,217 @@ class RootHalf(Progress):
         large_only: bool = False,
         **settings: Any,
     ) -> None:
-        mode = ROOT if round_trips else ROOT_ONE_WAY
-        if counts and round_trips:
-            mode = ROOT_COUNTING_LARGE if large_only else ROOT_COUNTING
-        super().__init__(queries, **{"mode": mode} | settings)
+        counts = counts and round_trips
+        self.role = Role(False, round_trips, counts, counts and large_only)
         self.names: list[str] = []
         self.homes: list[str] = []
+        self._state: EngineState[RootGroup] = EngineState(self.role.root_groups(), **settings)
+        self._queries = self._state.registry
+        self._state.register(queries)
+
+    # --- snapshots ---
+
+    def snapshot(self) -> bytes:
+        """Everything that is known, as bytes; rows not taken yet included."""
+        return self._state.snapshot()
+
+    @classmethod
+    def restore(cls, data: bytes) -> RootHalf:
+        """A half that goes on exactly where ``snapshot`` was taken."""
+        state = from_bytes(data)
+        time, unit, strict, name = state["settings"]
+        role = Role.named(name)
+        ways: dict[str, Any] = {"counts": role.counts, "large_only": role.large_only}
+        half = cls(round_trips=role.round_trips, time=time, unit=unit, strict=strict, **ways)
+        half._state.restore(state)
+        return half
 
     # --- queries ---
 
+    def add_query(self, query: Query, at: int | None = None) -> int:
+        """Add a query while the stream runs; returns the event time at which it begins, above every time seen so far."""
+        return self._state.add_query(query, at)
+
+    def remove_query(self, name: str, drain: bool = False) -> None:
+        """End a query at once, or (``drain``) after the windows that are open now have closed."""
+        self._state.remove_query(name, drain)
+
     def query_set(self) -> QuerySet:
         """The queries as leaves need them."""
-        queries = self._registry
-        disorder = self._watermarks.disorder
-        entries = list(queries.entries.values())
-        settings = self._time, self._unit, disorder, self._strict
+        state, queries, role = self._state, self._queries, self.role
+        settings = state.time, state.unit, state.watermarks.disorder, state.strict
         names, types = queries.query_names, queries.types
-        ways = self.has_round_trips, self.has_counts, self.has_large_only
-        return QuerySet(*settings, entries, names, types, *ways)
-
-    @property
-    def has_round_trips(self) -> bool:
-        """Whether leaves can be told where to cut."""
-        return self._mode not in ONE_WAY
-
-    @property
-    def has_counts(self) -> bool:
-        """Whether leaves cut events into pieces for count windows."""
-        return self._mode in COUNTING
-
-    @property
-    def has_large_only(self) -> bool:
-        """Whether they do so for large windows only."""
-        return self._mode in LARGE_ONLY
+        ways = role.round_trips, role.counts, role.large_only
+        return QuerySet(*settings, list(queries.entries.values()), names, types, *ways)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read at all, the time first."""
-        return (self._time, *(name for name in self._registry.needed if name != self._time))
+        time = self._state.time
+        return (time, *(name for name in self._queries.needed if name != time))
 
     @property
     def result_schema(self) -> pa.Schema:
         """The columns of result rows, once the columns of events are known."""
-        return empty_table(self._registry.layout, self._registry.names).schema
+        return empty_table(self._queries.layout, self._queries.names).schema
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse queries that do not fit the columns; fixes the types of the columns that they read."""
-        self._registry.check(schema)
+        self._queries.check(schema)
 
     @property
     def open_count(self) -> int:
         """Slices and windows, by key, that are held."""
-        return sum(family.row_count for family in self._registry.families.values())
+        return sum(family.group.row_count() for family in self._queries.families.values())
 
     @property
     def queries(self) -> list[Query]:
-        return [entry.query for entry in self._registry.entries.values()]
+        return [entry.query for entry in self._queries.entries.values()]
 
-    @property
-    def has_cuts(self) -> bool:
-        """Whether some windows are cut by markers, so that leaves have to be told where."""
-        return any(isinstance(family.group, CutRootGroup) for family in self._registry.families.values())
+    def counters(self) -> dict[str, dict[str, int]]:
+        """Per query: in = filtered + outside + member + late + dropped + malformed."""
+        return self._queries.counters()
 
     def operators(self) -> list[Op]:
-        """The operators of all queries."""
-        groups = [family.group for family in self._ready_families().values()]
-        return [op for group in groups if isinstance(group, QueryGroup) for op in group.ops]
+        """The operators of which partials come."""
+        return [op for family in self._ready_families().values() for op in family.group.ops]
 
-    def _ready_families(self) -> dict[int, Family]:
+    def _ready_families(self) -> dict[int, Family[RootGroup]]:
         """The families by number, their operators worked out."""
-        families = self._registry.numbered_families()
+        families = self._queries.numbered_families()
         for family in families.values():
-            family.prepare(self._registry.types)
+            family.group.prepare(self._queries.types)
+            family.group.names = self.names
         return families
 
     # --- what comes in ---
 
     def problem(self, parts: Iterable[Part], resolve: Resolve) -> str | None:
-        """What is wrong with the parts of a delta, None if nothing is: then they can be absorbed."""
+        """What is wrong with the parts of a delta, None if nothing is: then they can be absorbed.
+
+        Leaves and relays make no wrong parts. But a node that is older, newer or broken must not bring the root down.
+        """
         families = self._ready_families()
-        raw = [family for family in families.values() if self._is_raw(family)]
-        problems = (part_problem(part, families, raw, self._registry.types, resolve) for part in parts)
-        return next(filter(None, problems), None)
+        return next(filter(None, (self._problem(part, families, resolve) for part in parts)), None)
+
+    def _problem(self, part: Part, families: Mapping[int, Family[RootGroup]], resolve: Resolve) -> str | None:
+        match part:
+            case AccountsPart():
+                return "numbers of events are not negative" if (part.rows[:, 1:] < 0).any() else None
+            case AsidePart():
+                return None if part.rows.schema.equals(SCHEMA) else "the side output has other columns"
+            case EventsPart():
+                return sources_problem(part, resolve) or self._events_problem(part, families)
+            case _:
+                family = families.get(part.family)  # None: of a query that is gone
+                return None if family is None else family.group.problem(part, self._queries.types, resolve)
+
+    def _events_problem(self, part: EventsPart, families: Mapping[int, Family[RootGroup]]) -> str | None:
+        types = self._queries.types
+        needed = {name for family in self._takers(part.family, families) for name in family.columns}
+        for name in sorted(needed):
+            if name not in part.columns or plain_type(part.columns[name].type) != plain_type(types[name]):
+                return f"events need the column {name!r} of type {types.get(name)}"
+        size = len(part.times)
+        if any(not 0 <= row < size for rows in part.misfits.values() for row in rows):
+            return "events are named that are not there"
+        return None
 
     def absorb(self, parts: Iterable[Part], resolve: Resolve) -> None:
         """Take in the parts of an accepted delta. Parts of queries that are gone count for nothing."""
         families = self._ready_families()
         for group in self.counting().values():
-            group.told = np.empty(0, np.int64)
+            group.coverage.begin_delta()
         for part in parts:
             match part:
                 case AccountsPart():
                     self._count(part, families)
                 case AsidePart():
-                    self._side.tables.append(part.rows)
+                    self._state.side.tables.append(part.rows)
                 case EventsPart():
                     self._accept_events(part, families, resolve)
-                case PiecesPart():
+                case _:
                     known = families.get(part.family)
-                    if known is not None and isinstance(known.group, CountRootGroup):
-                        known.group.names = self.names
-                        known.group.absorb(part, resolve, self._registry.types)
-                case RowsPart() | LatePart() | MarkersPart():
-                    known = families.get(part.family)
-                    if known is not None and isinstance(known.group, QueryGroup):
-                        self._add(part, known.group, resolve)
+                    if known is not None:
+                        known.group.absorb(part, self._queries.types, resolve)
 
-    def _add(self, part: RowsPart | LatePart | MarkersPart, group: QueryGroup, resolve: Resolve) -> None:
-        if isinstance(part, MarkersPart):
-            assert isinstance(group, CutRootGroup)
-            group.absorb_markers(part, resolve((part.chain,)).numbers[part.sources].astype(np.int32), self.names)
-            return
-        keys = group.keys.encode(part.key_columns, key_count(part.key_columns))[part.key]
-        if isinstance(part, RowsPart):
-            first = part.slices if part.first is None else part.first
-            if group.gap is not None and part.last is None:
-                return  # of a leaf that knew of no sessions; it will be told to begin again
-            group.add_block(RowBlock(keys, first, part.last, None, None, dict(part.partials)))
-            return
-        columns = {name: values_of(array, self._registry.types[name]) for name, array in part.columns.items()}
-        sources = resolve((part.chain,)).numbers[part.sources].astype(np.int32)
-        group.add_late(Chunk(part.times, part.offsets, sources, self.names, columns), keys, part.watermarks)
-
-    def _accept_events(self, part: EventsPart, families: Mapping[int, Family], resolve: Resolve) -> None:
+    def _accept_events(self, part: EventsPart, families: Mapping[int, Family[RootGroup]], resolve: Resolve) -> None:
         """Events as themselves, for one family or for all that ask for such."""
-        arrays = dict(part.columns)
-        sources = resolve((part.chain,)).numbers[part.sources].astype(np.int32)
-        if self._registry.by_node:
+        arrays, queries = dict(part.columns), self._queries
+        sources = numbers_of(part, resolve)
+        if queries.by_node:
             arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(pa.array(sources), pa.array(self.homes, pa.string()))
-        names = [name for name in self._registry.value_columns if name in arrays]
-        columns = {name: read_values(arrays[name]) for name in names}
+        columns = {name: read_values(arrays[name]) for name in queries.value_columns if name in arrays}
         chunk = Chunk(part.times, part.offsets, sources, self.names, columns)
-        scan = scan_times(part.times)
-        for number, family in families.items():
-            if part.family == number or (part.family < 0 and self._is_raw(family)):
-                # Whoever is too late was said where the event was whole.
-                family.accept(chunk, arrays, scan, part.watermarks, part.misfits)
+        events = chunk, arrays, scan_times(part.times), part.watermarks
+        for family in self._takers(part.family, families):
+            family.accept(events, part.misfits)  # who is too late was said where the event was whole
 
-    def _count(self, part: AccountsPart, families: Mapping[int, Family]) -> None:
-        self._registry.timeless += part.timeless
-        self._malformed += part.malformed
+    def _count(self, part: AccountsPart, families: Mapping[int, Family[RootGroup]]) -> None:
+        self._queries.timeless += part.timeless
+        self._state.malformed += part.malformed
         for number, seen, filtered, early, malformed in part.rows.tolist():
-            for own, family in families.items():
-                if own == number or (number < 0 and self._is_raw(family)):
-                    family.count(seen, filtered, early, malformed)
+            for family in self._takers(number, families):
+                family.count(seen, filtered, early, malformed)
+
+    def _takers(self, number: int, families: Mapping[int, Family[RootGroup]]) -> list[Family[RootGroup]]:
+        """The family of this number, if it is still there; for `ALL_RAW` all that ask for events as they are."""
+        if number >= 0:
+            return [families[number]] if number in families else []
+        return [f for f in families.values() if self.role.way(f.group.queries()[0].query) == "raw"]
 
     # --- what goes out ---
 
     def raise_to(self, watermark: int, latest: int) -> None:
         """The watermark of all, and the latest time of all events."""
-        self._watermarks.group = max(self._watermarks.group, watermark)
-        self._watermarks.highest_time = max(self._watermarks.highest_time, latest)
+        marks = self._state.watermarks
+        marks.group, marks.highest_time = max(marks.group, watermark), max(marks.highest_time, latest)
 
     def close(self) -> None:
         """Close what the watermark has passed, except for windows that wait for their cuts."""
-        self._emit()
+        until = self._state.watermarks.group
+        due = [family for family in self._queries.families.values() if family.group.is_due(until)]
+        for family in due:
+            family.group.names = self.names  # after a restoration too
+        self._state.close(due, until)
 
-    def _emit(self) -> None:
-        until = self._watermarks.group
-        pieces: list[ResultColumns] = []
-        for family in self._registry.families.values():
-            # Count windows also wait for answers, which come without a rise of the watermark.
-            is_due = family.watermark < until or isinstance(family.group, CountRootGroup)
-            if is_due and not isinstance(family.group, CutRootGroup):
-                family.prepare(self._registry.types)
-                if isinstance(family.group, CountRootGroup):
-                    family.group.names = self.names  # after a restoration too
-                pieces.extend(family.close(until, self._registry.layout, self._registry.types))
-        self._put_out(pieces)
+    def take_rows(self) -> pa.Table | None:
+        """The rows that came out since the last time."""
+        return self._state.take()[0] if self._state.has_rows else None
+
+    def side_output(self) -> pa.Table:
+        """Events that were too late for a query or malformed, since the last call: query, reason, place of birth, event."""
+        return self._state.side.take()
+
+    # --- windows that markers cut ---
+
+    def _cutting(self) -> dict[int, CutRootGroup]:
+        families = self._queries.numbered_families()
+        return {n: f.group for n, f in families.items() if isinstance(f.group, CutRootGroup)}
+
+    @property
+    def has_cuts(self) -> bool:
+        """Whether some windows are cut by markers, so that leaves have to be told where."""
+        return bool(self._cutting())
 
     def announce(self, until: int) -> bytes:
         """Where markers cut below ``until``."""
         cuts = {}
-        for number, family in self._registry.numbered_families().items():
-            if isinstance(family.group, CutRootGroup):
-                family.prepare(self._registry.types)
-                cuts[number] = family.group.announce(until)
+        for number, group in self._cutting().items():
+            group.prepare(self._queries.types)
+            cuts[number] = group.announce(until)
         return cuts_to_bytes(cuts)
 
     def finish_cut(self, until: int) -> None:
         """What lies below ``until`` has come, cut as announced."""
-        pieces: list[ResultColumns] = []
-        for family in self._registry.families.values():
-            if isinstance(family.group, CutRootGroup):
-                family.prepare(self._registry.types)
-                made = family.group.finish(until)
-                pieces.extend(family.pieces(made, self._registry.layout, self._registry.types))
-        self._put_out(pieces)
+        families = self._queries.numbered_families()
+        self._state.close([families[number] for number in self._cutting()], until)
 
     # --- count windows ---
 
     def counting(self) -> dict[int, CountRootGroup]:
         """The families of count windows that leaves cut into pieces."""
-        families = self._registry.numbered_families()
+        families = self._queries.numbered_families()
         return {n: f.group for n, f in families.items() if isinstance(f.group, CountRootGroup)}
 
     @property
@@ -295,12 +292,3 @@ class RootHalf(Progress):
     def settled_time(self) -> int:
         """Before this time no leaf will be asked for anything; the end of time if nobody is ever asked."""
         return min((group.settled_time for group in self.counting().values()), default=FOREVER)
-
-    def take_rows(self) -> pa.Table | None:
-        """The rows that came out since the last time."""
-        if not self._tables:
-            return None
-        return self._take()[0]
-
-    def _is_raw(self, family: Family) -> bool:
-        return way_of(family.group.queries()[0].query, self._mode) == "raw"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int64Array
+from headwater.base.snapshots import snapshot
+from headwater.engine.operators.ragged import spread
 from headwater.engine.windows.assembler import Closed, for_each_query
 from headwater.engine.windows.markers import drop_from
 from headwater.engine.windows.registered import Registered
@@ -40,8 +40,7 @@ class CountWalk:
         owner = np.repeat(np.arange(len(totals)), fresh)
         if len(owner) == 0 or view.block is None:
             return []
-        place = np.arange(len(owner)) - np.repeat(np.cumsum(fresh) - fresh, fresh)
-        start = self.origin + (self.done[owner] + place) * step
+        start = self.origin + spread(self.done, fresh) * step
         self.done = np.maximum(self.done, full)
         piece = self._by_key(view, owner, start) if self.by_key else self._over_all(view, start)
         assert piece.first_time is not None
@@ -118,11 +117,7 @@ class CountQuery:
         """Count windows take no late events."""
         return drop_from(self.entry.begin, times, self.counts)
 
-    def state(self) -> list[Any]:
-        return [self.walk.done, self.counts]
-
-    def restore(self, state: list[Any]) -> None:
-        self.walk.done, self.counts = state[0].copy(), state[1].copy()
+    state, restore = snapshot("walk.done", "counts")
 
 
 def count_table(walks: list[CountWalk]) -> Int64Array:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.snapshots import pairs, snapshot
 from headwater.engine.slices.edges import (
     EARLIEST,
     SIZE,
@@ -268,17 +268,9 @@ class FixedWindows:
         """Keys have new numbers."""
         self.revisions = {(q, start, int(numbers[key])): number for (q, start, key), number in self.revisions.items()}
 
-    def state(self) -> dict[str, Any]:
-        return {
-            "revisions": [[*name, number] for name, number in self.revisions.items()],
-            "first_starts": [[*name, start] for name, start in self._first_starts.items()],
-            "counts": [[number, row] for number, row in self.counts.items()],
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.revisions = {(q, start, key): number for q, start, key, number in state["revisions"]}
-        self._first_starts = {(q, key): start for q, key, start in state["first_starts"]}
-        self.counts = {number: row.copy() for number, row in state["counts"]}
+    state, restore = snapshot(
+        {"revisions": pairs("revisions"), "first_starts": pairs("_first_starts"), "counts": pairs("counts")}
+    )
 
 
 def outside_of(entry: Registered, times: Int64Array) -> int:

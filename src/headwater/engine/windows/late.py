@@ -2,18 +2,18 @@
 
 Such an event is late for short windows and still on time for longer ones, so it cannot go into a slice. Stragglers are few and
 are kept as themselves, each with the watermark W of its source just before it. Each window takes those that are its members
-by the rule of SEMANTICS: membership depends on the event, its W and the query alone.
+by the rule of docs/semantics.md: membership depends on the event, its W and the query alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
+from headwater.base.snapshots import snapshot
 from headwater.engine.intake.chunk import Chunk, concat_chunks
 from headwater.engine.slices.edges import BEGIN, EARLIEST, OFFSET, SIZE, SLIDE, STOP, fixed_spec, spec_table
 from headwater.engine.windows.registered import Registered
@@ -64,11 +64,7 @@ class Stragglers:
         """Keys have new numbers."""
         self.keys = numbers[self.keys]
 
-    def state(self) -> list[Any]:
-        return [self._chunks, self.keys, self.watermarks, self.new]
-
-    def restore(self, state: list[Any]) -> None:
-        self._chunks, self.keys, self.watermarks, self.new = state
+    state, restore = snapshot("_chunks", "keys", "watermarks", "new")
 
 
 @njit

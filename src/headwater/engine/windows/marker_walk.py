@@ -8,12 +8,12 @@ belong to the window it opens, also those that stand before it in the order.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array, frozen
 from headwater.base.jit import njit
+from headwater.base.snapshots import snapshot
 from headwater.language.times import FOREVER, NEVER
 from headwater.language.windows import Between, Punctuated, Session
 
@@ -265,8 +265,4 @@ class Cutter:
         """For each key the earliest time whose rows are still needed."""
         return np.where(self.opened == NEVER, FOREVER, self.opened)
 
-    def state(self) -> list[Any]:
-        return [self.begin, self.opened, self.latest]
-
-    def restore(self, state: list[Any]) -> None:
-        self.begin, self.opened, self.latest = state
+    state, restore = snapshot("begin", "opened", "latest")

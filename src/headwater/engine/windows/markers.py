@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
+from headwater.base.snapshots import snapshot
 from headwater.engine.intake.reorder import OrderedEvents, ReorderBuffer
 from headwater.engine.slices.slicer import SlicedRows
 from headwater.engine.windows.assembler import Closed, for_each_query
@@ -92,13 +92,7 @@ class CutQuery:
         """Every straggler is late for a window of this kind, and none is allowed."""
         return drop_from(self.entry.begin, times, self.counts)
 
-    def state(self) -> list[Any]:
-        return [self.walk.cutter.state(), self.counts, self.walk.walked]
-
-    def restore(self, state: list[Any]) -> None:
-        self.walk.cutter.restore(state[0])
-        self.counts = state[1].copy()
-        self.walk.walked = list(state[2]) if len(state) > 2 else []
+    state, restore = snapshot("walk.cutter", "counts", "walk.walked")
 
 
 def drop_from(begin: int, times: Int64Array, counts: Int64Array) -> Int64Array:

@@ -8,12 +8,12 @@ emit: new ones, changed ones, and those that no longer hold.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
+from headwater.base.snapshots import pairs, snapshot
 
 Bounds = tuple[int, int, int]  # (start, end, revision)
 
@@ -167,15 +167,9 @@ class WindowHistory:
     def windows(self) -> Current:
         return self._windows
 
-    def state(self) -> list[Any]:
-        w = self._windows
-        past = [[*window, number] for window, number in self._past.items()]
-        return [w.key, w.start, w.end, w.content, self._revision, past]
-
-    def restore(self, state: list[Any]) -> None:
-        *arrays, self._revision, past = state
-        self._windows = Current(*arrays)
-        self._past = {(key, start, end): number for key, start, end, number in past}
+    state, restore = snapshot(
+        "_windows.key", "_windows.start", "_windows.end", "_windows.content", "_revision", pairs("_past")
+    )
 
 
 def _overlap(start: int, end: int, other_start: int, other_end: int) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
+from headwater.base.snapshots import snapshot
 from headwater.engine.operators.numeric import CountColumn
 from headwater.engine.operators.operator import COUNT
 from headwater.engine.windows.assembler import Closed
@@ -184,12 +185,7 @@ class SessionWindows:
         assert self._kept is not None
         return self._kept
 
-    def state(self) -> list[Any]:
-        return [self.history.state(), self.counts]
-
-    def restore(self, state: list[Any]) -> None:
-        self.history.restore(state[0])
-        self.counts = state[1].copy()
+    state, restore = snapshot("history", "counts")
 
 
 def emitted(

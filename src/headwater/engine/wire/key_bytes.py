@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.base.arrow import plain_array, type_from_bytes, type_to_bytes
 from headwater.base.packing import Reader, Writer
 from headwater.engine.intake.keys import is_integer_key, to_int64
 from headwater.engine.wire.parts import key_count
@@ -14,16 +15,12 @@ from headwater.errors import FormatError
 def write_keys(writer: Writer, columns: list[pa.Array], key: Int64Array) -> None:
     """The keys, each once, and for each row which it has."""
     writer.number(len(columns))
-    for column in columns:
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
+    for column in map(plain_array, columns):
         _write_type(writer, column.type)
         if is_integer_key(column.type) and column.null_count == 0:
-            writer.number(0)
-            writer.ints(to_int64(column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column))
+            writer.number(0).ints(to_int64(column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column))
         else:
-            writer.number(1)
-            writer.objects(column.to_pylist())
+            writer.number(1).objects(column.to_pylist())
     writer.ints(key)
 
 
@@ -50,7 +47,7 @@ def _write_type(writer: Writer, type_: pa.DataType) -> None:
         plain = False
     writer.blob(name.encode() if plain else b"")
     if not plain:
-        writer.blob(pa.schema([("type", type_)]).serialize().to_pybytes())
+        writer.blob(type_to_bytes(type_))
 
 
 def _read_type(reader: Reader) -> pa.DataType:
@@ -60,4 +57,4 @@ def _read_type(reader: Reader) -> pa.DataType:
             return pa.type_for_alias(name)
         except ValueError as error:
             raise FormatError(f"no type is called {name!r}") from error
-    return pa.ipc.read_schema(pa.py_buffer(reader.blob())).field(0).type
+    return type_from_bytes(reader.blob())

@@ -39,13 +39,10 @@ class Look:
 
 def looks_to_bytes(looks: Mapping[int, Sequence[Look]]) -> bytes:
     """The looks of each family."""
-    writer = Writer()
-    writer.number(VERSION)
-    writer.number(len(looks))
+    writer = Writer(VERSION).number(len(looks))
     for family, some in looks.items():
-        writer.number(family)
         numbers = [[look.number, look.count, *look.first, *look.last, look.low, look.high] for look in some]
-        writer.ints(np.array(numbers, np.int64).ravel())
+        writer.number(family).ints(np.array(numbers, np.int64).ravel())
         for look in some:
             write_keys(writer, look.key_columns, np.zeros(1, np.int64))
     return writer.finish()
@@ -53,9 +50,7 @@ def looks_to_bytes(looks: Mapping[int, Sequence[Look]]) -> bytes:
 
 def looks_from_bytes(data: bytes) -> dict[int, list[Look]]:
     """The looks of which these are the bytes; anything else is a `FormatError`."""
-    reader = Reader(data)
-    if (version := reader.number()) != VERSION:
-        raise FormatError(f"looks of version {version}; this release reads version {VERSION}")
+    reader = Reader(data, "looks", VERSION)
     found: dict[int, list[Look]] = {}
     for _ in range(reader.count()):
         family, numbers = reader.number(), reader.ints()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.base.arrow import table_from_bytes, table_to_bytes
 from headwater.base.packing import Bytes, Reader, Writer
 from headwater.engine.intake.keys import to_int64
 from headwater.engine.operators.operator import Op
@@ -26,62 +27,27 @@ from headwater.engine.wire.parts import (
     RowsPart,
 )
 from headwater.engine.wire.piece_bytes import read_pieces, write_pieces
-from headwater.engine.wire.snapshot_bytes import table_from_bytes, table_to_bytes
 from headwater.errors import FormatError
 
 VERSION = 1
-ROWS, EVENTS, LATE, MARKERS, ACCOUNTS, ASIDE, PIECES = range(1, 8)
 
 
 def part_to_bytes(part: Part) -> bytes:
     """The versioned byte form of a part."""
-    writer = Writer()
-    writer.number(VERSION)
-    match part:
-        case RowsPart():
-            writer.number(ROWS)
-            _write_rows(writer, part)
-        case EventsPart():
-            writer.number(EVENTS)
-            writer.signed(part.family)
-            writer.blob(part.chain.encode())
-            _write_events(writer, part)
-            writer.number(len(part.misfits))
-            for name, rows in part.misfits.items():
-                writer.blob(name.encode())
-                writer.ints(np.array(rows, np.int64))
-        case LatePart():
-            writer.number(LATE)
-            _write_keyed(writer, part)
-            _write_events(writer, part)
-        case MarkersPart():
-            writer.number(MARKERS)
-            _write_keyed(writer, part)
-            _write_markers(writer, part)
-        case PiecesPart():
-            writer.number(PIECES)
-            write_pieces(writer, part)
-        case AccountsPart():
-            writer.number(ACCOUNTS)
-            writer.ints(part.rows.ravel())
-            writer.number(part.timeless)
-            writer.number(part.malformed)
-        case AsidePart():
-            writer.number(ASIDE)
-            writer.blob(table_to_bytes(part.rows))
+    kind = _KINDS[type(part)]
+    writer = Writer(VERSION).number(kind)
+    _FORMS[kind].write(writer, part)
     return writer.finish()
 
 
 def part_from_bytes(data: Bytes, known: Iterable[Op] = ()) -> Part:
     """The part of which these are the bytes; anything else is a `FormatError`. Users' operators are looked for in ``known``."""
-    reader = Reader(data)
-    if (version := reader.number()) != VERSION:
-        raise FormatError(f"a part of version {version}; this release reads version {VERSION}")
+    reader = Reader(data, "a part", VERSION)
     kind = reader.number()
-    if kind not in (*_WITH_OPERATORS, *_READERS):
+    if kind not in _FORMS:
         raise FormatError("a part of a kind that this release does not know")
     try:
-        part = _WITH_OPERATORS[kind](reader, known) if kind in _WITH_OPERATORS else _READERS[kind](reader)
+        part = _FORMS[kind].read(reader, known)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise FormatError(f"a part is damaged: {error}") from error
     reader.finish()
@@ -90,9 +56,7 @@ def part_from_bytes(data: Bytes, known: Iterable[Op] = ()) -> Part:
 
 def cuts_to_bytes(cuts: Mapping[int, KeyedTimes]) -> bytes:
     """Where each family's keys are cut, as the root announces it."""
-    writer = Writer()
-    writer.number(VERSION)
-    writer.number(len(cuts))
+    writer = Writer(VERSION).number(len(cuts))
     for family, keyed in cuts.items():
         writer.number(family)
         write_keys(writer, keyed.key_columns, keyed.key)
@@ -102,16 +66,13 @@ def cuts_to_bytes(cuts: Mapping[int, KeyedTimes]) -> bytes:
 
 def cuts_from_bytes(data: bytes) -> dict[int, KeyedTimes]:
     """The cuts of which these are the bytes; anything else is a `FormatError`."""
-    reader = Reader(data)
-    if (version := reader.number()) != VERSION:
-        raise FormatError(f"cuts of version {version}; this release reads version {VERSION}")
     cuts = {}
-    for _ in range(reader.count()):
-        family = reader.number()
-        columns, key = read_keys(reader)
-        times = reader.ints()
-        cuts[family] = KeyedTimes(columns, _as_long(key, times), times)
-    reader.finish()
+    with Reader(data, "cuts", VERSION) as reader:
+        for _ in range(reader.count()):
+            family = reader.number()
+            columns, key = read_keys(reader)
+            times = reader.ints()
+            cuts[family] = KeyedTimes(columns, _as_long(key, times), times)
     return cuts
 
 
@@ -119,15 +80,13 @@ def cuts_from_bytes(data: bytes) -> dict[int, KeyedTimes]:
 
 
 def _write_rows(writer: Writer, part: RowsPart) -> None:
-    writer.number(part.family)
-    writer.number(part.cut)
+    writer.number(part.family).number(part.cut)
     write_keys(writer, part.key_columns, part.key)
     writer.ints(part.slices)
     writer.number(0 if part.gap is None else part.gap + 1)
     if part.gap is not None:
         assert part.first is not None and part.last is not None
-        writer.ints(part.first - part.slices)
-        writer.ints(part.last - part.first)
+        writer.ints(part.first - part.slices).ints(part.last - part.first)
     writer.blob(partials_to_bytes(part.partials))
 
 
@@ -151,8 +110,7 @@ def _read_rows(reader: Reader, known: Iterable[Op]) -> RowsPart:
 
 
 def _write_keyed(writer: Writer, part: LatePart | MarkersPart) -> None:
-    writer.number(part.family)
-    writer.blob(part.chain.encode())
+    writer.number(part.family).blob(part.chain.encode())
     write_keys(writer, part.key_columns, part.key)
 
 
@@ -196,7 +154,15 @@ def _joined(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.nulls(0, column.type)])
 
 
-def _read_events_part(reader: Reader) -> EventsPart:
+def _write_events_part(writer: Writer, part: EventsPart) -> None:
+    writer.signed(part.family).blob(part.chain.encode())
+    _write_events(writer, part)
+    writer.number(len(part.misfits))
+    for name, rows in part.misfits.items():
+        writer.blob(name.encode()).ints(np.array(rows, np.int64))
+
+
+def _read_events_part(reader: Reader, _known: Iterable[Op]) -> EventsPart:
     family, chain = reader.signed(), reader.blob().decode()
     events = _read_events(reader)
     misfits = {}
@@ -206,7 +172,12 @@ def _read_events_part(reader: Reader) -> EventsPart:
     return EventsPart(family, chain, *events, misfits)
 
 
-def _read_late(reader: Reader) -> LatePart:
+def _write_late(writer: Writer, part: LatePart) -> None:
+    _write_keyed(writer, part)
+    _write_events(writer, part)
+
+
+def _read_late(reader: Reader, _known: Iterable[Op]) -> LatePart:
     family, chain = reader.number(), reader.blob().decode()
     key_columns, key = read_keys(reader)
     times, offsets, sources, watermarks, columns = _read_events(reader)
@@ -214,14 +185,13 @@ def _read_late(reader: Reader) -> LatePart:
 
 
 def _write_markers(writer: Writer, part: MarkersPart) -> None:
-    for numbers in (part.times, part.offsets, part.sources):
-        writer.ints(numbers)
-    writer.number(len(part.conditions))
+    _write_keyed(writer, part)
+    writer.ints(part.times).ints(part.offsets).ints(part.sources).number(len(part.conditions))
     for condition in part.conditions:
         writer.blob(np.packbits(condition).tobytes())
 
 
-def _read_markers(reader: Reader) -> MarkersPart:
+def _read_markers(reader: Reader, _known: Iterable[Op]) -> MarkersPart:
     family, chain = reader.number(), reader.blob().decode()
     key_columns, key = read_keys(reader)
     times, offsets, sources = reader.ints(), reader.ints(), reader.ints()
@@ -236,7 +206,11 @@ def _read_markers(reader: Reader) -> MarkersPart:
     return MarkersPart(family, chain, key_columns, key, times, offsets, sources, conditions)
 
 
-def _read_accounts(reader: Reader) -> AccountsPart:
+def _write_accounts(writer: Writer, part: AccountsPart) -> None:
+    writer.ints(part.rows.ravel()).number(part.timeless).number(part.malformed)
+
+
+def _read_accounts(reader: Reader, _known: Iterable[Op]) -> AccountsPart:
     rows = reader.ints()
     if len(rows) % 5:
         raise FormatError("the accounts of a part are damaged")
@@ -249,11 +223,26 @@ def _as_long(numbers: Int64Array, other: Int64Array) -> Int64Array:
     return numbers
 
 
-_WITH_OPERATORS: Final[dict[int, Callable[[Reader, Iterable[Op]], Part]]] = {ROWS: _read_rows, PIECES: read_pieces}
-_READERS: Final[dict[int, Callable[[Reader], Part]]] = {
-    EVENTS: _read_events_part,
-    LATE: _read_late,
-    MARKERS: _read_markers,
-    ACCOUNTS: _read_accounts,
-    ASIDE: lambda reader: AsidePart(table_from_bytes(reader.view())),
+class PartForm(NamedTuple):
+    """How parts of one class are written and read."""
+
+    made: type
+    write: Callable[[Writer, Any], object]
+    read: Callable[[Reader, Iterable[Op]], Part]
+
+
+#: The number under which each class travels; numbers are never used again for another class.
+_FORMS: Final = {
+    1: PartForm(RowsPart, _write_rows, _read_rows),
+    2: PartForm(EventsPart, _write_events_part, _read_events_part),
+    3: PartForm(LatePart, _write_late, _read_late),
+    4: PartForm(MarkersPart, _write_markers, _read_markers),
+    5: PartForm(AccountsPart, _write_accounts, _read_accounts),
+    6: PartForm(
+        AsidePart,
+        lambda writer, part: writer.blob(table_to_bytes(part.rows)),
+        lambda reader, _: AsidePart(table_from_bytes(reader.view())),
+    ),
+    7: PartForm(PiecesPart, write_pieces, read_pieces),
 }
+_KINDS: Final = {form.made: kind for kind, form in _FORMS.items()}

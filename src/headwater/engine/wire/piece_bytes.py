@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.base.arrow import table_from_bytes, table_to_bytes
 from headwater.base.packing import Reader, Writer
 from headwater.engine.intake.keys import to_int64
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import partials_from_bytes, partials_to_bytes
 from headwater.engine.wire.key_bytes import read_keys, write_keys
 from headwater.engine.wire.parts import HEAD_CHAIN, KeyRows, PiecesPart, RawRuns
-from headwater.engine.wire.snapshot_bytes import table_from_bytes, table_to_bytes
 from headwater.errors import FormatError
 
 INTEGERS, FLOATS, ARROW = range(3)
@@ -24,12 +24,10 @@ HEAD_ROWS, PIECE_ROWS = 5, 8
 
 def write_pieces(writer: Writer, part: PiecesPart) -> None:
     """The body of a part."""
-    writer.number(part.family)
-    writer.texts(part.chains)
+    writer.number(part.family).texts(part.chains)
     # One list for all: each costs more than the few numbers that are in it. What lies side by side is alike.
     numbers = [part.head, part.sizes, *part.first, *(part.last - part.first)]
-    writer.number(len(part.sizes))
-    writer.ints(np.concatenate([part.heads.ravel(), *numbers]))
+    writer.number(len(part.sizes)).ints(np.concatenate([part.heads.ravel(), *numbers]))
     rows = len(part.piece)
     writer.number(rows)
     if rows > len(part.sizes):
@@ -130,14 +128,11 @@ def _read_places(reader: Reader, count: int) -> KeyRows:
 def _write_column(writer: Writer, column: pa.Array) -> None:
     """Numbers without nulls plainly; an Arrow stream, with its long head, for everything else."""
     if column.null_count == 0 and pa.types.is_int64(column.type):
-        writer.number(INTEGERS)
-        writer.ints(to_int64(column))
+        writer.number(INTEGERS).ints(to_int64(column))
     elif column.null_count == 0 and pa.types.is_float64(column.type):
-        writer.number(FLOATS)
-        writer.words(column.to_numpy())
+        writer.number(FLOATS).words(column.to_numpy())
     else:
-        writer.number(ARROW)
-        writer.blob(table_to_bytes(pa.table({"": column})))
+        writer.number(ARROW).blob(table_to_bytes(pa.table({"": column})))
 
 
 def _read_column(reader: Reader) -> pa.Array:

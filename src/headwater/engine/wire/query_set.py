@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 
+from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.engine.windows.registered import Registered
 from headwater.errors import FormatError, HeadwaterError
 from headwater.language.files.queries import from_json, to_json
@@ -37,7 +38,7 @@ class QuerySet:
 
 def query_set_text(queries: QuerySet) -> str:
     """The versioned text form."""
-    schema = pa.schema(list(queries.types.items())).serialize().to_pybytes()
+    schema = schema_to_bytes(pa.schema(list(queries.types.items())))
     return json.dumps(
         {
             "version": VERSION,
@@ -66,7 +67,7 @@ def read_query_set(text: str) -> QuerySet:
             Registered(query, number, begin, stop)
             for query, (number, begin, stop) in zip(_queries(tree["queries"]), tree["entries"], strict=True)
         ]
-        schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(tree["types"])))
+        schema = schema_from_bytes(bytes.fromhex(tree["types"]))
         types = {field.name: field.type for field in schema}
         settings = tree["time"], tree["unit"], tree["disorder"], tree["strict"]
         ways = tree.get("round_trips", True), tree.get("counts", False), tree.get("large_only", False)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.base.packing import Bytes
+from headwater.base.arrow import table_from_bytes, table_to_bytes, type_from_bytes, type_to_bytes
 from headwater.engine.intake.chunk import Chunk, Values
 from headwater.errors import FormatError
 
@@ -78,7 +78,7 @@ def _packed(node: Any, buffers: io.BytesIO) -> Any:
         case dict():
             return {"dict": {key: _packed(value, buffers) for key, value in node.items()}}
         case pa.DataType():
-            return {"type": _append(pa.schema([("type", node)]).serialize().to_pybytes(), buffers)}
+            return {"type": _append(type_to_bytes(node), buffers)}
         case Chunk():
             columns = {name: _packed_values(values, buffers) for name, values in node.columns.items()}
             parts = [node.times, node.offsets, node.source_ids, node.source_names]
@@ -93,19 +93,6 @@ def _packed_values(values: Values, buffers: io.BytesIO) -> Any:
     return _packed([data, values.valid, values.type], buffers)
 
 
-def table_to_bytes(table: pa.Table) -> bytes:
-    """A table as an Arrow stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
-
-
-def table_from_bytes(data: Bytes) -> pa.Table:
-    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-        return reader.read_all()
-
-
 def _unpacked(node: Any, buffers: memoryview) -> Any:
     if isinstance(node, list):
         return [_unpacked(item, buffers) for item in node]
@@ -116,7 +103,7 @@ def _unpacked(node: Any, buffers: memoryview) -> Any:
     if "bytes" in node:
         return bytes(buffers[slice(*node["bytes"])])
     if "type" in node:
-        return pa.ipc.read_schema(pa.py_buffer(bytes(buffers[slice(*node["type"])]))).field(0).type
+        return type_from_bytes(bytes(buffers[slice(*node["type"])]))
     if "array" in node:
         flat = np.frombuffer(buffers[slice(*node["array"])], np.dtype(node["dtype"]))
         return flat.reshape(node["shape"]).copy()

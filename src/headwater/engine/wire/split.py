@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.base.arrays import BoolArray, Int64Array
+from headwater.base.arrays import BoolArray, Int64Array, UInt64Array
+from headwater.base.arrow import plain_array
 from headwater.engine.intake.keys import is_integer_key, to_int64
-from headwater.engine.operators.hashing import UInt64Array, hash_texts, hash_values, mixed_with
+from headwater.engine.operators.hashing import hash_texts, hash_values, mixed_with
 from headwater.engine.operators.operator import clean_floats
 from headwater.engine.slices.store import map_columns
 from headwater.engine.wire.parts import EventsPart, LatePart, Part, RowsPart
@@ -67,9 +68,8 @@ def bucket_numbers(columns: Sequence[pa.Array], buckets: int) -> Int64Array:
 
 def hash_column(column: pa.Array) -> UInt64Array:
     """A hash of each value; nulls are alike."""
+    column = plain_array(column)
     type_ = column.type
-    if pa.types.is_dictionary(type_):
-        return hash_column(column.dictionary_decode())
     if pa.types.is_boolean(type_):
         return hash_column(column.cast(pa.int8()))
     if is_integer_key(type_):

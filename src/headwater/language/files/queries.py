@@ -6,7 +6,7 @@
 
 Fields that hold their default are left out. What is wrong in a file is refused as in Python, with the query's name, the
 field, the value and the right form; an unknown or doubled field is an error, never ignored. How conditions are written
-is said in `expression_io.py`.
+is said in `conditions.py`.
 """
 
 from __future__ import annotations
@@ -45,16 +45,14 @@ _WINDOWS: Final[dict[str, tuple[Callable[..., Window], str]]] = {
     "count_tumbling": (windows.count_tumbling, "size per?"),
     "count_sliding": (windows.count_sliding, "size step per?"),
 }
-_PLAIN: Final = "sum avg min max range mode count_distinct first last collect variance stddev product geometric_mean"
-#: Functions: what makes one, and its fields. `median` is read as the quantile it is.
+#: Functions under the names they have in files: what makes one, and its fields. `median` is read as the quantile it is.
+_NAMES_IN_CODE: Final = {"range": "value_range", "user": "apply"}
 _FUNCTIONS: Final[dict[str, tuple[Callable[..., Aggregation], str]]] = {
-    **{name: (getattr(aggregations, "value_range" if name == "range" else name), "column") for name in _PLAIN.split()},
-    "count": (aggregations.count, "column?"),
     "median": (aggregations.median, "column method?"),
-    "quantile": (aggregations.quantile, "column q method?"),
-    "approx_distinct": (aggregations.approx_distinct, "column precision?"),
-    "approx_quantile": (aggregations.approx_quantile, "column q error?"),
-    "apply": (aggregations.apply, "aggregate column"),
+    **{
+        ("apply" if name == "user" else name): (getattr(aggregations, _NAMES_IN_CODE.get(name, name)), function.fields)
+        for name, function in aggregations.FUNCTIONS.items()
+    },
 }
 _QUERY_FIELDS: Final = "name window aggregates keys? where? distinct? lateness? emit_empty? scope? sums?"
 

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.engine.core import Core
+from headwater.engine.intake.watermarks import Source
 from headwater.language.files.queries import to_json
 from headwater.language.query import Query
 from headwater.language.times import NEVER
@@ -33,14 +34,19 @@ class BatchCore(Core):
     def beginning_at(cls, queries: list[Query], begin: int, **settings: Any) -> BatchCore:
         """An engine for queries that join a stream which has come to ``begin``."""
         core = cls(**settings)
-        core._register([(query, begin) for query in queries])
+        core._state.register(queries, begin)
         return core
 
     def raise_each(self, marks: Mapping[str, int]) -> None:
         """The watermarks of several sources at once: windows close when all have risen."""
         for source in sorted(marks, key=str.encode):
-            self._watermarks.raise_source(source, marks[source])
+            self._state.watermarks.raise_source(source, marks[source])
         self._emit()
+
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        """The sources that have joined, in that order, and how far each has come."""
+        return self._state.watermarks.sources
 
     def take_rows(self) -> pa.Table:
         """The rows that came out since the last time."""
@@ -49,14 +55,14 @@ class BatchCore(Core):
     def open_rows(self) -> pa.Table:
         """What would come out if the stream ended now: the windows that are open, as far as they are complete."""
         copy = type(self).restore(self.snapshot())
-        copy._tables = []
+        copy.take_rows()
         copy.flush()
         return copy.take_rows()
 
     @property
     def query_texts(self) -> dict[str, str]:
         """Each query as text, by its name: what another set of queries is compared with."""
-        return {name: to_json([entry.query]) for name, entry in self._registry.by_name.items()}
+        return {name: to_json([entry.query]) for name, entry in self._state.registry.by_name.items()}
 
     def add_at(self, query: Query, begin: int) -> None:
         """Add a query whose windows begin at ``begin`` or later; nobody has seen so late a time."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.base.arrays import Int64Array
+from headwater.base.arrow import table_from_bytes, table_to_bytes
 from headwater.engine.intake.arrivals import times_of
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.engine.wire.split import bucket_numbers
@@ -86,7 +87,7 @@ class Frame:
             {
                 "sources": [[name, heard.count, heard.latest] for name, heard in self.sources.items()],
                 "last": self.is_last,
-                "events": {name: _packed(batch) for name, batch in self.events.items()},
+                "events": {name: table_to_bytes(batch, "lz4") for name, batch in self.events.items()},
             }
         )
 
@@ -94,7 +95,11 @@ class Frame:
     def from_bytes(cls, data: bytes) -> Frame:
         tree = from_bytes(data)
         sources = {name: Heard(count, latest) for name, count, latest in tree["sources"]}
-        return cls(sources, tree["last"], {name: _unpacked(batch) for name, batch in tree["events"].items()})
+        return cls(
+            sources,
+            tree["last"],
+            {name: table_from_bytes(batch).to_batches()[0] for name, batch in tree["events"].items()},
+        )
 
 
 def frames(
@@ -160,15 +165,3 @@ def _shares(batch: pa.RecordBatch, group: EventGroup, buckets: int, with_source:
         bucket: chosen.slice(int(edges[bucket]), int(edges[bucket + 1] - edges[bucket]))
         for bucket in np.flatnonzero(np.diff(edges)).tolist()
     }
-
-
-def _packed(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
-        writer.write_batch(batch)
-    return bytes(sink.getvalue().to_pybytes())
-
-
-def _unpacked(data: bytes) -> pa.RecordBatch:
-    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-        return reader.read_next_batch()

@@ -3,37 +3,29 @@
 What holds for every batch: events have the watermark of their source as the batches before have left it, so their order
 within the batch does not say who is late; sources that are new join first, those that had fallen idle return; when all events
 are in, watermarks rise to the latest time of each source minus the disorder bound, and windows close. Several roots share
-keys: each hears of all sources, so all decide alike. Nothing here reads a clock: a batch brings its time.
+keys: each hears of all sources, so all decide alike, as do the engines within one: what is known of a source is asked of any of
+them. Nothing here reads a clock: a batch brings its time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from headwater.base.arrow import table_from_bytes, table_to_bytes
 from headwater.engine.intake.arrivals import times_of
 from headwater.engine.intake.tie_order import ordered
 from headwater.engine.windows.live_rows import with_open_rows
-from headwater.engine.wire.snapshot_bytes import from_bytes, table_from_bytes, table_to_bytes, to_bytes
+from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import DataError, QueryError
 from headwater.language.files.queries import to_json
-from headwater.language.times import FOREVER, NEVER
+from headwater.language.times import NEVER
 from headwater.node.micro_batches.core import BatchCore
 from headwater.node.micro_batches.frames import SOURCE, EventGroup, Frame, Heard
 from headwater.node.micro_batches.settings import BatchSettings, StepOutput
-
-
-@dataclass(slots=True)
-class _Known:
-    """A source: its watermark, when it was last heard, and whether it is waited for."""
-
-    watermark: int
-    heard_ms: int
-    is_active: bool = True
 
 
 class BatchRoot:
@@ -51,8 +43,7 @@ class BatchRoot:
     def __init__(self, settings: BatchSettings) -> None:
         self.settings = settings
         self._cores = {group.name: self._new_core(group, NEVER) for group in settings.groups}
-        self._sources: dict[str, _Known] = {}
-        self._group = NEVER
+        self._heard: dict[str, int] = {}  # of each source, when something last came of it, in milliseconds
         self._latest = NEVER
         self._heard_ms = 0
         self._is_finished = False
@@ -64,6 +55,11 @@ class BatchRoot:
         return BatchCore.beginning_at(
             list(group.queries), begin, time=settings.time, unit=settings.unit, strict=settings.strict
         )
+
+    @property
+    def _core(self) -> BatchCore:
+        """Any engine, for they all know the same of sources."""
+        return next(iter(self._cores.values()))
 
     # --- steps ---
 
@@ -90,11 +86,11 @@ class BatchRoot:
     def next_tick_ms(self) -> int | None:
         """When something may have to be decided although nobody speaks."""
         settings = self.settings
-        if self._is_finished or not self._sources:
+        if self._is_finished or not self._heard:
             return None
         due = []
         if settings.idle_ms is not None:
-            active = [known.heard_ms for known in self._sources.values() if known.is_active]
+            active = [self._heard[name] for name, source in self._core.sources.items() if source.active]
             # The last one that is active holds nobody up.
             due += [min(active) + settings.idle_ms] if len(active) > 1 else []
         if settings.flush_after_ms is not None:
@@ -104,18 +100,11 @@ class BatchRoot:
     def _welcome(self, names: Sequence[str], now_ms: int) -> None:
         """Sources that are new join, those that were idle return; all are heard now."""
         for name in names:
-            known = self._sources.get(name)
-            if known is None:
-                self._sources[name] = _Known(self._group, now_ms)
-                for core in self._cores.values():
-                    core.join(name, name)
-                continue
-            if not known.is_active:
-                known.is_active = True
-                known.watermark = max(known.watermark, self._group)
-                for core in self._cores.values():
+            for core in self._cores.values():
+                core.join(name, name)
+                if not core.sources[name].active:
                     core.resume(name)
-            known.heard_ms = now_ms
+            self._heard[name] = now_ms
         if names:
             self._heard_ms = now_ms
 
@@ -141,19 +130,9 @@ class BatchRoot:
         marks = {name: time - disorder for name, time in latest.items() if time is not None}
         for core in self._cores.values():
             core.raise_each(marks)
-        for name, mark in marks.items():
-            self._sources[name].watermark = max(self._sources[name].watermark, mark)
-        self._settle()
-
-    def _settle(self) -> None:
-        active = [known.watermark for known in self._sources.values() if known.is_active]
-        self._group = max([self._group, *([min(active)] if active else [])])
 
     def _finish(self) -> None:
         self._is_finished = True
-        self._group = FOREVER
-        for known in self._sources.values():
-            known.watermark = FOREVER
         for core in self._cores.values():
             core.flush()
 
@@ -163,20 +142,19 @@ class BatchRoot:
         if settings.idle_ms is not None and not self._is_finished:
             self._decide_idle(now_ms - settings.idle_ms)
         ends = settings.flush_after_ms is not None and self._heard_ms + settings.flush_after_ms <= now_ms
-        if ends and self._sources and not self._is_finished:
+        if ends and self._heard and not self._is_finished:
             self._finish()
         return self._outcome()
 
     def _decide_idle(self, until_ms: int) -> None:
-        for name in sorted(self._sources, key=str.encode):
-            known = self._sources[name]
-            active = sum(other.is_active for other in self._sources.values())
+        sources = self._core.sources
+        active = sum(source.active for source in sources.values())
+        for name in sorted(self._heard, key=str.encode):
             # Were nobody waited for, nothing would be decided by that: the last one stays.
-            if known.is_active and known.heard_ms <= until_ms and active > 1:
-                known.is_active = False
+            if active > 1 and self._heard[name] <= until_ms and sources[name].active:
+                active -= 1
                 for core in self._cores.values():
                     core.idle(name)
-        self._settle()
 
     # --- what comes out ---
 
@@ -213,13 +191,16 @@ class BatchRoot:
     def snapshot(self) -> bytes:
         """Everything the root knows."""
         settings = self.settings
-        sources = [[name, k.watermark, k.heard_ms, k.is_active] for name, k in self._sources.items()]
+        known = self._core.sources
+        sources = [
+            [name, known[name].watermark, heard_ms, known[name].active] for name, heard_ms in self._heard.items()
+        ]
         return to_bytes(
             {
                 "fixed": [settings.time, settings.unit, settings.buckets],
                 "cores": {name: core.snapshot() for name, core in self._cores.items()},
                 "sources": sources,
-                "numbers": [self._group, self._latest, self._heard_ms, self._is_finished],
+                "numbers": [self._core.watermark, self._latest, self._heard_ms, self._is_finished],
                 "counted": self._counted,
                 "shown": {name: table_to_bytes(table) for name, table in self._shown.items()},
             }
@@ -232,8 +213,8 @@ class BatchRoot:
         _check_fixed(state["fixed"], settings)
         root = cls(BatchSettings((), settings.time, settings.unit))
         root.settings = settings
-        root._sources = {name: _Known(*values) for name, *values in state["sources"]}
-        root._group, root._latest, root._heard_ms, root._is_finished = state["numbers"]
+        root._heard = {name: heard_ms for name, _, heard_ms, _ in state["sources"]}
+        _, root._latest, root._heard_ms, root._is_finished = state["numbers"]
         root._counted = state["counted"]
         root._shown = {name: table_from_bytes(table) for name, table in state["shown"].items()}
         kept = {name: BatchCore.restore(core) for name, core in state["cores"].items()}
@@ -244,15 +225,16 @@ class BatchRoot:
 
     def _taken_over(self, group: EventGroup, kept: dict[str, BatchCore]) -> BatchCore:
         """The engine of a group: queries that are new begin above every time seen so far, those that are gone end."""
-        begin = max(self._latest + 1 if self._latest > NEVER else NEVER, self._group)
+        known = next(iter(kept.values()))
+        begin = max(self._latest + 1 if self._latest > NEVER else NEVER, known.watermark)
         core = kept.get(group.name)
         if core is None:
             core = self._new_core(group, begin)
-            for name in self._sources:
+            for name in known.sources:
                 core.join(name, name)
-            core.raise_each({name: known.watermark for name, known in self._sources.items()})
-            for name, known in self._sources.items():
-                if not known.is_active:
+            core.raise_each({name: source.watermark for name, source in known.sources.items()})
+            for name, source in known.sources.items():
+                if not source.active:
                     core.idle(name)
             return core
         have = core.query_texts

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import Int64Array
+from headwater.engine.counting import piece_rows
 from headwater.engine.counting import root as count_root
 from headwater.engine.counting.piece_table import IS_RAW, PieceTable
-from headwater.engine.counting.root import CountRootGroup
 from headwater.engine.counting.search import FAR, KnownPieces
 from headwater.engine.slices.store import RowBlock
 from headwater.simulator.plants.planting import Plant, instead
@@ -27,9 +27,9 @@ def _unproven(right: Any, *arguments: Any) -> KnownPieces:
     return found
 
 
-def _without_raw(right: Any, group: CountRootGroup, rows: Int64Array, position: Int64Array) -> list[RowBlock]:
+def _without_raw(right: Any, table: PieceTable, rows: Int64Array, *others: Any) -> list[RowBlock]:
     """Of raw events only those count that are alone, or beside which there is no piece to take their place."""
-    blocks: list[RowBlock] = right(group, rows, position)
+    blocks: list[RowBlock] = right(table, rows, *others)
     is_ignored = (rows[IS_RAW] == 1).any() and (rows[IS_RAW] == 0).any()
     return [block.take(np.empty(0, np.int64)) for block in blocks] if is_ignored else blocks
 
@@ -54,7 +54,7 @@ COUNT_PLANTS: dict[str, Plant] = {
     # Windows are emitted though their ends may lie inside of pieces.
     "unproven-window": instead(count_root, "search", _unproven),
     # Events that travelled raw, because a cut was expected near them, are forgotten when windows are put together.
-    "buffer-ignored": instead(CountRootGroup, "_event_rows", _without_raw),
+    "buffer-ignored": instead(piece_rows, "event_rows", _without_raw),
     # A piece counts beside what was found in it.
     "roll-back-forgotten": instead(PieceTable, "drop", _kept_beside),
     # Between events of one time, the source that joined first is first.

@@ -1,7 +1,7 @@
 """Limits of count windows so low that small streams meet them all.
 
 A piece has at least 32 events by default, and an answer to a look is raw up to 128: with a few hundred events in a run, hardly
-anything would ever be looked into twice. Patched while a run lasts, like a planted mistake; results are the same with any.
+anything would ever be looked into twice.
 """
 
 from __future__ import annotations
@@ -9,46 +9,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from random import Random
-from types import ModuleType
-from typing import Any
 from unittest import mock
 
+from headwater.base.count_limits import CountLimits
 from headwater.engine import placement
-from headwater.engine.counting import leaf as count_leaf
-from headwater.engine.counting import pieces, raw_cuts
-from headwater.protocols import count_windows, membership
-
-#: Limits as (where, name, value).
-Limits = tuple[tuple[ModuleType, str, Any], ...]
+from headwater.engine.counting import raw_cuts
 
 
-def draw_limits(dice: Random) -> Limits:
+def draw_limits(dice: Random) -> CountLimits:
     """Small ones."""
     smallest = dice.choice([1, 2, 5])
-    return (
-        (count_leaf, "PIECE_MIN", smallest),
-        (count_leaf, "PIECE_MAX", dice.choice([8, 64])),
-        (count_windows, "PIECE_MIN", smallest),
-        (count_windows, "PIECE_MAX", dice.choice([16, 1 << 20])),
-        (count_windows, "MONITOR_PIECES", dice.choice([1, 4])),
-        (count_windows, "RAW_EVENTS_MAX", dice.choice([0, 4])),
-        (count_windows, "RAW_ZONE_MAX", dice.choice([0.5, 100.0])),
-        (placement, "SMALL_COUNT_MAX", 0 if smallest < 5 else 4),
-        (count_windows, "RAW_ANSWER", dict.fromkeys(count_windows.PREFERENCES, dice.choice([1, 3, 10]))),
-        (pieces, "PARTS", dice.choice([2, 5])),
-        (pieces, "KEY_RAW_MAX", dice.choice([0, 1, 4])),
-        (raw_cuts, "LOCAL_PARTS", dice.choice([2, 16])),
-        (count_leaf, "EARLY_MIN", smallest),
-        (count_leaf, "GATHERED_MAX", 10 * smallest),
-        (membership, "SOURCES_MARKED_OFTEN", dice.choice([0, 8])),
-        (membership, "DELTAS_PER_MARK", dice.choice([3, 16])),
+    return CountLimits(
+        piece_min=smallest,
+        unplanned_piece_max=dice.choice([8, 64]),
+        piece_max=dice.choice([16, 1 << 20]),
+        monitor_pieces=dice.choice([1, 4]),
+        raw_events_max=dice.choice([0, 4]),
+        raw_zone_max=dice.choice([0.5, 100.0]),
+        small_max=0 if smallest < 5 else 4,
+        raw_answer_speed=(answer := dice.choice([1, 3, 10])),
+        raw_answer_bytes=answer,
+        look_parts=dice.choice([2, 5]),
+        key_raw_max=dice.choice([0, 1, 4]),
+        local_parts=dice.choice([2, 16]),
+        early_min=smallest,
+        gathered_max=10 * smallest,
+        sources_marked_often=dice.choice([0, 8]),
+        deltas_per_mark=dice.choice([3, 16]),
     )
 
 
 @contextmanager
-def limited(limits: Limits) -> Iterator[None]:
-    """While this lasts, these hold."""
+def limited(limits: CountLimits) -> Iterator[None]:
+    """While this lasts, groups of the root that are given no settings keep to these, too."""
     with ExitStack() as stack:
-        for module, name, value in limits:
-            stack.enter_context(mock.patch.object(module, name, value))
+        stack.enter_context(mock.patch.object(placement, "SMALL_COUNT_MAX", limits.small_max))
+        stack.enter_context(mock.patch.object(raw_cuts, "LOCAL_PARTS", limits.local_parts))
         yield

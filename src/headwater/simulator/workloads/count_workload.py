@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -47,23 +46,25 @@ def draw_count_workload(dice: Random, topology: Topology, event_count: int) -> C
     return CountWorkload(Workload(queries, logs, script, style.disorder, ends_early), frozenset(found))
 
 
-class CountStyle(Style):
+class CountStyle:
     """What the sources of one run have in common."""
 
     def __init__(self, dice: Random) -> None:
-        super().__init__(dice)
+        self._dice = dice
+        self._style = Style(dice)
+        self.disorder = self._style.disorder
         #: Times are multiples of it: with a large one many sources share them.
         self._grain = dice.choice([1, 1, 5, 20])
         #: How many times of the stream there are for each of the world's: with many, two events rarely share one.
         self._fineness = dice.choice([1, 1, 100])
         self._is_steady = dice.random() < 0.4
         self.features = {"times that sources share"} if self._fineness == 1 else set[str]()
-        self.features |= {"disorder within a source"} if self.jitter or self.late else set()
+        self.features |= {"disorder within a source"} if self._style.jitter or self._style.late else set()
         self.features |= {"rates that change"} if not self._is_steady else set()
 
     def log(self, source: str, home: str, count: int) -> SourceLog:
         """Everything that a source will say, perhaps nothing."""
-        dice = self.dice
+        dice = self._dice
         begin = dice.choice([0, 0, 0, dice.randint(0, SPAN_TICKS // 2)])
         self.features |= {"a source that joins late"} if begin else set()
         moments = self._moments(count, begin)
@@ -71,13 +72,13 @@ class CountStyle(Style):
         tells = self.disorder is None or dice.random() < 0.3
         rows, available, told, high = [], [], [], None
         for number, now in enumerate(moments):
-            row = self.row(self._time(now))
+            row = self._style.row(self._time(now)) | {MEMBER: dice.getrandbits(MEMBER_BITS)}
             rows.append(row)
             available.append(-int(-now // burst) * burst * TICK_NS)
             if row["time"] is not None:
                 high = row["time"] if high is None else max(high, row["time"])
             if tells and high is not None and dice.random() < min(0.3, 20 / count):
-                mark = high - dice.choice([0, self.jitter, self.jitter + 1]) * self._fineness
+                mark = high - dice.choice([0, self._style.jitter, self._style.jitter + 1]) * self._fineness
                 told.append(Told(number + 1, mark, available[-1] + 1))
         last_ns = available[-1] if available else begin * TICK_NS
         ended_ns = last_ns + dice.randint(0, 20) * TICK_NS + 2 if dice.random() < 0.5 else None
@@ -87,18 +88,14 @@ class CountStyle(Style):
 
     def _moments(self, count: int, begin: int) -> list[float]:
         """When something happens, in ticks: a steady stream, or stretches of very different rates, silence among them."""
-        dice, span = self.dice, SPAN_TICKS - begin
+        dice, span = self._dice, SPAN_TICKS - begin
         stretches = 1 if self._is_steady else dice.randint(2, 6)
         weights = [1.0 if self._is_steady else dice.choice([0.0, 0.2, 1.0, 5.0]) for _ in range(stretches)]
         chosen = dice.choices(range(stretches), [w or 0.01 for w in weights], k=count)
         return sorted(begin + (place + dice.random()) * span / stretches for place in chosen)
 
     def _time(self, now: float) -> int:
-        dice = self.dice
-        back = dice.randint(0, self.jitter) + (dice.randint(1, 40) if dice.random() < self.late else 0)
+        dice = self._dice
+        back = dice.randint(0, self._style.jitter) + (dice.randint(1, 40) if dice.random() < self._style.late else 0)
         time = int((now - back) * self._fineness)
         return time // self._grain * self._grain
-
-    def row(self, time: int) -> dict[str, Any]:
-        """One event, with its id."""
-        return super().row(time) | {MEMBER: self.dice.getrandbits(MEMBER_BITS)}

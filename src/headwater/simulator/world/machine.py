@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
+from headwater.node import Node
 from headwater.protocols.actions import Action
 from headwater.protocols.events import Event
 from headwater.simulator.workloads.streams import LogCursor, SourceLog
 
 MILLION = 1_000_000
-
-
-class Node(Protocol):
-    """What every node can do."""
-
-    def handle(self, event: Event, now_ns: int) -> list[Action]: ...
-
-    def snapshot(self) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Protocol
 
+from headwater.node import Node
 from headwater.protocols.actions import (
     Action,
     Checkpoint,
@@ -156,7 +157,7 @@ class World:
         self._handle(machine, node, event)
         return True
 
-    def _handle(self, machine: Machine, node: Any, event: Event) -> None:
+    def _handle(self, machine: Machine, node: Node, event: Event) -> None:
         self.steps += 1
         if self.steps > self.steps_max:
             raise NodeError(f"{self.steps_max:,} steps and no end: messages breed messages")
@@ -166,6 +167,7 @@ class World:
             machine.unread_faults.clear()
         try:
             actions = node.handle(event, machine.clock.now(self.time_ns))
+            node.check()
         except Exception as error:
             for observer in self.observers:
                 observer.after(self.time_ns, machine, event, [], 0)

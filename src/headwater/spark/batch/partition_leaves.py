@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from headwater.language.aggregations import Aggregation
 from headwater.language.query import Query
-from headwater.language.windows import CountWindow, Custom
+from headwater.language.windows import Between, CountWindow, Custom
 from headwater.spark.batch.initial_root import initial_root_bytes
 from headwater.spark.batch.leaf import FRAMES, LeafTask, SourceFeed
 from headwater.spark.batch.plan import initial_root
@@ -92,7 +92,8 @@ def gathered(batches: Iterable[pa.RecordBatch], events: int = BATCH_EVENTS) -> I
 
 def depends_on_order(query: Query) -> bool:
     """Whether it matters which of two events of one time comes first."""
-    if query.distinct is not None or isinstance(query.window, CountWindow | Custom):
+    # Between: of two markers of one time, the one that comes first opens or ends.
+    if query.distinct is not None or isinstance(query.window, CountWindow | Custom | Between):
         return True
     return any(_follows_order(aggregation) for _, aggregation in query.aggregates)
 

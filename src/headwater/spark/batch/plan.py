@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.engine.intake.predicates import mask
 from headwater.errors import DataError
 from headwater.language.expressions import Expr, boolean
@@ -88,7 +89,7 @@ class ReadPlan:
             "kind": self.kind,
             "tasks": [[asdict(piece) for piece in task] for task in self.tasks],
             "columns": self.columns,
-            "schema": self.schema.serialize().to_pybytes().hex(),
+            "schema": schema_to_bytes(self.schema).hex(),
             "root": None if self.root is None else self.root.hex(),
             "flush": self.flush,
             "strict": self.strict,
@@ -101,7 +102,7 @@ class ReadPlan:
     def from_text(cls, text: str) -> ReadPlan:
         tree: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(text)))
         tasks = [[_piece(fields) for fields in task] for task in tree["tasks"]]
-        schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(tree["schema"])))
+        schema = schema_from_bytes(bytes.fromhex(tree["schema"]))
         root = None if tree["root"] is None else bytes.fromhex(tree["root"])
         where = None if tree["where"] is None else condition_from_data(tree["where"])
         pruning = None if tree["pruning"] is None else Pruning.from_data(tree["pruning"])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
 
+from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.base.packing import Bytes
 from headwater.engine.results.side_output import SCHEMA as ASIDE
 from headwater.errors import HeadwaterError, QueryError
@@ -81,8 +82,7 @@ def _travelling(schema: pa.Schema) -> bytes:
     """A schema of rows in types that Spark has, as bytes."""
     from headwater.spark.types import spark_types
 
-    data: bytes = spark_types(schema)[0].serialize().to_pybytes()
-    return data
+    return schema_to_bytes(spark_types(schema)[0])
 
 
 def _schema(root: bytes, output: Output, columns: pa.Schema | None = None) -> pa.Schema:
@@ -135,7 +135,7 @@ def rows(
     settle: Settle | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """What a root makes of all its frames; ``schema`` is that of the rows."""
-    wanted = pa.ipc.read_schema(pa.py_buffer(schema))
+    wanted = schema_from_bytes(schema)
     for table in closed(root, frames if settle is None else settle(frames), flush, output):
         if output == "results":
             table = table.set_column(0, "query", table.column("query").cast(pa.string()))

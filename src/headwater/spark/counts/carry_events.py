@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.base.arrow import table_from_bytes, table_to_bytes
 from headwater.engine.counting.selection import CutZones, Keys, positions_inside
-from headwater.engine.wire.snapshot_bytes import from_bytes, table_from_bytes, table_to_bytes, to_bytes
+from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import HeadwaterError
 from headwater.spark.batch.leaf import FRAMES, LeafTask, SourceFeed
 from headwater.spark.batch.plan import ReadPlan

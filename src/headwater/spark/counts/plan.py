@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class CountLimits:
+class SelectionLimits:
     """When the cuts of count windows are found where files are read, and when events near cuts are carried."""
 
     #: Files of fewer bytes: their events are brought together at once, for stages cost more than that.
@@ -58,10 +58,10 @@ class CountLimits:
     fan_in: int = FAN_IN
 
 
-LIMITS = CountLimits()
+LIMITS = SelectionLimits()
 
 
-def can_be_selected(query: Query, plan: ReadPlan, limits: CountLimits = LIMITS) -> bool:
+def can_be_selected(query: Query, plan: ReadPlan, limits: SelectionLimits = LIMITS) -> bool:
     """Whether cuts of a query's windows can be found without bringing its events together."""
     window = query.window
     if not isinstance(window, CountWindow) or window.per != "all" or query.scope != "global":
@@ -88,7 +88,7 @@ def groups(queries: Sequence[Query]) -> list[list[Query]]:
     return found
 
 
-def every_if_carried(plan: ReadPlan, step: int, limits: CountLimits = LIMITS) -> int | None:
+def every_if_carried(plan: ReadPlan, step: int, limits: SelectionLimits = LIMITS) -> int | None:
     """One key of how many is a sample, if zones are sure to hold few events then; None if nobody can promise it."""
     places = {place for task in plan.tasks for piece in task for place in piece.places}
     # Other files do not say how many runs they are.
@@ -129,7 +129,7 @@ def count_rows(
     unit: str,
     cores: int,
     wanted: StructType,
-    limits: CountLimits = LIMITS,
+    limits: SelectionLimits = LIMITS,
 ) -> DataFrame:
     """The result rows of count windows that share their cuts, with the columns ``wanted``."""
     step = step_of(queries)
@@ -144,7 +144,7 @@ def count_rows(
 
 
 def _rows_with_zones(
-    spark: SparkSession, shared: SharedCuts, root: bytes, leaves: int, limits: CountLimits
+    spark: SparkSession, shared: SharedCuts, root: bytes, leaves: int, limits: SelectionLimits
 ) -> DataFrame:
     """One root finds the positions of what was carried to it; if there are several, or relays, a task before them does."""
     frames = frames_with_zones(spark, shared)

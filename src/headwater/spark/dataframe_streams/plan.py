@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.engine.results.side_output import SCHEMA as ASIDE
 from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_disorder
@@ -68,7 +69,7 @@ class StreamPlan:
         settings = self.settings
         plain = {name: getattr(settings, name) for name in settings.__slots__ if name != "groups"}
         groups = [[g.name, to_json(g.queries), list(g.columns), g.ties] for g in settings.groups]
-        rows = self.rows.serialize().to_pybytes().hex()
+        rows = schema_to_bytes(self.rows).hex()
         rest = {"columns": self.columns, "output": self.output, "source": self.has_source, "last": self.has_last}
         return json.dumps({"settings": plain, "groups": groups, "rows": rows, **rest})
 
@@ -79,7 +80,7 @@ class StreamPlan:
             EventGroup(name, tuple(from_json(queries)), tuple(columns), None if ties is None else tuple(ties))
             for name, queries, columns, ties in tree["groups"]
         )
-        rows = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(tree["rows"])))
+        rows = schema_from_bytes(bytes.fromhex(tree["rows"]))
         settings = BatchSettings(groups, **tree["settings"])
         return cls(settings, tuple(tree["columns"]), rows, tree["output"], tree["source"], tree["last"])
 

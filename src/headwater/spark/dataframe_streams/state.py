@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from headwater.base.arrow import plain_type, table_from_bytes, table_to_bytes
 from headwater.engine.results.side_output import SCHEMA as ASIDE
-from headwater.engine.wire.snapshot_bytes import table_from_bytes, table_to_bytes
 from headwater.node.micro_batches.frames import Frame
 from headwater.node.micro_batches.root import BatchRoot
 from headwater.node.micro_batches.settings import StepOutput
@@ -118,9 +118,7 @@ def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
             columns.append(pa.nulls(len(table), field.type))
             continue
         column = table.column(field.name)
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        columns.append(column.cast(field.type))
+        columns.append(column.cast(plain_type(column.type)).cast(field.type))
     return pa.Table.from_arrays(columns, schema=schema)
 
 

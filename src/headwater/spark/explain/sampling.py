@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.base.arrow import schema_to_bytes
 from headwater.base.packing import Bytes
 from headwater.spark.batch.initial_root import root_of
 from headwater.spark.batch.leaf import SETTINGS, LeafTask, SourceFeed
@@ -100,7 +101,7 @@ def run_nodes(root: bytes, roots: int, events: pa.Table) -> Nodes:
     for bucket in range(roots):
         relay = list(merged(batch.slice(bucket, 1) for batch in from_leaf))
         from_relays += relay
-        from_roots += rows(root, relay, schema.serialize().to_pybytes(), flush=True)
+        from_roots += rows(root, relay, schema_to_bytes(schema), flush=True)
     around = roots * _message_bytes([pa.RecordBatch.from_pylist([], schema)])
     results = Sent(sum(map(len, from_roots)), around + sum(batch.nbytes for batch in from_roots), 0)
     return Nodes(_frames(from_leaf[:1]), _frames(from_leaf), _frames(from_relays), results)

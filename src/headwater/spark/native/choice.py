@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.types as pt
 
-from headwater.language.aggregations import Aggregation
+from headwater.language.aggregations import FUNCTIONS, Aggregation
 from headwater.language.query import Query
 from headwater.language.windows import Band, CountWindow, Sliding
 from headwater.spark.native.expressions import NotNativeError, sql_of
@@ -122,6 +122,8 @@ def _sums(query: Query, asked: Asked) -> str:
 
 def _why_not(aggregation: Aggregation, schema: pa.Schema, sums: str) -> str | None:
     function, column = aggregation.function, aggregation.column
+    if not FUNCTIONS[function].native:
+        return f"{function} is the engine's"
     if function == "count":
         return None
     assert column is not None
@@ -131,8 +133,6 @@ def _why_not(aggregation: Aggregation, schema: pa.Schema, sums: str) -> str | No
         return None if can_be_least(field) else f"{function} of {field.type}"
     if function == "range":
         return None if number else f"{function} of {field.type}"
-    if function not in ("sum", "avg"):
-        return f"{function} is the engine's"
     if not number:
         return f"{function} of {field.type}"
     if _is_float_sum(aggregation, schema) and sums == "exact":

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.node.splitting import Sharing
 from headwater.protocols.count_windows import Counting
 
@@ -35,8 +36,7 @@ class About:
 
     @property
     def schema_bytes(self) -> bytes:
-        data: bytes = self.schema.serialize().to_pybytes()
-        return data
+        return schema_to_bytes(self.schema)
 
     @property
     def count_scheme(self) -> Counting:
@@ -63,7 +63,7 @@ class About:
     def from_data(cls, data: Mapping[str, Any]) -> About:
         sharing, counting = data["sharing"], data.get("counting")
         read = {
-            "schema": pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(data["schema"]))),
+            "schema": schema_from_bytes(bytes.fromhex(data["schema"])),
             "sharing": Sharing(tuple(sharing["raw_keys"]), tuple(map(tuple, sharing["together"]))),
             "counting": None if counting is None else Counting(**counting),
         }

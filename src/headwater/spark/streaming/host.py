@@ -196,7 +196,7 @@ class RootHost:
             "watermark": root.watermark,
             "counters": root.counters(),
             "sources": sum(len(assign.sources) for assign in assigns),
-            "sources_idle": root.idle_count,
+            "sources_idle": len(root.idle_sources),
             "open_windows": root.open_count,
             "state_bytes": self._snapshot_bytes + self._recorded,
             "link_bytes": dict(outcome.link_bytes),

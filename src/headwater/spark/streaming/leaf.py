@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headwater.base.arrow import schema_from_bytes
 from headwater.errors import QueryError
 from headwater.node import LeafNode, NodeSettings
 from headwater.node.splitting import Sharing, unbundled
@@ -83,7 +84,7 @@ class _Task:
             plan = decode(work.plan)
             assert isinstance(plan, CountPlan)
             yield from self._after(self._leaf.hear(plan))
-        wanted = Wanted(work.columns, pa.ipc.read_schema(pa.py_buffer(work.schema)), work.strict)
+        wanted = Wanted(work.columns, schema_from_bytes(work.schema), work.strict)
         for event in self._events(wanted):
             yield from self._after(self._leaf.handle(event, 0))
             yield from self._send_sometimes(event)

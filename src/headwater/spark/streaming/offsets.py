@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -27,16 +27,7 @@ class Offset:
     directive: str = ""
 
     def to_data(self) -> dict[str, Any]:
-        return {
-            "batch": self.batch,
-            "now_ns": self.now_ns,
-            "ends": dict(self.ends),
-            "joining": {chain: dict(sources) for chain, sources in self.joining.items()},
-            "done": dict(self.done),
-            "commands": self.commands,
-            "flush": self.flush,
-            "directive": self.directive,
-        }
+        return asdict(self)
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Offset:

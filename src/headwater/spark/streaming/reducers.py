@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headwater.base.arrow import table_from_bytes, table_to_bytes
 from headwater.errors import HeadwaterError
 from headwater.node import RootNode
 from headwater.spark.batch.root import ROWS_MAX
@@ -51,7 +52,7 @@ def reduced(frames: DataFrame, checkpoint: StreamCheckpoint, batch: int, roots: 
     outcome = BatchOutput()
     for kind, data in zip(found["kind"].to_pylist(), found["table"]):
         tables = outcome.rows if kind == "rows" else outcome.aside
-        tables.append(pa.ipc.open_stream(data.as_buffer()).read_all())
+        tables.append(table_from_bytes(data.as_buffer()))
     return outcome
 
 
@@ -89,10 +90,7 @@ def _parts(table: pa.Table) -> Iterator[pa.Table]:
 
 
 def _packed(kind: str, table: pa.Table) -> pa.RecordBatch:
-    target = pa.BufferOutputStream()
-    with pa.ipc.new_stream(target, table.schema) as writer:
-        writer.write_table(table)
-    return pa.record_batch([pa.array([kind]), pa.array([target.getvalue().to_pybytes()], pa.binary())], schema=TABLES)
+    return pa.record_batch([pa.array([kind]), pa.array([table_to_bytes(table)], pa.binary())], schema=TABLES)
 
 
 def said(checkpoint: StreamCheckpoint, batch: int, roots: int) -> Directive:

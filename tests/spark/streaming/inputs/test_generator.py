@@ -160,7 +160,7 @@ def test_in_real_time_events_appear_as_their_time_comes(steps):
 
 
 @given(steps=st.lists(st.integers(0, 30), max_size=6))
-def test_in_real_time_without_blocks_and_in_other_units(steps):
+def test_events_appear_in_real_time_without_blocks_and_in_other_units(steps):
     clock = Clock()
     rows = all_rows(Ticks())
     given = GeneratorInput([Ticks(), Nothing()], unit="s", clock=clock)
@@ -204,7 +204,7 @@ def test_a_restart_does_not_generate_what_is_known(pace, tmp_path, monkeypatch):
     assert read(other, "00000", 0, 10) == all_rows(SmartHome(seconds=5, rate=10))[:10]
 
 
-def test_what_cannot_be_is_refused():
+def test_a_generator_that_cannot_be_is_refused():
     with pytest.raises(hw.DataError, match="pace is 'slow': give 'real' or 'fast'"):
         GeneratorInput(HOME, pace="slow")
     with pytest.raises(hw.DataError, match="unit is 'min': give one of"):

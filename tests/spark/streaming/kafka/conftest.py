@@ -14,7 +14,9 @@ UNAVAILABLE = 3
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, check=False)
+    command = [sys.executable, str(SCRIPT), *arguments]
+    # The first time Maven fetches the broker.
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
 
 
 @pytest.fixture(scope="session")

@@ -196,13 +196,13 @@ def test_a_broker_that_ends_earlier_than_it_said_is_an_error(broker):
         read(given, f"{topic}/00000", 0, 5)
 
 
-def test_nobody_answers():
+def test_a_broker_that_does_not_answer_is_named():
     pytest.importorskip("confluent_kafka")
     with pytest.raises(BrokerError, match=r"Kafka at 127.0.0.1:1: topic 't' cannot be looked at: .*Connect"):
         KafkaInput("127.0.0.1:1", "t", timeout_s=2)
 
 
-def test_what_is_wrong_with_settings_is_said(broker):
+def test_wrong_settings_of_a_kafka_input_are_said(broker):
     topic = broker.topic()
     with pytest.raises(DataError, match="are empty, so nothing says which columns there are; give schema="):
         KafkaInput(broker.servers, topic).schema  # noqa: B018

@@ -17,6 +17,7 @@ from headwater.spark.streaming.kafka import sink as kafka_sink
 from headwater.spark.streaming.kafka.client import BrokerError
 from headwater.spark.streaming.kafka.sink import KafkaSink
 from spark.streaming.kafka.writer import opened, rows_of
+from waiting import SECONDS_MAX
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -84,7 +85,7 @@ def test_a_writer_that_is_killed_leaves_each_row_once(broker, stream, point):
 def written_by_another(broker, topic, stream, point, first, last) -> subprocess.CompletedProcess:
     command = [sys.executable, str(WRITER), broker.servers, topic, stream, point, str(first), str(last)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=SECONDS_MAX)
 
 
 def test_a_note_that_kafka_has_forgotten_is_found_in_the_messages(broker, stream):
@@ -145,7 +146,7 @@ def test_events_set_aside_are_messages_too(broker, stream):
     assert [json.loads(message.value()) for message in broker.messages(topic)] == aside.to_pylist()
 
 
-def test_what_is_wrong_is_said(broker, stream):
+def test_wrong_settings_of_a_kafka_sink_are_said(broker, stream):
     with pytest.raises(BrokerError, match="topic 'nowhere' does not exist; create it first"):
         opened(broker.servers, "nowhere", stream).write(0, rows_of(0))
     with pytest.raises(DataError, match="the sink was not opened"):

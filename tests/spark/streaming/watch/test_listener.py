@@ -1,6 +1,5 @@
 """Spark's own news reach the board: of any streaming query, and beside headwater's counts."""
 
-import time
 import uuid
 from types import SimpleNamespace
 
@@ -8,6 +7,7 @@ import pytest
 
 from headwater.spark.streaming.watch.listener import StatusListener, progress_of
 from headwater.spark.streaming.watch.status_board import StatusBoard
+from waiting import wait_until
 
 ID = uuid.UUID(int=7)
 
@@ -62,9 +62,8 @@ def test_the_progress_of_a_real_query_is_heard(session):
         counted = events.withWatermark("timestamp", "1 second").groupBy("timestamp").count()
         query = counted.writeStream.format("noop").outputMode("update").queryName("heard").start()
         try:
-            while len(query.recentProgress) < 2:
-                assert query.isActive, query.exception()
-                query.awaitTermination(0.1)
+            wait_until(lambda: len(query.recentProgress) >= 2 or not query.isActive, "two batches are done")
+            assert query.isActive, query.exception()
         finally:
             query.stop()
         ended = _wait(listener, lambda status: not status.is_active)
@@ -78,10 +77,8 @@ def test_the_progress_of_a_real_query_is_heard(session):
 
 def _wait(listener, is_so):
     """News come from threads of Spark's, soon."""
-    deadline = time.monotonic() + 60
-    while True:
-        found = [status for status in listener.statuses() if status.stream == "heard" and is_so(status)]
-        if found:
-            return found[0]
-        assert time.monotonic() < deadline, listener.statuses()
-        time.sleep(0.05)
+
+    def found():
+        return [status for status in listener.statuses() if status.stream == "heard" and is_so(status)]
+
+    return wait_until(found, lambda: f"it is heard: {listener.statuses()}")[0]

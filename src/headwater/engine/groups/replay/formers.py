@@ -6,7 +6,6 @@ Those that events decide are formed anew at each step from where the last settle
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -33,27 +32,11 @@ def former_of(entry: Registered) -> Former:
     return CustomFormer(entry) if isinstance(window, Custom) else CutFormer(entry)
 
 
-class _Stateless:
-    """A former that depends on the kept events alone."""
-
-    def __init__(self, entry: Registered) -> None:
-        self._entry = entry
-
-    def forget(self, kept: KeptEvents, needed: Int64Array) -> None:
-        """Events before ``needed`` go; nothing else depends on them."""
-
-    def state(self) -> Any:
-        return None
-
-    def restore(self, state: Any) -> None:
-        assert state is None
-
-
-class CutFormer(_Stateless):
+class CutFormer(Former):
     """Sessions, markers and pairs of markers: a fresh cutter walks over all kept events."""
 
     def form(self, kept: KeptEvents, after: int, until: int) -> Formed:
-        entry, window = self._entry, self._entry.query.window
+        entry, window = self.entry, self.entry.query.window
         assert isinstance(window, Session | Punctuated | Between)
         rows = self._walk(kept, window)
         gap = window.gap if isinstance(window, Session) else 0
@@ -78,7 +61,7 @@ class CutFormer(_Stateless):
 
     def _walk(self, kept: KeptEvents, window: Session | Punctuated | Between) -> Int64Array:
         """Rows (key, start, end, range end) of all windows, the open ones with the end they would have."""
-        cutter = Cutter(window, self._entry.begin)
+        cutter = Cutter(window, self.entry.begin)
         cutter.grow(kept.key_count)
         rows = cutter.walk(kept.chunk.times, kept.keys, kept.key_count, kept.markers).windows
         keys = np.flatnonzero(cutter.opened != NEVER)
@@ -92,13 +75,13 @@ class CutFormer(_Stateless):
         return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
 
 
-@dataclass(slots=True)
-class CustomFormer:
+class CustomFormer(Former):
     """A user's cuts. Per key the function's state before the kept events, and the start of the window open there."""
 
-    entry: Registered
-    states: dict[int, Any] = field(default_factory=dict)
-    opened: dict[int, int] = field(default_factory=dict)
+    def __init__(self, entry: Registered) -> None:
+        super().__init__(entry)
+        self.states: dict[int, Any] = {}
+        self.opened: dict[int, int] = {}
 
     def form(self, kept: KeptEvents, after: int, until: int) -> Formed:
         window, lateness = self.entry.query.window, self.entry.query.lateness
@@ -195,20 +178,20 @@ def _occupied(
     return count
 
 
-class FixedFormer:
+class FixedFormer(Former):
     """Tumbling and sliding windows and bands that closed; with emit_empty each key's first window is remembered."""
 
     def __init__(self, entry: Registered) -> None:
-        self._entry = entry
+        super().__init__(entry)
+        self.fills = entry.query.emit_empty and isinstance(entry.query.window, Sliding)
         self._first: dict[int, int] = {}
 
     def closes_nothing(self, after: int, until: int, held: int) -> bool:
-        """Whether no window ends in (after, until]."""
         return until != FOREVER and next_end(spec_table([self._spec()]), after) > until
 
     def form(self, kept: KeptEvents, after: int, until: int) -> Formed:
         size, slide, _, _, stop = self._spec()
-        lateness = int(self._entry.query.lateness)
+        lateness = int(self.entry.query.lateness)
         first, last = self._start_from(max(after, LONG_AGO) - lateness - size + 1), min(until - size, stop - 1)
         if self.fills:
             windows = self._filled(kept, first, after, until)
@@ -223,15 +206,10 @@ class FixedFormer:
             windows, windows[:, 2] - 1, np.ones(len(windows), np.bool_), final, np.full(kept.key_count, needed)
         )
 
-    @property
-    def fills(self) -> bool:
-        """Whether windows are emitted that hold nothing."""
-        return self._entry.query.emit_empty and isinstance(self._entry.query.window, Sliding)
-
     def _spec(self) -> tuple[int, int, int, int, int]:
-        window = self._entry.query.window
+        window = self.entry.query.window
         assert isinstance(window, Sliding | Band)
-        return fixed_spec(window, self._entry.begin, self._entry.stop)
+        return fixed_spec(window, self.entry.begin, self.entry.stop)
 
     def _start_from(self, time: int) -> int:
         """The first start of a window at or after ``time``."""
@@ -262,7 +240,7 @@ class FixedFormer:
         times = kept.chunk.times
         open_from = times
         if kept.marks is not None:
-            open_from = np.maximum(times, np.maximum(kept.marks, LONG_AGO) - int(self._entry.query.lateness))
+            open_from = np.maximum(times, np.maximum(kept.marks, LONG_AGO) - int(self.entry.query.lateness))
         earliest = np.maximum(open_from - size + 1, begin)
         starts = offset + -((offset - earliest) // slide) * slide
         member = np.flatnonzero((starts <= times) & (starts < stop))
@@ -271,9 +249,6 @@ class FixedFormer:
             start = int(starts[member[low:high]].min())
             self._first[key] = min(start, self._first.get(key, start))
 
-    def forget(self, kept: KeptEvents, needed: Int64Array) -> None:
-        """Events before ``needed`` go; nothing else depends on them."""
-
     def state(self) -> Any:
         return [list(pair) for pair in self._first.items()]
 
@@ -281,14 +256,13 @@ class FixedFormer:
         self._first = dict(map(tuple, state))
 
 
-class CountFormer:
+class CountFormer(Former):
     """Count windows. Of each key, ``passed`` events came before the kept ones, and ``done`` windows are out."""
 
     def __init__(self, entry: Registered) -> None:
-        window = entry.query.window
-        assert isinstance(window, CountWindow)
-        self._entry = entry
-        self._window = window
+        super().__init__(entry)
+        assert isinstance(entry.query.window, CountWindow)
+        self._window = entry.query.window
         self._passed: Int64Array = np.zeros(0, np.int64)
         self._done: Int64Array = np.zeros(0, np.int64)
 
@@ -313,7 +287,7 @@ class CountFormer:
         needed = np.full(kept.key_count, until)
         waiting = np.flatnonzero(following < starts[1:])
         needed[waiting] = np.minimum(times[following[waiting]], until)
-        if self._entry.query.scope not in CONTEXT_SCOPES:
+        if self.entry.query.scope not in CONTEXT_SCOPES:
             self._done = closed
         is_closed = number < closed[key]
         return Formed(windows, windows[:, 2] - 1, is_closed, is_closed, needed).take(lo < hi)
@@ -323,7 +297,6 @@ class CountFormer:
         self._passed, self._done = np.concatenate((self._passed, more)), np.concatenate((self._done, more))
 
     def form_all(self, kept: KeptEvents) -> Formed:
-        """Every window that holds a kept event, those that are out too."""
         self._grow(kept.key_count)
         done, self._done = self._done, np.zeros_like(self._done)
         formed = self.form(kept, NEVER, NEVER)

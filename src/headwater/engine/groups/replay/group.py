@@ -7,156 +7,103 @@ then, once for each window), and so the baseline `cebuffer` of the papers.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
+from headwater.engine.groups.accounts import OwnAccounts
+from headwater.engine.groups.baselines.work import WorkCount
 from headwater.engine.groups.replay.fingerprints import fingerprints
-from headwater.engine.groups.replay.formers import CountFormer, FixedFormer, former_of
-from headwater.engine.groups.replay.kept import Formed, Former, KeptEvents
+from headwater.engine.groups.replay.formers import former_of
+from headwater.engine.groups.replay.kept import Formed, KeptEvents, ReplayBuffer
 from headwater.engine.groups.replay.members import OWN_KEY, Pairs, contents, members, numbered, time_spans
 from headwater.engine.groups.replay.scopes import unite
+from headwater.engine.groups.single import SingleGroup
+from headwater.engine.groups.windows import columns_read, operators
 from headwater.engine.intake.chunk import Chunk, Values
-from headwater.engine.intake.columns import TimeScan
+from headwater.engine.intake.columns import TimeScan, take_events
 from headwater.engine.intake.keys import NODE_KEY, KeyTable
 from headwater.engine.intake.predicates import mask as predicate_mask
-from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
-from headwater.engine.operators.operator import COUNT, Op
+from headwater.engine.intake.reorder import OrderedEvents
+from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import lift
-from headwater.engine.results.aggregates import operators_of
 from headwater.engine.windows.assembler import Closed
-from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE, Dropped, standing, surely_members
+from headwater.engine.windows.late import LATE, MEMBER, Dropped, standing
 from headwater.engine.windows.registered import Registered
 from headwater.engine.windows.revisions import Current, WindowHistory
 from headwater.engine.windows.sessions import emitted
-from headwater.language.expressions import Expr
 from headwater.language.query import CONTEXT_SCOPES, Query
 from headwater.language.times import FOREVER, NEVER
 from headwater.language.windows import Band, Between, CountWindow, Custom, Punctuated, Sliding
 
 
-class ReplayGroup:
+class ReplayGroup(SingleGroup):
     """One query over kept events."""
 
-    def __init__(self, keys: tuple[str, ...], where: Expr | None) -> None:
-        self.key_names = keys
-        self.where = where
-        self.keys = KeyTable(keys)
-        self._window_keys = self.keys  # what windows are formed by: not always what results are split by
-        self.watermark = NEVER
-        self.slice_count = 0
-        self.calculation_count = 0
-        self._entry: Registered | None = None
-        self._former: Former | None = None
+    def __init__(self, entry: Registered, keys: tuple[str, ...]) -> None:
+        super().__init__(entry, keys)
+        self.work = WorkCount()
+        query = entry.query
+        names = window_key_names(query, keys)
+        self._window_keys = self.keys if names == keys else KeyTable(names)  # what windows are formed by, not results
+        self._former = former_of(entry)
         self._history = WindowHistory()
-        self._stretches: list[OrderedEvents] = []
-        self._marks: list[Int64Array | None] = []  # of each stretch, None where nobody is late
+        self._buffer = ReplayBuffer()
         # The watermark at which windows were formed last: steps that close nothing are left out.
         self._formed_at: int | None = None
         self._reaches_back = False
-        self._counts = np.zeros(4, np.int64)
-        self._seen = 0
-        self._filtered = 0
         self._ops: list[Op] = []
         self._columns: list[str] = []
         self._settled_outside = np.zeros(2, np.int64)
-
-    # --- queries ---
-
-    def queries(self) -> list[Registered]:
-        return [] if self._entry is None else [self._entry]
-
-    def register(self, entries: Iterable[Registered]) -> None:
-        for entry in entries:
-            self._entry = entry
-            self._former = former_of(entry)
-            names = window_key_names(entry.query, self.key_names)
-            self._window_keys = self.keys if names == self.key_names else KeyTable(names)
-
-    def unregister(self, number: int) -> None:
-        self._entry, self._former, self._stretches, self._marks = None, None, [], []
-
-    def changed(self) -> None:
-        """The entry is shared: nothing to work out anew."""
+        self._matches_nodes = query.scope in CONTEXT_SCOPES
+        #: Whether a window holds events of several keys and becomes one result for each.
+        self._splits = _counts_all(query) and bool(query.keys)
 
     def prepare(self, types: Mapping[str, pa.DataType]) -> None:
-        if self._entry is None or self._ops:
-            return
-        wanted = dict.fromkeys([COUNT])
-        for _, aggregation in self._entry.query.aggregates:
-            column_type = None if aggregation.column is None else types.get(aggregation.column, pa.float64())
-            wanted.update(dict.fromkeys(operators_of(aggregation, column_type)))
-        self._ops = list(wanted)
-        query = self._entry.query
-        read = {*(op.column for op in self._ops), query.distinct}
-        read |= query.columns() if isinstance(query.window, Custom) else set()
-        self._columns = sorted(name for name in read if name is not None)
-
-    @property
-    def _matches_nodes(self) -> bool:
-        return self._entry is not None and self._entry.query.scope in CONTEXT_SCOPES
+        if not self._ops:
+            query = self.entry.query
+            self._ops = operators(types, query)
+            read = {*columns_read(self._ops), query.distinct}
+            read |= query.columns() if isinstance(query.window, Custom) else set()
+            self._columns = sorted(name for name in read if name is not None)
 
     # --- events ---
 
     def accept(
         self, chunk: Chunk, arrays: Mapping[str, pa.Array], scan: TimeScan, watermarks: Int64Array | int
     ) -> list[Dropped]:
-        entry = self._entry
-        if entry is None:
+        """Keep the events that some window can still take; returns those that are too late."""
+        names = self._read_names()
+        chunk, arrays, watermarks = self.passing(chunk.select(self._columns), arrays, names, watermarks)
+        if len(chunk) == 0:
             return []
-        self._seen += len(chunk)
-        chunk = chunk.select(self._columns)
-        marks = np.full(len(chunk), watermarks) if isinstance(watermarks, int) else watermarks
-        if self.where is not None:
-            passed = np.flatnonzero(predicate_mask(self.where, arrays, len(chunk)))
-            self._filtered += len(chunk) - len(passed)
-            chunk, arrays, marks = self._take(chunk, arrays, marks, passed)
-        if surely_members(entry, scan.low, watermarks):
-            self._counts[MEMBER] += len(chunk)
+        what, dropped = self.accounts.classify(self.entry, chunk, scan.low, watermarks)
+        if what is None:
             self._keep(chunk, arrays, None)
             return []
-        what = standing(entry, chunk.times, marks)
-        self._counts += np.bincount(what, minlength=4)
-        lost = np.flatnonzero(what == DROPPED)
-        dropped = [Dropped(entry.number, chunk.take(lost), marks[lost])] if len(lost) else []
-        self._keep(*self._take(chunk, arrays, marks, np.flatnonzero((what == MEMBER) | (what == LATE))))
+        marks = np.full(len(chunk), watermarks) if isinstance(watermarks, int) else watermarks
+        rows = np.flatnonzero((what == MEMBER) | (what == LATE))
+        chunk, arrays, _ = take_events(chunk, arrays, names, marks, rows)
+        self._keep(chunk, arrays, marks[rows])
         return dropped
 
-    def _take(
-        self, chunk: Chunk, arrays: Mapping[str, pa.Array], marks: Int64Array, rows: Int64Array
-    ) -> tuple[Chunk, Mapping[str, pa.Array], Int64Array]:
-        if len(rows) == len(chunk):
-            return chunk, arrays, marks
-        taken = {name: arrays[name].take(pa.array(rows)) for name in self._read_names()}
-        return chunk.take(rows), taken, marks[rows]
-
     def _keep(self, chunk: Chunk, arrays: Mapping[str, pa.Array], marks: Int64Array | None) -> None:
-        assert self._entry is not None
         if len(chunk) == 0:
             return
         keys = self._window_keys.encode([arrays[name] for name in self._window_keys.names], len(chunk))
         if self._splits:
             own = self.keys.encode([arrays[name] for name in self.key_names], len(chunk))
             chunk.columns[OWN_KEY] = Values(own.astype(np.int64), None, pa.int64())
-        markers = [predicate_mask(expr, arrays, len(chunk)) for expr in self._entry.query.window.conditions()]
-        self._stretches.append(OrderedEvents(chunk, keys, markers))
-        self._marks.append(marks if marks is not None and (marks > chunk.times).any() else None)
+        markers = [predicate_mask(expr, arrays, len(chunk)) for expr in self.entry.query.window.conditions()]
+        self._buffer.add(OrderedEvents(chunk, keys, markers), marks)
         self._reaches_back |= bool((chunk.times < self.watermark).any())
 
     def _read_names(self) -> set[str]:
-        assert self._entry is not None
-        conditions = [name for expr in self._entry.query.window.conditions() for name in expr.columns()]
+        conditions = [name for expr in self.entry.query.window.conditions() for name in expr.columns()]
         return {*self._window_keys.names, *self.key_names, *conditions}
-
-    @property
-    def _splits(self) -> bool:
-        """Whether a window holds events of several keys and becomes one result for each."""
-        assert self._entry is not None
-        return _counts_all(self._entry.query) and bool(self._entry.query.keys)
 
     # --- windows ---
 
@@ -167,28 +114,26 @@ class ReplayGroup:
     def close(self, until: int) -> list[Closed]:
         before, self.watermark = self.watermark, until
         after = before if self._formed_at is None else self._formed_at
-        if not self._stretches or self._former is None or self._is_quiet(self._former, after, until):
+        if not self._buffer.was_used or self._is_quiet(after, until):
             return []
         self._formed_at = until
         self._reaches_back = False
-        kept = self._sorted()
-        formed, ranges = self._form(kept, self._former, after, until)
+        kept = self._buffer.sorted(len(self._window_keys))
+        formed, ranges = self._form(kept, after, until)
         pieces = self._emit(kept, formed, ranges)
         self._forget(kept, formed)
         return pieces
 
-    def _is_quiet(self, former: Former, after: int, until: int) -> bool:
+    def _is_quiet(self, after: int, until: int) -> bool:
         """Whether no window ends now and no event came for one that has ended: buffers are read when they end, not before."""
-        if self._reaches_back or self._matches_nodes or not isinstance(former, FixedFormer | CountFormer):
-            return False
-        return former.closes_nothing(after, until, self.row_count())
+        is_touched = self._reaches_back or self._matches_nodes
+        return not is_touched and self._former.closes_nothing(after, until, len(self._buffer))
 
-    def _form(self, kept: KeptEvents, former: Former, after: int, until: int) -> tuple[Formed, Int64Array]:
+    def _form(self, kept: KeptEvents, after: int, until: int) -> tuple[Formed, Int64Array]:
         """The windows and rows (window, lo, hi): the events that lie in them."""
-        assert self._entry is not None
-        formed = former.form(kept, NEVER if self._matches_nodes else after, until)
+        formed = self._former.form(kept, NEVER if self._matches_nodes else after, until)
         if self._matches_nodes:
-            formed, ranges = unite(formed, self._entry.query.scope, self._owners(), until)
+            formed, ranges = unite(formed, self.entry.query.scope, self._owners(), until)
             formed.needed = np.full(kept.key_count, NEVER)
             formed.closed &= self._lives(formed)
             return formed, ranges
@@ -198,45 +143,18 @@ class ReplayGroup:
 
     def _lives(self, formed: Formed) -> BoolArray:
         """Which windows began before the query stops; positions do not tell, so count windows are looked at elsewhere."""
-        assert self._entry is not None
-        if isinstance(self._entry.query.window, CountWindow):
+        if isinstance(self.entry.query.window, CountWindow):
             return np.ones(len(formed.windows), np.bool_)
-        return formed.windows[:, 1] < self._entry.stop
+        return formed.windows[:, 1] < self.entry.stop
 
     def _owners(self) -> Int64Array:
         """For each key of a node's windows the key, without the node, under which results leave."""
         columns = self._window_keys.columns()[1:]
         return self.keys.encode(columns, len(self._window_keys)).astype(np.int64)
 
-    def _sorted(self) -> KeptEvents:
-        """All kept events, by key and in order within a key. What is kept stays in its order: there it needs no sorting."""
-        stretch, marks = concat_stretches(self._stretches), self._all_marks()
-        order = stretch.chunk.in_order()
-        if order is not None:
-            stretch, marks = stretch.take(order), None if marks is None else marks[order]
-        self._stretches, self._marks = [stretch], [marks]
-        key_count = len(self._window_keys)
-        if key_count > 1:
-            # Numbers of 16 bits are sorted by counting.
-            by_key = np.argsort(stretch.keys.astype(np.uint16) if key_count < 1 << 16 else stretch.keys, kind="stable")
-            stretch, marks = stretch.take(by_key), None if marks is None else marks[by_key]
-        starts = np.searchsorted(stretch.keys, np.arange(key_count + 1)).astype(np.int64)
-        return KeptEvents(stretch.chunk, stretch.keys, starts, stretch.markers, marks)
-
-    def _all_marks(self) -> Int64Array | None:
-        """The marks of all stretches; NEVER stands for those of which nobody asks."""
-        if all(marks is None for marks in self._marks):
-            return None
-        filled = (
-            np.full(len(stretch), NEVER) if marks is None else marks
-            for stretch, marks in zip(self._stretches, self._marks, strict=True)
-        )
-        return np.concatenate(list(filled))
-
     def _emit(self, kept: KeptEvents, formed: Formed, ranges: Int64Array) -> list[Closed]:
         """The closed windows that are new or changed; only their events go through the operators."""
-        entry, former = self._entry, self._former
-        assert entry is not None
+        entry = self.entry
         first, last = time_spans(kept.chunk.times, ranges, len(formed.windows))
         if isinstance(entry.query.window, CountWindow):
             # Positions say nothing about the time: a query that is running out looks at the first event of a window.
@@ -246,9 +164,7 @@ class ReplayGroup:
         if self._splits:
             formed, origin, pairs = self._split(kept, formed, pairs)
         pairs = pairs.first_copies(kept.chunk, entry.query.distinct)
-        filled = pairs.counts(len(formed.windows)) > 0
-        if isinstance(former, FixedFormer) and former.fills:
-            filled[:] = True
+        filled = (pairs.counts(len(formed.windows)) > 0) | self._former.fills
         rows = np.flatnonzero(formed.closed & filled)
         windows = formed.windows[rows]
         order = np.lexsort((windows[:, 2], windows[:, 1], windows[:, 0]))
@@ -276,8 +192,7 @@ class ReplayGroup:
     @property
     def _may_emit_again(self) -> bool:
         """Whether a window that was emitted may be formed once more, and must be known again if nothing changed."""
-        assert self._entry is not None
-        query = self._entry.query
+        query = self.entry.query
         is_once = isinstance(query.window, CountWindow) or (
             isinstance(query.window, Sliding | Band) and query.lateness == 0
         )
@@ -295,47 +210,36 @@ class ReplayGroup:
     def _lift(self, chunk: Chunk, pairs: Pairs, chosen: Int64Array, size: int) -> Mapping[Op, Any]:
         """The partials of the chosen windows, each in one go from its events."""
         events, row, count = _events_of(chunk, pairs, chosen, size)
-        self.calculation_count += len(events) * len(self._ops)
+        self.work.calculated(len(events), len(self._ops))
         return lift(self._ops, events, row, count)
 
     def _count_slices(self, windows: Int64Array) -> None:
         """A window is a slice of its own; one that all keys share counts once."""
-        assert self._entry is not None
-        shared = isinstance(self._entry.query.window, Sliding | Band) or _counts_all(self._entry.query)
-        self.slice_count += len(np.unique(windows[:, 1])) if shared else len(windows)
+        shared = isinstance(self.entry.query.window, Sliding | Band) or _counts_all(self.entry.query)
+        self.work.slice_count += len(np.unique(windows[:, 1])) if shared else len(windows)
 
     def _forget(self, kept: KeptEvents, formed: Formed) -> None:
         """Let go of the events that no window can ask for again."""
-        assert self._former is not None
-        (stretch,), (marks,) = self._stretches, self._marks
-        gone = stretch.chunk.times < formed.needed[stretch.keys]
-        if not gone.any():
-            return
-        self._settled_outside += self._count_outside(kept, kept.chunk.times < formed.needed[kept.keys])
-        self._former.forget(kept, formed.needed)
-        left = np.flatnonzero(~gone)
-        self._stretches, self._marks = [stretch.take(left)], [None if marks is None else marks[left]]
+        gone = kept.chunk.times < formed.needed[kept.keys]
+        if gone.any():
+            self._settled_outside += self._count_outside(kept, gone)
+            self._former.forget(kept, formed.needed)
+            self._buffer.forget(formed.needed)
 
     # --- accounts and snapshots ---
 
     def _count_outside(self, kept: KeptEvents, chosen: BoolArray) -> Int64Array:
         """Of the chosen events outside of all windows: how many were taken for members, and how many for late members."""
-        assert self._entry is not None
-        if not _leaves_out(self._entry):
+        if not _leaves_out(self.entry):
             return np.zeros(2, np.int64)
         marks = np.full(len(kept), NEVER) if kept.marks is None else kept.marks
-        what = standing(self._entry, kept.chunk.times, marks)
+        what = standing(self.entry, kept.chunk.times, marks)
         outside = self._outside(kept) & chosen
         return np.array([(outside & (what == MEMBER)).sum(), (outside & (what == LATE)).sum()], np.int64)
 
     def _outside(self, kept: KeptEvents) -> BoolArray:
         """Which events lie in no window, open or closed, as things stand."""
-        assert self._entry is not None and self._former is not None
-        window, former = self._entry.query.window, self._former
-        if isinstance(former, CountFormer):
-            formed = former.form_all(kept)
-        else:
-            formed = copy.deepcopy(former).form(kept, NEVER, NEVER)
+        window, formed = self.entry.query.window, self._former.form_all(kept)
         ranges = formed.windows[self._lives(formed), 3:]
         edges = np.zeros(len(kept) + 1, np.int64)
         np.add.at(edges, ranges[:, 0], 1)
@@ -346,43 +250,27 @@ class ReplayGroup:
         return outside
 
     def row_count(self) -> int:
-        return sum(len(stretch) for stretch in self._stretches)
-
-    def count(self, seen: int, filtered: int, early: int) -> None:
-        """Events that another half of the engine has seen."""
-        self._seen += seen
-        self._filtered += filtered
+        return len(self._buffer)
 
     def counters(self, number: int) -> dict[str, int]:
-        outside, late, dropped = (int(self._counts[i]) for i in (OUTSIDE, LATE, DROPPED))
         never_in = self._settled_outside.copy()
-        if self._stretches:
-            kept = self._sorted()
+        if self._buffer.was_used:
+            kept = self._buffer.sorted(len(self._window_keys))
             never_in += self._count_outside(kept, np.ones(len(kept), np.bool_))
-        outside, late = outside + int(never_in.sum()), late - int(never_in[1])
-        member = self._seen - self._filtered - outside - late - dropped
-        return {
-            "in": self._seen,
-            "filtered": self._filtered,
-            "outside": outside,
-            "member": member,
-            "late": late,
-            "dropped": dropped,
-        }
+        return self.accounts.counters(int(never_in.sum()), int(never_in[1]))
 
     def state(self) -> dict[str, Any]:
         return {
             "keys": [self.keys.state(), self._window_keys.state()],
             "watermark": self.watermark,
-            "former": None if self._former is None else self._former.state(),
+            "former": self._former.state(),
             "history": self._history.state(),
-            "stretches": [[s.chunk, s.keys, s.markers] for s in self._stretches],
-            "marks": self._marks,
+            **self._buffer.state(),
             "formed_at": self._formed_at,
             "reaches_back": self._reaches_back,
-            "counts": self._counts,
+            "counts": self.accounts.counts,
             "settled_outside": self._settled_outside,
-            "numbers": [self._seen, self._filtered, self.slice_count, self.calculation_count],
+            "numbers": [self.accounts.seen, self.accounts.filtered, self.work.slice_count, self.work.calculation_count],
         }
 
     def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None:
@@ -390,14 +278,13 @@ class ReplayGroup:
         self.keys.restore(state["keys"][0])
         self._window_keys.restore(state["keys"][1])
         self.watermark = state["watermark"]
-        if self._former is not None:
-            self._former.restore(state["former"])
+        self._former.restore(state["former"])
         self._history.restore(state["history"])
-        self._stretches = [OrderedEvents(*parts) for parts in state["stretches"]]
-        self._marks, self._counts = state["marks"], state["counts"]
+        self._buffer.restore(state)
         self._formed_at, self._reaches_back = state["formed_at"], state["reaches_back"]
         self._settled_outside = state["settled_outside"]
-        self._seen, self._filtered, self.slice_count, self.calculation_count = state["numbers"]
+        seen, filtered, self.work.slice_count, self.work.calculation_count = state["numbers"]
+        self.accounts = OwnAccounts(seen, filtered, state["counts"])
 
 
 def window_key_names(query: Query, keys: tuple[str, ...]) -> tuple[str, ...]:

@@ -6,14 +6,19 @@ that they form, open ones too, and says from which time on each key's events are
 
 from __future__ import annotations
 
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.engine.intake.chunk import Chunk
-from headwater.language.times import FOREVER
+from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
+from headwater.engine.windows.registered import Registered
+from headwater.language.times import FOREVER, NEVER
 
 LONG_AGO = -(2**62)  # no event is earlier; lets durations be taken off without leaving int64
 
@@ -65,10 +70,88 @@ class Formed:
         return Formed(self.windows[rows], self.reach[rows], self.closed[rows], self.final[rows], self.needed)
 
 
-class Former(Protocol):
-    """Forms the windows of one query. Windows that were final at ``after`` are left out."""
+class Former(ABC):
+    """Forms the windows of one query. Most depend on the kept events alone and have nothing to remember."""
 
-    def form(self, kept: KeptEvents, after: int, until: int) -> Formed: ...
-    def forget(self, kept: KeptEvents, needed: Int64Array) -> None: ...
-    def state(self) -> Any: ...
-    def restore(self, state: Any) -> None: ...
+    #: Whether windows are formed that hold nothing.
+    fills = False
+
+    def __init__(self, entry: Registered) -> None:
+        self.entry = entry
+
+    @abstractmethod
+    def form(self, kept: KeptEvents, after: int, until: int) -> Formed:
+        """The windows, but for those that were final at ``after``."""
+
+    def form_all(self, kept: KeptEvents) -> Formed:
+        """Every window that holds a kept event, those that are out too; nothing changes by it."""
+        return copy.deepcopy(self).form(kept, NEVER, NEVER)
+
+    def closes_nothing(self, after: int, until: int, held: int) -> bool:
+        """Whether it is certain, before so many events are looked at, that no window ends in (after, until]."""
+        return False
+
+    def forget(self, kept: KeptEvents, needed: Int64Array) -> None:  # noqa: B027 (most have nothing to do)
+        """The events of each key before ``needed`` go."""
+
+    def state(self) -> Any:
+        return None
+
+    def restore(self, state: Any) -> None:
+        assert state is None
+
+
+class ReplayBuffer:
+    """Holds events as themselves, in stretches; each with the watermarks of its events' sources, None where nobody is late."""
+
+    def __init__(self) -> None:
+        self._stretches: list[OrderedEvents] = []
+        self._marks: list[Int64Array | None] = []
+
+    def __len__(self) -> int:
+        return sum(map(len, self._stretches))
+
+    @property
+    def was_used(self) -> bool:
+        """Whether there were ever events; all of them may have gone."""
+        return bool(self._stretches)
+
+    def add(self, stretch: OrderedEvents, marks: Int64Array | None) -> None:
+        self._stretches.append(stretch)
+        self._marks.append(marks if marks is not None and (marks > stretch.chunk.times).any() else None)
+
+    def sorted(self, key_count: int) -> KeptEvents:
+        """All events by key. What is held stays in the order of time: there it needs no sorting the next time."""
+        stretch, marks = concat_stretches(self._stretches), self._all_marks()
+        order = stretch.chunk.in_order()
+        if order is not None:
+            stretch, marks = stretch.take(order), None if marks is None else marks[order]
+        self._stretches, self._marks = [stretch], [marks]
+        if key_count > 1:
+            # Numbers of 16 bits are sorted by counting.
+            by_key = np.argsort(stretch.keys.astype(np.uint16) if key_count < 1 << 16 else stretch.keys, kind="stable")
+            stretch, marks = stretch.take(by_key), None if marks is None else marks[by_key]
+        starts = np.searchsorted(stretch.keys, np.arange(key_count + 1)).astype(np.int64)
+        return KeptEvents(stretch.chunk, stretch.keys, starts, stretch.markers, marks)
+
+    def _all_marks(self) -> Int64Array | None:
+        """The marks of all stretches; NEVER stands for those of which nobody asks."""
+        if all(marks is None for marks in self._marks):
+            return None
+        filled = (
+            np.full(len(stretch), NEVER) if marks is None else marks
+            for stretch, marks in zip(self._stretches, self._marks, strict=True)
+        )
+        return np.concatenate(list(filled))
+
+    def forget(self, needed: Int64Array) -> None:
+        """Let go of the events of each key before ``needed``; they were sorted just before."""
+        (stretch,), (marks,) = self._stretches, self._marks
+        left = np.flatnonzero(stretch.chunk.times >= needed[stretch.keys])
+        self._stretches, self._marks = [stretch.take(left)], [None if marks is None else marks[left]]
+
+    def state(self) -> dict[str, Any]:
+        return {"stretches": [[s.chunk, s.keys, s.markers] for s in self._stretches], "marks": self._marks}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._stretches, self._marks = [OrderedEvents(*parts) for parts in state["stretches"]], state["marks"]

@@ -9,6 +9,7 @@ import numpy as np
 from headwater.base.arrays import Int64Array
 from headwater.engine.groups.replay.kept import LONG_AGO, Formed, KeptEvents
 from headwater.engine.intake.chunk import Chunk, source_ranks
+from headwater.engine.operators.ragged import expand
 from headwater.language.query import CONTEXT_SCOPES, Query
 from headwater.language.times import FOREVER, NEVER
 from headwater.language.windows import Band, Punctuated, Sliding
@@ -49,9 +50,8 @@ class Pairs:
 
 def members(query: Query, kept: KeptEvents, formed: Formed, ranges: Int64Array) -> Pairs:
     """The members of windows. ``ranges``: rows (window, lo, hi) of the events that lie in them."""
-    lengths = ranges[:, 2] - ranges[:, 1]
-    window = np.repeat(ranges[:, 0], lengths)
-    event = np.arange(len(window)) - np.repeat(np.cumsum(lengths) - lengths - ranges[:, 1], lengths)
+    window = np.repeat(ranges[:, 0], ranges[:, 2] - ranges[:, 1])
+    event = expand(ranges[:, 1], ranges[:, 2])
     if query.scope in CONTEXT_SCOPES:
         # Windows of one node that became one may overlap: an event is in their union once.
         code = np.unique(window * len(kept) + event)
@@ -90,6 +90,7 @@ def time_spans(times: Int64Array, ranges: Int64Array, size: int) -> tuple[Int64A
 
 def contents(chunk: Chunk, pairs: Pairs, size: int) -> Int64Array:
     """A number per window that changes with its members: the sum of a hash of their places of birth."""
+    # Not `operators/hashing.py`: these numbers lie in snapshots, and a window with another number is emitted again.
     source = chunk.source_ids.astype(np.uint64)
     birth = (chunk.offsets.astype(np.uint64) + (source << np.uint64(40)) + np.uint64(1)) * _MIX
     birth = (birth ^ (birth >> np.uint64(29))) * _MIX

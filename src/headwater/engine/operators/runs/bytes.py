@@ -29,9 +29,7 @@ def encode(values: np.ndarray[Any, Any], starts: Int64Array) -> bytes:
     >>> len(encode(np.repeat([20.5, 21.0], 500), np.array([0, 1000])))
     30
     """
-    writer = Writer()
-    writer.number(VERSION)
-    writer.ints(np.diff(starts))
+    writer = Writer(VERSION).ints(np.diff(starts))
     if len(values) == 0:
         return writer.finish()
     forms = (PLAIN, RUN_LENGTHS) if len(values) <= FEW or values.dtype == object else (_promising(values, starts),)
@@ -39,17 +37,11 @@ def encode(values: np.ndarray[Any, Any], starts: Int64Array) -> bytes:
 
 
 def _written(form: int, values: np.ndarray[Any, Any], starts: Int64Array) -> bytes:
-    writer = Writer()
-    writer.number(form)
-    if form == WORDS:
-        writer.words(values)
-    elif form == PLAIN:
-        writer.array(values)
-    else:
-        places = _first_of_equals(values, starts)
-        writer.array(values[places])
-        writer.ints(np.diff(np.append(places, len(values))))
-    return writer.finish()
+    writer = Writer().number(form)
+    if form != RUN_LENGTHS:
+        return (writer.words if form == WORDS else writer.array)(values).finish()
+    places = _first_of_equals(values, starts)
+    return writer.array(values[places]).ints(np.diff(np.append(places, len(values)))).finish()
 
 
 def _promising(values: np.ndarray[Any, Any], starts: Int64Array) -> int:
@@ -75,9 +67,7 @@ def decode(data: Bytes) -> tuple[np.ndarray[Any, Any], Int64Array]:
     >>> decode(encode(np.array([1, 2, 5]), np.array([0, 2, 3])))
     (array([1, 2, 5]), array([0, 2, 3]))
     """
-    reader = Reader(data)
-    if (version := reader.number()) != VERSION:
-        raise FormatError(f"sorted runs of version {version}; this release reads version {VERSION}")
+    reader = Reader(data, "sorted runs", VERSION)
     lengths = reader.ints()
     starts = starts_of(lengths)
     values: np.ndarray[Any, Any] = np.empty(0, np.int64)

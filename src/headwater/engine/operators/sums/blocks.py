@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array, frozen
+from headwater.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array, UInt64Array, frozen
 from headwater.base.jit import njit
-from headwater.engine.operators.sums.limbs import UInt64Array
 
 #: Events per block. Partial sums of a block must fit into 64 bits, so kernels rely on this size.
 BLOCK_BITS = 13

@@ -8,22 +8,17 @@ trace. Special values follow for the rows that have any.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from headwater.base.arrays import Int64Array
+from headwater.base.arrays import Int64Array, UInt8Array, UInt64Array
 from headwater.base.jit import njit
 from headwater.base.packing import Bytes, Reader, Writer
-from headwater.engine.operators.operator import check_version, decoding
-from headwater.engine.operators.sums.limbs import UInt64Array
 from headwater.errors import FormatError
 
 VERSION = 1
 #: Sums of squares reach from ``2**-2148`` to ``2**2048`` and some; nothing outside this many bytes was ever a sum.
 PLACE_MAX = 512
-
-UInt8Array = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +53,18 @@ def encode(limbs: UInt64Array, unit: int, specials: Int64Array | None) -> bytes:
     _measure(rows, firsts, sizes)
     digits = np.empty(int(sizes.sum()), np.uint8)
     _pack(rows, firsts, sizes, digits)
-    writer = Writer()
-    writer.number(VERSION)
-    writer.ints(sizes)
-    writer.ints(firsts[sizes > 0] + unit // 8)
-    writer.blob(digits.tobytes())
+    writer = Writer(VERSION).ints(sizes).ints(firsts[sizes > 0] + unit // 8).blob(digits.tobytes())
     special = np.zeros((0, 3), np.int64) if specials is None else specials
     special_rows = np.flatnonzero(special.any(axis=1))
-    writer.ints(special_rows)
-    writer.ints(special[special_rows].ravel())
-    return writer.finish()
+    return writer.ints(special_rows).ints(special[special_rows].ravel()).finish()
 
 
 def parse(data: Bytes) -> EncodedSums:
     """What `encode` wrote, checked: anything else is a `FormatError`."""
-    with decoding("exact sums"):
-        reader = Reader(data)
-        check_version("exact sums", reader.number(), VERSION)
+    with Reader(data, "exact sums", VERSION) as reader:
         sizes, nonzero_places = reader.ints(), reader.ints()
         digits = np.frombuffer(reader.blob(), np.uint8)
         special_rows, special_counts = reader.ints(), reader.ints()
-        reader.finish()
     nonzero = sizes != 0
     if len(sizes) and (sizes.min() < 0 or sizes.max() > 2 * PLACE_MAX):
         raise FormatError("a sum of a size that no sum has")

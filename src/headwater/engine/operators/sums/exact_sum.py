@@ -17,12 +17,11 @@ from typing import Self
 
 import numpy as np
 
-from headwater.base.arrays import BoolArray, Float64Array, Int64Array
+from headwater.base.arrays import BoolArray, Float64Array, Int64Array, UInt64Array
 from headwater.base.packing import Bytes
 from headwater.engine.operators.ranges import sum_ranges, survey
 from headwater.engine.operators.sums import bytes as sum_bytes
 from headwater.engine.operators.sums.limbs import (
-    UInt64Array,
     differences,
     prefix_sums,
     quotients,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
+from headwater.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array, UInt64Array
 from headwater.base.jit import njit
 from headwater.engine.operators.sums.blocks import (
     BLOCK,
@@ -36,7 +36,7 @@ from headwater.engine.operators.sums.blocks import (
     row_span,
 )
 from headwater.engine.operators.sums.exact_sum import HEADROOM, NAN, NEGATIVE, POSITIVE
-from headwater.engine.operators.sums.limbs import Integer, U, UInt64Array, add_signed
+from headwater.engine.operators.sums.limbs import Integer, U, add_signed
 from headwater.engine.operators.sums.one_by_one import add_floats, add_squares_of_floats
 
 #: Bits of each half of a value: with the sign and a block's worth of additions they fill 64.

@@ -10,12 +10,10 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from headwater.base.arrays import Float64Array, Int64Array
+from headwater.base.arrays import Float64Array, Int64Array, UInt64Array
 from headwater.base.jit import leading_zeros, njit
 
-UInt64Array: TypeAlias = NDArray[np.uint64]
 Integer: TypeAlias = int | np.int64
 #: (negative, first 64 bits, next 64 bits, whether more follows, exponent of the first word's unit)
 Leading: TypeAlias = tuple[bool, np.uint64, np.uint64, bool, Integer]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.base.arrays import Int32Array, Int64Array
+from headwater.base.arrays import Int32Array, Int64Array, UInt64Array
 from headwater.base.jit import njit
 from headwater.engine.operators.sums.limbs import (
     HALF,
@@ -17,7 +17,6 @@ from headwater.engine.operators.sums.limbs import (
     ONE,
     ZERO,
     U,
-    UInt64Array,
     add_two_words,
     add_words,
     subtract_words,

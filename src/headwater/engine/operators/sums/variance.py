@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from headwater.base.arrays import BoolArray, Float64Array, Int64Array
+from headwater.base.arrays import BoolArray, Float64Array, Int64Array, UInt64Array
 from headwater.base.jit import njit
 from headwater.engine.operators.sums.exact_sum import SumColumn, rebased
-from headwater.engine.operators.sums.limbs import HALF, LAST_BIT, LOW_HALF, ONE, ZERO, U, UInt64Array, quotients
+from headwater.engine.operators.sums.limbs import HALF, LAST_BIT, LOW_HALF, ONE, ZERO, U, quotients
 
 #: Up to this many values n * (n - 1) is a divisor that `quotients` takes.
 COUNT_MAX = 1 << 16

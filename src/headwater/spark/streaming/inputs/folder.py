@@ -26,6 +26,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.errors import DataError
 from headwater.spark.batch.columns import Types
 from headwater.spark.formats import FORMATS, Batches, Wanted, check_kinds, schema_of
@@ -90,13 +91,13 @@ class FolderInput:
             "sources": self._sources,
             "format": self._format,
             "strict": self._strict,
-            "schema": self.schema.serialize().to_pybytes().hex(),
+            "schema": schema_to_bytes(self.schema).hex(),
         }
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> FolderInput:
         options = {name: data[name] for name in ("path", "seen", "sources", "format", "strict")}
-        return cls(**options, schema=pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(data["schema"]))))
+        return cls(**options, schema=schema_from_bytes(bytes.fromhex(data["schema"])))
 
     def problems(self) -> list[tuple[str, str, str]]:
         """Source, path and reason of each file of which nothing is read: those of the log, and those that are tried again."""

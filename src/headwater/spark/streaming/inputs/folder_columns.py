@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.errors import DataError
 from headwater.logs.files import create
 from headwater.spark.batch.columns import LOOKS_MAX, Types, columns_of
@@ -35,7 +36,7 @@ def kept_schema(
         return found
     looked = _of_files(root, format, types, strict)
     kept.mkdir(parents=True, exist_ok=True)
-    data = {"version": VERSION, "types": told, "schema": looked.serialize().to_pybytes().hex()}
+    data = {"version": VERSION, "types": told, "schema": schema_to_bytes(looked).hex()}
     try:
         create(kept / _NAME, json.dumps(data).encode())
     except FileExistsError:
@@ -62,7 +63,7 @@ def _kept(path: Path, told: dict[str, str]) -> pa.Schema | None:
     try:
         data: dict[str, Any] = json.loads(text)
         version, types = data["version"], data["types"]
-        schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(data["schema"]))) if version == VERSION else None
+        schema = schema_from_bytes(bytes.fromhex(data["schema"])) if version == VERSION else None
     except (ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise DataError(f"{path}: the columns kept here are damaged: {error}") from error
     if version != VERSION:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.errors import DataError
 from headwater.spark.formats import Batches, Wanted
 from headwater.spark.streaming.inputs.input import Extent
@@ -128,7 +129,7 @@ class KafkaInput:
     def to_data(self) -> dict[str, Any]:
         return {
             "topics": self._topics,
-            "schema": self.schema.serialize().to_pybytes().hex(),
+            "schema": schema_to_bytes(self.schema).hex(),
             "beside": self._beside,
             "on_data_loss": self._on_data_loss,
             "settings": self._settings.to_data(),
@@ -141,7 +142,7 @@ class KafkaInput:
         made._topics, made._beside = list(data["topics"]), list(data["beside"])
         made._settings, made._on_data_loss = KafkaSettings.from_data(data["settings"]), data["on_data_loss"]
         made._ids, made._begins, made._lows = dict(data["began"]["ids"]), dict(data["began"]["offsets"]), {}
-        made.__dict__["schema"] = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(data["schema"])))
+        made.__dict__["schema"] = schema_from_bytes(bytes.fromhex(data["schema"]))
         return made
 
     # --- in the planner ---

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from headwater.base.arrow import plain_array
 from headwater.errors import QueryError
 from headwater.language.query import Query
 from headwater.spark.batch.root import ROOTS_MAX
@@ -56,6 +57,5 @@ def _looks(opened: Input, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for stretch in opened.stretches(source, 0, end):
             for batch in opened.read(stretch, wanted):
                 if isinstance(batch, pa.RecordBatch) and set(names) <= set(batch.schema.names):
-                    columns = [batch.column(name) for name in names]
-                    plain = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in columns]
+                    plain = [plain_array(batch.column(name)) for name in names]
                     yield pa.RecordBatch.from_arrays(plain, names=list(names))

@@ -1,0 +1,59 @@
+"""Arrow types, schemas and tables in the few ways that are needed everywhere: without dictionaries, and as bytes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+
+def plain_type(type_: pa.DataType) -> pa.DataType:
+    """The type of a dictionary's values, of anything else its own: how a column is encoded does not matter.
+
+    >>> plain_type(pa.dictionary(pa.int32(), pa.string())), plain_type(pa.int64())
+    (DataType(string), DataType(int64))
+    """
+    return type_.value_type if pa.types.is_dictionary(type_) else type_
+
+
+def plain_array(array: pa.Array) -> pa.Array:
+    """The same values, not as a dictionary."""
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def schema_to_bytes(schema: pa.Schema) -> bytes:
+    """A schema as Arrow writes it."""
+    return bytes(schema.serialize().to_pybytes())
+
+
+def schema_from_bytes(data: bytes | memoryview) -> pa.Schema:
+    """
+    >>> schema_from_bytes(schema_to_bytes(pa.schema([("load", pa.float64())]))).names
+    ['load']
+    """
+    return pa.ipc.read_schema(pa.py_buffer(data))
+
+
+def type_to_bytes(type_: pa.DataType) -> bytes:
+    """A type, as the only one of a schema."""
+    return schema_to_bytes(pa.schema([("type", type_)]))
+
+
+def type_from_bytes(data: bytes | memoryview) -> pa.DataType:
+    """The type of which `type_to_bytes` made these."""
+    return schema_from_bytes(data).field(0).type
+
+
+def table_to_bytes(table: pa.Table | pa.RecordBatch, compression: str | None = None) -> bytes:
+    """A table as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def table_from_bytes(data: bytes | memoryview | pa.Buffer) -> pa.Table:
+    """
+    >>> table_from_bytes(table_to_bytes(pa.table({"load": [1, 2]}), "lz4"))["load"].to_pylist()
+    [1, 2]
+    """
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        return reader.read_all()

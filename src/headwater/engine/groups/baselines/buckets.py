@@ -1,0 +1,187 @@
+"""A group of one query whose overlapping windows share nothing: what the papers' baseline `debucket` does.
+
+Each event is added, incrementally, to every window that holds it. Of overlapping windows every n-th does not overlap the next, so
+the query becomes n queries of disjoint windows. Each of these is a query group of its own, in which a window is one slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.base.arrays import Int64Array
+from headwater.engine.groups.accounts import OwnAccounts
+from headwater.engine.groups.baselines.work import WorkCount
+from headwater.engine.groups.shared import QueryGroup
+from headwater.engine.groups.single import SingleGroup
+from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.columns import TimeScan, take_events
+from headwater.engine.intake.keys import KeyTable
+from headwater.engine.windows.assembler import Closed
+from headwater.engine.windows.late import Dropped
+from headwater.engine.windows.registered import Registered
+from headwater.language.query import Query
+from headwater.language.times import NEVER
+from headwater.language.windows import CountWindow, Sliding
+
+#: A query with more windows than this open at once is not split: each of them would be a group.
+BUCKETS_MAX = 1 << 12
+#: Longer steps could take a time plus a step out of int64.
+STEP_MAX = 1 << 61
+
+
+def overlap(query: Query) -> int:
+    """How many windows of a query can hold the same event.
+
+    >>> from headwater.language.aggregations import count
+    >>> from headwater.language.query import query
+    >>> from headwater.language.windows import sliding, tumbling
+    >>> overlap(query("q", sliding(10, 3), n=count())), overlap(query("q", tumbling(10), n=count()))
+    (4, 1)
+    """
+    size, step = _size_and_step(query)
+    return max(1, -(-size // step))
+
+
+def can_split(query: Query) -> bool:
+    """Whether a query can be taken apart into queries of disjoint windows.
+
+    Not if it wants empty windows: from which one to which one they go is a matter of all its windows together.
+    """
+    count, (_, step) = overlap(query), _size_and_step(query)
+    return not query.emit_empty and count <= BUCKETS_MAX and count * step <= STEP_MAX
+
+
+def split(entry: Registered) -> list[Registered]:
+    """Queries of disjoint windows, all of the same number, whose windows together are those of the query.
+
+    >>> from headwater.language.aggregations import count
+    >>> from headwater.language.query import query
+    >>> from headwater.language.windows import sliding
+    >>> [part.query.window for part in split(Registered(query("q", sliding(10, 5), n=count()), 0))]
+    [Sliding(size=10, slide=10, offset=0), Sliding(size=10, slide=10, offset=5)]
+    """
+    window, count = entry.query.window, overlap(entry.query)
+    parts = []
+    for i in range(count):
+        own, origin = window, 0
+        if isinstance(window, Sliding):
+            own = Sliding(window.size, count * window.slide, window.offset + i * window.slide)
+        elif isinstance(window, CountWindow):
+            own, origin = CountWindow(window.size, count * window.step, window.per), i * window.step
+        parts.append(Registered(replace(entry.query, window=own), entry.number, entry.begin, entry.stop, origin))
+    return parts
+
+
+def _size_and_step(query: Query) -> tuple[int, int]:
+    window = query.window
+    if isinstance(window, Sliding):
+        return int(window.size), int(window.slide)
+    return (window.size, window.step) if isinstance(window, CountWindow) else (1, 1)
+
+
+class BucketGroup(SingleGroup):
+    """One query of overlapping windows. ``begin``: events before it are in none of them.
+
+    ``keys`` are those of the windows that closed last: each bucket numbers its keys for itself.
+    """
+
+    def __init__(self, entry: Registered, keys: tuple[str, ...], begin: int = NEVER) -> None:
+        super().__init__(entry, keys)
+        # Without the condition, which is applied before: each event is counted once, however many windows it is in.
+        self._buckets = [(part, QueryGroup(keys, None, begin)) for part in split(entry)]
+
+    def register(self, entries: Sequence[Registered]) -> None:
+        for part, group in self._buckets:
+            group.watermark = self.watermark
+            group.register([part])
+
+    def changed(self) -> None:
+        """The query is running out: so are its parts."""
+        for part, group in self._buckets:
+            part.stop = self.entry.stop
+            group.changed()
+
+    def prepare(self, types: Mapping[str, pa.DataType]) -> None:
+        for _, group in self._buckets:
+            group.prepare(types)
+
+    # --- events and windows ---
+
+    def accept(
+        self, chunk: Chunk, arrays: Mapping[str, pa.Array], scan: TimeScan, watermarks: Int64Array | int
+    ) -> list[Dropped]:
+        """Add each event to every window that holds it; returns the events that are too late."""
+        chunk, arrays, watermarks = self.passing(chunk, arrays, self.key_names, watermarks)
+        if len(chunk) == 0:
+            return []
+        for part, group in self._buckets:
+            inside = _inside(part, chunk.times)
+            if inside is None:
+                group.accept(chunk, arrays, scan, watermarks)
+            elif len(inside):
+                own_chunk, own_arrays, own_watermarks = take_events(chunk, arrays, self.key_names, watermarks, inside)
+                group.accept(own_chunk, own_arrays, scan, own_watermarks)
+        # Each event counts once, by the window that is best for it.
+        return self.accounts.classify(self.entry, chunk, scan.low, watermarks)[1]
+
+    def expected_rows(self, until: int) -> int:
+        """About how many result rows an advance of the watermark to ``until`` gives."""
+        return sum(group.expected_rows(until) for _, group in self._buckets)
+
+    def close(self, until: int) -> list[Closed]:
+        self.watermark = until
+        self.keys = KeyTable(self.key_names)
+        pieces = []
+        for _, group in self._buckets:
+            closed = group.close(until)
+            if closed:
+                numbers = self.keys.encode(group.keys.columns(), len(group.keys))
+            for piece in closed:
+                piece.key = numbers[piece.key]
+            pieces += closed
+        return pieces
+
+    # --- accounts and snapshots ---
+
+    @property
+    def work(self) -> WorkCount:
+        """That of all buckets."""
+        done = [group.work for _, group in self._buckets]
+        return WorkCount(sum(work.slice_count for work in done), sum(work.calculation_count for work in done))
+
+    def row_count(self) -> int:
+        return sum(group.row_count() for _, group in self._buckets)
+
+    def counters(self, number: int) -> dict[str, int]:
+        return self.accounts.counters()
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "watermark": self.watermark,
+            "buckets": [group.state() for _, group in self._buckets],
+            "counts": self.accounts.counts,
+            "numbers": [self.accounts.seen, self.accounts.filtered],
+        }
+
+    def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None:
+        """Take over a state; the query was registered before."""
+        self.watermark = state["watermark"]
+        for (_, group), kept in zip(self._buckets, state["buckets"], strict=True):
+            group.restore(kept, types)
+        self.accounts = OwnAccounts(*[*state["numbers"], state["counts"].copy()])
+
+
+def _inside(part: Registered, times: Int64Array) -> Int64Array | None:
+    """Which events lie in a window of the part; None for all.
+
+    Positions are known only when the order is: between the windows of a count query events go through its operators unused.
+    """
+    window = part.query.window
+    if not isinstance(window, Sliding) or window.size == window.slide:
+        return None
+    return np.flatnonzero((times - window.offset % window.slide) % window.slide < window.size)

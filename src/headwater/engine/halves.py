@@ -1,0 +1,217 @@
+"""What the halves of an engine over a tree ask of a group, and how one that shares slices answers.
+
+A leaf has a `LeafGroup` for each family: events go in, parts of deltas come out. The root has a `RootGroup` for the same family:
+it says whether a part fits, takes it in, and closes windows. Here stand the groups of windows whose edges are known ahead and of
+sessions; those of windows that markers or counts cut are made of them (`tree.marker_cuts`, `counting`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import ClassVar, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.base.arrays import Int32Array, Int64Array
+from headwater.base.arrow import plain_type
+from headwater.base.source_numbers import Resolve
+from headwater.engine.families import Events, Group
+from headwater.engine.groups.accounts import Totals
+from headwater.engine.groups.shared import QueryGroup
+from headwater.engine.groups.windows import columns_read
+from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.columns import read_values
+from headwater.engine.intake.keys import NODE_KEY
+from headwater.engine.operators.operator import Op
+from headwater.engine.slices.store import RowBlock
+from headwater.engine.windows.late import Stragglers
+from headwater.engine.wire.parts import (
+    EventsPart,
+    LatePart,
+    MarkersPart,
+    Part,
+    PiecesPart,
+    RowsPart,
+    arrow_values,
+    key_count,
+    listed_keys,
+    values_of,
+)
+from headwater.language.expressions import Expr
+from headwater.language.times import NEVER
+
+Types = Mapping[str, pa.DataType]
+#: A part of one family of queries, which its group takes in; all others are the root's own affair.
+GroupPart = RowsPart | LatePart | MarkersPart | PiecesPart
+
+
+class LeafGroup(QueryGroup):
+    """Cuts events into slices and gives their partials; nothing is ever closed here."""
+
+    #: Whether events wait here for the root's word: then some are read again after a fall, and they never travel as themselves.
+    holds_events: ClassVar[bool] = False
+
+    def take(self, number: int, chain: str) -> list[Part]:
+        """What has been gathered, and is no longer here: stragglers, and a row for each slice and key (or chain of a session)."""
+        parts: list[Part] = [self._late_part(number, chain)] if len(self.stragglers) else []
+        block = self.take_block()
+        if block is not None:
+            starts, _ = self.edges.slices(block.first)
+            slices = starts[np.searchsorted(starts, block.first, side="right") - 1]
+            columns, key = listed_keys(self.keys.columns(), block.key)
+            first, last = (None, None) if self.gap is None else (block.first, block.last)
+            parts.append(RowsPart(number, columns, key, slices, block.partials, self.gap, first, last))
+            self.forget_unused_keys()
+        return parts
+
+    def _late_part(self, number: int, chain: str) -> LatePart:
+        stragglers, self.stragglers = self.stragglers, Stragglers()
+        chunk = stragglers.chunk
+        columns, key = listed_keys(self.keys.columns(), stragglers.keys)
+        values = {name: arrow_values(column) for name, column in chunk.columns.items()}
+        sources = chunk.source_ids.astype(np.int64)
+        return LatePart(number, chain, columns, key, chunk.times, chunk.offsets, sources, stragglers.watermarks, values)
+
+    def take_totals(self) -> Totals:
+        """What became of the events that came since the last time."""
+        return self.accounts.take()
+
+    def pass_over(self, count: int) -> None:
+        """So many events are wanted by no query, for the condition or for the place of the windows."""
+        is_filtered = self.where is not None
+        self.count(count, count if is_filtered else 0, 0 if is_filtered else count)
+
+    def reread(self, events: Events, cut_time: int) -> None:
+        """Events that were accepted before come once more; ``cut_time``: up to there they were cut where the root said."""
+
+
+class HoldingLeafGroup(LeafGroup):
+    """Keeps events until the root has said where windows end."""
+
+    holds_events = True
+
+    def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
+        super().__init__(keys, where, begin)
+        self.known_already = False  # whether what comes now was accepted before
+
+    def reread(self, events: Events, cut_time: int) -> None:
+        # The accounts of these events were given when they came first.
+        totals, stragglers = self.accounts.take(), self.stragglers
+        self.stragglers, self.known_already = Stragglers(), True
+        self.accept(*events)
+        self.accounts.totals, self.stragglers, self.known_already = totals, stragglers, False
+
+    def held_below(self, watermark: int) -> int:
+        """How many events wait although nothing of this leaf can come before them."""
+        return sum(int(np.searchsorted(part.chunk.times, watermark)) for part in self.buffer.parts)
+
+
+class RootGroup(Group, Protocol):
+    """What the root asks of a group. ``names``: of all sources by number, the list of whoever accepts deltas."""
+
+    names: list[str]
+
+    @property
+    def ops(self) -> Sequence[Op]:
+        """The operators of which partials come."""
+
+    def problem(self, part: GroupPart, types: Types, resolve: Resolve) -> str | None:
+        """What is wrong with a part, None if nothing is. Asked before a delta is accepted: afterwards it is too late."""
+
+    def absorb(self, part: GroupPart, types: Types, resolve: Resolve) -> None:
+        """Take in a part that nothing is wrong with."""
+
+    def is_due(self, until: int) -> bool:
+        """Whether a watermark of ``until`` may close something, without another word of a leaf."""
+
+
+class SlicedRootGroup(QueryGroup):
+    """Puts rows of leaves beside each other and closes windows over them."""
+
+    #: Whether rows are cut where the root said.
+    is_cut: ClassVar[bool] = False
+
+    def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
+        super().__init__(keys, where, begin)
+        self.names: list[str] = []
+
+    def is_due(self, until: int) -> bool:
+        return self.watermark < until
+
+    def problem(self, part: GroupPart, types: Types, resolve: Resolve) -> str | None:
+        match part:
+            case PiecesPart():
+                return "pieces came for a query that needs something else"
+            case RowsPart():
+                return self.keys_problem(part, types) or self._rows_problem(part)
+            case LatePart():
+                return (
+                    self.keys_problem(part, types)
+                    or sources_problem(part, resolve)
+                    or self.columns_problem(part.columns, types, "late")
+                )
+            case MarkersPart():
+                return self.keys_problem(part, types) or sources_problem(part, resolve) or self._markers_problem(part)
+
+    def keys_problem(self, part: GroupPart, types: Types) -> str | None:
+        found, names = [plain_type(column.type) for column in part.key_columns], self.key_names
+        right = [pa.string() if name == NODE_KEY else plain_type(types[name]) for name in names]
+        return None if found == right else f"keys are {', '.join(names) or 'none'}, and others came"
+
+    def columns_problem(self, columns: Mapping[str, pa.Array], types: Types, kind: str) -> str | None:
+        """Whether events of which the leaf has made nothing come with the values that operators need."""
+        needed = columns_read(self.ops)
+        if {name: column.type for name, column in columns.items()} == {
+            name: _kept_type(types[name]) for name in needed
+        }:
+            return None
+        return f"{kind} events need the columns {', '.join(sorted(needed)) or 'none'}, in the types they are kept in"
+
+    def _rows_problem(self, part: RowsPart) -> str | None:
+        if part.cut != self.is_cut or (self.gap is not None and part.last is None):
+            return "rows were cut in another way than the queries need"
+        return self.partials_problem(part)
+
+    def partials_problem(self, part: RowsPart | PiecesPart) -> str | None:
+        return None if set(self.ops) <= set(part.partials) else "partials of some operators are missing"
+
+    def _markers_problem(self, part: MarkersPart) -> str | None:
+        return (
+            None
+            if self.is_cut and len(part.conditions) == len(self.windows.conditions)
+            else "markers of other windows came"
+        )
+
+    def absorb(self, part: GroupPart, types: Types, resolve: Resolve) -> None:
+        keys = self.keys.encode(part.key_columns, key_count(part.key_columns))[part.key]
+        match part:
+            case RowsPart():
+                if self.gap is not None and part.last is None:
+                    return  # of a leaf that knew of no sessions; it will be told to begin again
+                first = part.slices if part.first is None else part.first
+                self.add_block(RowBlock(keys, first, part.last, None, None, dict(part.partials)))
+            case LatePart():
+                columns = {name: values_of(array, types[name]) for name, array in part.columns.items()}
+                chunk = Chunk(part.times, part.offsets, numbers_of(part, resolve), self.names, columns)
+                self.add_late(chunk, keys, part.watermarks)
+
+
+def numbers_of(part: EventsPart | LatePart | MarkersPart, resolve: Resolve) -> Int32Array:
+    """The sources of a part's events, by their number over all."""
+    return resolve((part.chain,)).numbers[part.sources].astype(np.int32)
+
+
+def sources_problem(part: EventsPart | LatePart | MarkersPart, resolve: Resolve) -> str | None:
+    sources: Int64Array = part.sources
+    if len(sources) and not 0 <= int(sources.min()) <= int(sources.max()) < len(resolve((part.chain,)).numbers):
+        return f"chain {part.chain!r} has no such sources"
+    return None
+
+
+@lru_cache(256)
+def _kept_type(type_: pa.DataType) -> pa.DataType:
+    """The type in which a column's values are kept: numbers in 64 bits, everything else as it is."""
+    kept = read_values(pa.nulls(0, plain_type(type_)))
+    return pa.from_numpy_dtype(kept.data.dtype) if kept.data.dtype != object else kept.type

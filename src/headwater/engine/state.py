@@ -1,0 +1,127 @@
+"""Where an engine stands: its queries, how far its sources have come, and the rows that came out and were not taken yet.
+
+The core, a leaf and the root of a tree have one each; how events come to it is their own affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic
+
+import pyarrow as pa
+
+from headwater.base.arrow import table_from_bytes, table_to_bytes
+from headwater.engine.families import AnyGroup, Family, GroupMaker
+from headwater.engine.intake.watermarks import Watermarks
+from headwater.engine.registry import Registry
+from headwater.engine.results.output import ResultColumns, empty_table, layout_table
+from headwater.engine.results.side_output import SideOutput
+from headwater.engine.wire.snapshot_bytes import to_bytes
+from headwater.errors import DataError, QueryError
+from headwater.language.arguments import check_disorder, check_queries, check_time, check_unit
+from headwater.language.query import Query
+from headwater.language.times import NEVER
+
+
+class EngineState(Generic[AnyGroup]):
+    """Queries come and go, watermarks rise, windows close; all of it can be written down and taken up again."""
+
+    def __init__(
+        self,
+        maker: GroupMaker[AnyGroup],
+        *,
+        time: str = "time",
+        unit: str = "us",
+        disorder: object = None,
+        strict: bool = False,
+    ) -> None:
+        self.time = time
+        self.unit = check_unit(unit)
+        self.strict = strict
+        self.watermarks = Watermarks(check_disorder(disorder, unit))
+        self.registry = Registry(maker, time, unit)
+        self.malformed = 0
+        self.repeated = 0
+        self.overflows = 0
+        self.side = SideOutput()
+        self._mode = maker.name
+        self._tables: list[pa.Table] = []
+
+    # --- queries ---
+
+    def register(self, queries: Iterable[Query], begin: int = NEVER) -> None:
+        """Take in queries whose windows begin at ``begin`` or later."""
+        self.registry.add([(query, begin) for query in check_queries(queries)], self.watermarks.group)
+
+    def add_query(self, query: Query, at: int | None = None) -> int:
+        """Add a query while the stream runs. It becomes active at the returned event time T, above every time seen so far.
+
+        Its windows are those with start >= T; ``at`` asks for a later T.
+        """
+        (query,) = check_queries([query])
+        now = self.watermarks
+        lowest = NEVER if now.highest_time == NEVER else now.highest_time + 1
+        if at is not None and check_time("at", at) < lowest:
+            raise QueryError(f"query {query.name!r}: at is {at}: give a time above all seen so far, {lowest} or later")
+        begin = max(lowest, now.group) if at is None else at
+        self.register([query], begin)
+        return begin
+
+    def remove_query(self, name: str, drain: bool = False) -> None:
+        """End a query at once, or (``drain``) after the windows that are open now have closed."""
+        if drain:
+            self.registry.drain(name, max(self.watermarks.highest_time, self.watermarks.group - 1, NEVER) + 1)
+        else:
+            self.registry.remove(name)
+
+    # --- rows ---
+
+    def close(self, families: Iterable[Family[AnyGroup]], until: int) -> None:
+        """Make rows of what a watermark of ``until`` closes in these families."""
+        queries = self.registry
+        pieces: list[ResultColumns] = []
+        for family in families:
+            family.group.prepare(queries.types)
+            pieces.extend(family.pieces(family.group.close(until), queries.layout, queries.types))
+        overflows = sum(piece.overflow_count for piece in pieces)
+        if overflows and self.strict:
+            raise DataError(f"{overflows} sums or products are beyond the type of their column (strict)")
+        self.overflows += overflows
+        if pieces:
+            self._tables.append(layout_table(pieces, queries.layout, queries.names))
+
+    @property
+    def has_rows(self) -> bool:
+        return bool(self._tables)
+
+    def take(self) -> tuple[pa.Table, dict[str, Query]]:
+        """The rows that came out since the last call, and the queries they may be of."""
+        tables, self._tables = self._tables, []
+        queries = self.registry
+        if tables:
+            return pa.concat_tables(tables, promote_options="permissive"), queries.take_queries()
+        return empty_table(queries.layout, queries.names), queries.take_queries()
+
+    # --- snapshots ---
+
+    def snapshot(self) -> bytes:
+        """Everything that is known, as bytes; rows not taken yet included."""
+        numbers = [self.registry.timeless, self.malformed, self.repeated, self.overflows]
+        return to_bytes(
+            {
+                "settings": [self.time, self.unit, self.strict, self._mode],
+                **self.registry.state(has_rows=self.has_rows),
+                "watermarks": self.watermarks.state(),
+                "numbers": numbers,
+                "tables": [table_to_bytes(table) for table in self._tables],
+                "side": [table_to_bytes(table) for table in self.side.tables],
+            }
+        )
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what a snapshot says; the settings are the same already, and there were no queries before."""
+        self.watermarks = Watermarks.restored(state["watermarks"])
+        self.registry.restore(state)
+        self.registry.timeless, self.malformed, self.repeated, self.overflows = state["numbers"]
+        self._tables = [table_from_bytes(table) for table in state["tables"]]
+        self.side.tables = [table_from_bytes(table) for table in state["side"]]

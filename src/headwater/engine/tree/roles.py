@@ -1,0 +1,89 @@
+"""The roles in a tree: which half of an engine computes a query how, and by what groups.
+
+Both halves come to the same families, for they agree on the way of each query (`placement`): slices, cuts of markers, pieces for
+count windows, or the events themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headwater.engine.counting.leaf import CountLeafGroup
+from headwater.engine.counting.root import CountRootGroup
+from headwater.engine.families import FamilyName, GroupMaker
+from headwater.engine.halves import LeafGroup, RootGroup, SlicedRootGroup
+from headwater.engine.modes import family_of, group_keys, group_settings
+from headwater.engine.placement import Way, needs_replay, placement
+from headwater.engine.tree.marker_cuts import CutLeafGroup, CutRootGroup
+from headwater.engine.tree.raw import ReplayRootGroup
+from headwater.engine.windows.registered import Registered
+from headwater.language.query import Query
+from headwater.language.windows import CountWindow
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One half of an engine, and what the root can do for its leaves.
+
+    ``round_trips``: it can answer while events come; without, as within one batch job, nothing may wait for its word. ``counts``:
+    leaves cut events into pieces for count windows (else these events travel); ``large_only``: not for windows of few events.
+    """
+
+    is_leaf: bool
+    round_trips: bool = True
+    counts: bool = False
+    large_only: bool = False
+
+    @property
+    def name(self) -> str:
+        """As snapshots say it.
+
+        >>> Role(is_leaf=False, counts=True).name
+        'root_counting'
+        """
+        half = "leaf" if self.is_leaf else "root"
+        if self.counts:
+            return f"{half}_counting_large" if self.large_only else f"{half}_counting"
+        return half if self.round_trips else f"{half}_one_way"
+
+    @classmethod
+    def named(cls, name: str) -> Role:
+        """
+        >>> Role.named("root_one_way")
+        Role(is_leaf=False, round_trips=False, counts=False, large_only=False)
+        """
+        half, *more = name.split("_")
+        return cls(half == "leaf", "way" not in more, "counting" in more, "large" in more)
+
+    def way(self, query: Query) -> Way:
+        """How a query is computed."""
+        return placement(query, self.round_trips, self.counts, self.large_only).way
+
+    def family_of(self, entry: Registered) -> FamilyName | None:
+        """What travels in the same way is computed together; nothing is computed at a leaf of events that travel."""
+        query, way = entry.query, self.way(entry.query)
+        if self.is_leaf and way == "raw":
+            return None
+        if needs_replay(query):
+            return family_of(entry)
+        # Positions over all events and those of each key are proven apart.
+        per = (query.window.per,) if isinstance(query.window, CountWindow) else ()
+        return (*family_of(entry), way, *per)
+
+    def leaf_groups(self) -> GroupMaker[LeafGroup]:
+        """What a leaf computes by."""
+        classes = {"cuts": CutLeafGroup, "counts": CountLeafGroup, "slices": LeafGroup}
+        return GroupMaker(
+            self.name, self.family_of, lambda entry: classes[self.way(entry.query)](*group_settings(entry))
+        )
+
+    def root_groups(self) -> GroupMaker[RootGroup]:
+        """What the root computes by."""
+        return GroupMaker(self.name, self.family_of, self._root_group)
+
+    def _root_group(self, entry: Registered) -> RootGroup:
+        if needs_replay(entry.query):
+            return ReplayRootGroup(entry, group_keys(entry.query))
+        # Events that travel are cut into slices only here.
+        classes = {"cuts": CutRootGroup, "counts": CountRootGroup, "slices": SlicedRootGroup, "raw": SlicedRootGroup}
+        return classes[self.way(entry.query)](*group_settings(entry))

@@ -1,0 +1,159 @@
+"""Assignments: who owns which chain under which epoch, and what each owner is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.engine.tree.root import RootHalf
+from headwater.engine.wire.query_set import query_set_text
+from headwater.language.times import NEVER
+from headwater.node.count_rounds import CountRounds
+from headwater.node.cut_rounds import CutRounds
+from headwater.node.routes import Routes
+from headwater.protocols.actions import Action, Noted
+from headwater.protocols.ledger import Ledger
+from headwater.protocols.membership import Membership
+from headwater.protocols.messages import Assign, Hello, SourceState, encode
+from headwater.protocols.rereading import Reread, rereads
+
+
+@dataclass(slots=True)
+class Assignments:
+    """Where each owner goes on, and with which queries.
+
+    Invariants: a chain has one owner, and a new epoch whenever its owner, its sources or the queries change: what was cut before
+    is void then, and whoever sends it is a zombie. A node that lost a chain to another never gets it back. No chain is assigned
+    before the columns of events are known.
+    """
+
+    half: RootHalf
+    members: Membership
+    ledger: Ledger
+    routes: Routes
+    cuts: CutRounds
+    counts: CountRounds
+    #: The columns of events, as far as somebody has told.
+    schema: pa.Schema | None = None
+    #: How often the queries have changed, from 1.
+    version: int = 1
+    _versions: dict[str, int] = field(default_factory=dict)  # of the queries that each chain's leaf has
+    _text: str | None = None
+
+    # --- queries ---
+
+    def learn(self, schema: pa.Schema) -> bool:
+        """Columns of events; the first type that is heard of a column holds. Says whether there is a new one."""
+        if self.schema is not None:
+            known = set(self.schema.names)
+            new = [column for column in schema if column.name not in known]
+            if not new:
+                return False
+            schema = pa.schema([*self.schema, *new])
+        self.half.check(schema)
+        self.schema = schema
+        self._text = None
+        return True
+
+    @property
+    def query_text(self) -> str:
+        """The queries as leaves are told them."""
+        if self._text is None:
+            self._text = query_set_text(self.half.query_set())
+        return self._text
+
+    def has_queries(self, chain: str, version: int) -> None:
+        """The owner of a chain says that it has the queries of this version; 0: none."""
+        self._versions[chain] = version
+
+    def change_queries(self) -> list[Action]:
+        """All leaves begin anew behind what was accepted, with the queries of now."""
+        self.version += 1
+        self._text = None
+        actions: list[Action] = []
+        for chain, known in sorted(self.members.chains.items()):
+            if self.half.reads_again and not known.marks:
+                self.members.mark(chain)
+            actions.extend(self.begin_anew(chain))
+        return actions
+
+    # --- owners ---
+
+    def is_settled(self, hello: Hello) -> bool:
+        """Whether a leaf's word changes nothing: it owns the chain and brings no new source, or it is a zombie."""
+        known = self.members.chains.get(hello.chain)
+        if known is None:
+            return False
+        if hello.node in known.former:
+            return True
+        names = {self.members.names[number] for number in known.sources.tolist()}
+        is_owner = (known.node, self.ledger.positions[hello.chain].epoch) == (hello.node, hello.epoch)
+        return is_owner and names.issuperset(name for name, _ in hello.sources)
+
+    def begin_anew(self, chain: str) -> list[Action]:
+        """Under a new epoch, the owner of a chain goes on behind what was accepted."""
+        self.ledger.new_epoch(chain)
+        return self.tell(chain)
+
+    def tell(self, chain: str) -> list[Action]:
+        """Tell the owner of a chain where to go on. Whoever lost the chain hears so, too."""
+        if self.schema is None:
+            return []
+        text = None if self._versions.get(chain) == self.version else self.query_text
+        self._versions[chain] = self.version
+        assign = self.of(chain, text)
+        note = Noted("assigned", {"chain": chain, "epoch": assign.epoch, "node": assign.node})
+        frames = [encode(assign), *self.counts.frames()]
+        return [note, *(action for frame in frames for action in self.routes.down(chain, frame))]
+
+    def tell_waiting(self, chain: str) -> list[Action]:
+        """Tell the owner of a chain, and all that had to wait until columns were heard of."""
+        waiting = [other for other in sorted(self.members.chains) if other == chain or self._versions.get(other) == 0]
+        return [action for other in waiting for action in self.tell(other)]
+
+    # --- what is told ---
+
+    def of(self, chain: str, queries: str | None = None) -> Assign:
+        """Where the owner of a chain goes on, and with which queries if it does not have them."""
+        known, position = self.members.chains[chain], self.ledger.positions[chain]
+        covered, looks = self.half.covered(chain), self.counts.looks_of(chain)
+        states = tuple(self.members.states(chain, bool(looks) or self._reads_all(chain, covered)))
+        places = (position.epoch, position.at, *self.cuts.standing(chain))
+        return Assign(chain, known.node, *places, states, self.version, queries, known.latest, covered, looks)
+
+    def _reads_all(self, chain: str, covered: Mapping[int, int]) -> bool:
+        """Windows that markers cut need all events again, count windows those that are in no piece."""
+        latest = self.members.chains[chain].latest
+        return self.half.has_cuts or any(time <= latest for time in covered.values())
+
+    def all(self) -> list[Assign]:
+        """Those of all chains, without the queries."""
+        return [self.of(chain) for chain in sorted(self.members.chains)]
+
+    def first(self) -> Assign:
+        """What a leaf with one source would be told if nobody had come before; of others only the names differ."""
+        watermark = self.members.watermark()
+        state = SourceState("", 0, watermark, 0, watermark)
+        return Assign("", "", 1, 0, self.cuts.last_number, self.cuts.time, (state,), self.version, None, NEVER)
+
+    def rereads(self, chain: str) -> list[Reread]:
+        """What holds the pieces of a chain that are looked into; none if it is to be read from where its assignment says."""
+        looks, known = self.half.looks(chain), self.members.chains[chain]
+        if not looks or not known.marks or self._reads_all(chain, self.half.covered(chain)):
+            return []
+        spans = [(int(look.first[0]), int(look.last[0])) for some in looks.values() for look in some]
+        return rereads(known.marks, self.members.offsets[known.sources], spans)
+
+    # --- snapshots ---
+
+    def state(self) -> dict[str, Any]:
+        schema = None if self.schema is None else self.schema.serialize().to_pybytes()
+        return {"schema": schema, "version": self.version}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        schema = state["schema"]
+        self.schema = None if schema is None else pa.ipc.read_schema(pa.py_buffer(schema))
+        self.version = state["version"]

@@ -1,0 +1,81 @@
+"""Count windows at a leaf: the root's plan for them, and the rates that leaves tell each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from headwater.engine.counting.forecast_zones import ForecastLine, LocalWindows
+from headwater.engine.counting.pieces import Zoning
+from headwater.engine.tree.leaf import LeafHalf
+from headwater.engine.wire.looks import looks_from_bytes
+from headwater.language.times import FOREVER
+from headwater.node.settings import NodeSettings
+from headwater.protocols.count_windows import Forecast
+from headwater.protocols.messages import CountPlan, Rates
+
+
+@dataclass(slots=True)
+class CountingLeaf:
+    """What a leaf was told about count windows, whichever epoch it is in; the half that has the events follows it."""
+
+    chain: str
+    settings: NodeSettings
+    #: The last one that was heard.
+    plan: CountPlan | None = None
+    #: Of all leaves, by family and chain, where they tell each other.
+    rates: dict[int, dict[str, float]] = field(default_factory=dict)
+
+    def begin(self, half: LeafHalf, covered: Mapping[int, int], looks: bytes) -> None:
+        """Before events come: which are in pieces already, and which of these somebody looks into."""
+        asked = looks_from_bytes(looks) if looks else {}
+        settings = self.settings
+        half.begin_counting(covered, asked, settings.held_max, settings.is_brief, settings.counts)
+        self.follow(half)
+
+    def hear_plan(self, plan: CountPlan) -> bool:
+        """Whether a plan is new."""
+        if self.plan is not None and plan.number <= self.plan.number:
+            return False
+        self.plan = plan
+        return True
+
+    def hear_rates(self, rates: Rates) -> None:
+        self.rates.setdefault(rates.family, {})[rates.chain] = rates.rate
+
+    def follow(self, half: LeafHalf) -> None:
+        """Let the half go by what is known now."""
+        plan = self.plan
+        if plan is None:
+            return
+        zones: dict[int, Zoning] = {}
+        for family, fields in plan.forecasts.items():
+            windows = half.count_windows(family)
+            if windows is not None:
+                told = self._by_rates(family, Forecast.from_list(fields))
+                if self.chain in told.shares:
+                    zones[family] = LocalWindows(*told.shares[self.chain])
+                    continue
+                places = (told.position, told.time, told.per_event, told.spread, told.piece_max)
+                # A leaf of one batch waits for no plan: it hears only one.
+                horizon = FOREVER if told.horizon is None or self.settings.is_brief else told.horizon
+                zones[family] = ForecastLine(windows, *places, horizon, told.is_raw, told.patience, told.raw_max)
+        half.follow(zones, plan.until, plan.settled)
+
+    def _by_rates(self, family: int, told: Forecast) -> Forecast:
+        """The same forecast by the rates that leaves have told each other, once all have."""
+        known = self.rates.get(family, {})
+        total = sum(known.values())
+        return replace(told, per_event=1 / total) if 0 < told.peers <= len(known) and total > 0 else told
+
+    def take_rates(self, half: LeafHalf) -> list[Rates]:
+        """How fast events come here, for all other leaves, if they are to know; this one goes by it at once."""
+        forecasts = {} if self.plan is None else self.plan.forecasts
+        taken = []
+        for family in [family for family, fields in forecasts.items() if Forecast.from_list(fields).peers]:
+            rate = half.take_rate(family)
+            if rate is not None:
+                taken.append(Rates(self.chain, family, rate))
+                self.hear_rates(taken[-1])
+                self.follow(half)
+        return taken
