@@ -278,7 +278,7 @@ def reference_rows(queries: list[hw.Query]) -> list[Any]:
 
 def test_what_inputs_keep_is_read(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
-    from headwater.spark.streaming.inputs.generator_progress import GeneratorProgress
+    from headwater.spark.streaming.inputs.generator import GeneratorProgress
     from headwater.spark.streaming.inputs.seen_files import SeenFile, SeenFiles
 
     with golden("generated.json"):

@@ -24,8 +24,7 @@ from headwater.spark.dataframe_streams.plan import StreamOptions
 from headwater.spark.native import positions
 from headwater.spark.native.choice import Asked
 from headwater.spark.native.division import divided
-from headwater.spark.native.grids import numbered
-from headwater.spark.native.plan import EventFrame, fixed_windows
+from headwater.spark.native.plan import EventFrame, fixed_windows, numbered
 from headwater.spark.native.types import COLLATED
 from headwater.spark.progress import watch
 

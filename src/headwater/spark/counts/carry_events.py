@@ -21,19 +21,8 @@ from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import HeadwaterError
 from headwater.spark.batch.leaf import FRAMES, LeafTask, SourceFeed
 from headwater.spark.batch.plan import ReadPlan
-from headwater.spark.counts.exchange import (
-    NOTES,
-    CountedEvents,
-    SharedCuts,
-    addressee,
-    empty_notes,
-    leaf_frames,
-    notes_for_all,
-    on_notes,
-    sampled,
-    task_count,
-    zones_of,
-)
+from headwater.spark.counts import exchange
+from headwater.spark.counts.exchange import CountedEvents, SharedCuts
 from headwater.spark.native.positions import POSITION, TIME
 from headwater.spark.tasks import in_tasks
 
@@ -49,15 +38,15 @@ RUN_EVENTS = 256
 
 def frames_with_zones(spark: SparkSession, shared: SharedCuts) -> DataFrame:
     """Frames of leaves over positions, and among them what lies in zones: `settled` makes frames of that."""
-    count = task_count(shared)
-    sent = in_tasks(empty_notes(spark, count), NOTES, on_notes, sample, shared)
-    return in_tasks(sent.repartitionById(count, "task"), FRAMES, on_notes, leaves, shared)
+    count = exchange.task_count(shared)
+    sent = in_tasks(exchange.empty_notes(spark, count), exchange.NOTES, exchange.on_notes, sample, shared)
+    return in_tasks(sent.repartitionById(count, "task"), FRAMES, exchange.on_notes, leaves, shared)
 
 
 def sample(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
     """The samples of each run of a task's events, for every task: each finds the zones by itself."""
     for task, _ in given:
-        yield notes_for_all(task_count(shared), sampled(shared, task))
+        yield exchange.notes_for_all(exchange.task_count(shared), exchange.sampled(shared, task))
 
 
 def leaves(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
@@ -65,8 +54,8 @@ def leaves(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.
     notes = list(given)
     if not notes:
         return
-    task, carried = addressee(notes), CarriedEvents(zones_of(shared, notes), shared.step)
-    yield from leaf_frames(shared, task, carried.others)
+    task, carried = exchange.addressee(notes), CarriedEvents(exchange.zones_of(shared, notes), shared.step)
+    yield from exchange.leaf_frames(shared, task, carried.others)
     yield pa.record_batch([[0], [0], [ZONES], [task], [carried.note()]], schema=FRAMES)
 
 

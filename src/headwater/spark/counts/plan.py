@@ -23,15 +23,8 @@ from headwater.spark.counts.exchange import SharedCuts
 from headwater.spark.counts.find_cuts import frames_by_cuts
 from headwater.spark.formats.file_range import BATCH_EVENTS
 from headwater.spark.formats.parquet import row_groups
+from headwater.spark.native import positions
 from headwater.spark.native.plan import condition_key
-from headwater.spark.native.positions import (
-    POSITION,
-    full_windows,
-    over_positions,
-    schema_with_positions,
-    sizes_of,
-    step_of,
-)
 from headwater.spark.tasks import in_tasks
 
 if TYPE_CHECKING:
@@ -68,7 +61,11 @@ def can_be_selected(query: Query, plan: ReadPlan, limits: SelectionLimits = LIMI
         return False
     # Events may be malformed for one query only if a value does not fit; to make events three times costs more than to carry
     # them; events of one stretch have no order among themselves.
-    if not plan.is_uniform or depends_on_order(over_positions(query)) or step_of([query]) < limits.step_min:
+    if (
+        not plan.is_uniform
+        or depends_on_order(positions.over_positions(query))
+        or positions.step_of([query]) < limits.step_min
+    ):
         return False
     return sum(piece.size for task in plan.tasks for piece in task) >= limits.small_bytes
 
@@ -79,7 +76,7 @@ def groups(queries: Sequence[Query]) -> list[list[Query]]:
     for query in queries:
         for group in found:
             wider = [*group, query]
-            is_close = 8 * step_of(wider) >= min(min(sizes_of(each)) for each in wider)
+            is_close = 8 * positions.step_of(wider) >= min(min(positions.sizes_of(each)) for each in wider)
             if is_close and condition_key(group[0]) == condition_key(query):
                 group.append(query)
                 break
@@ -111,14 +108,14 @@ def shared_cuts(
     plan: ReadPlan, queries: Sequence[Query], time: str, unit: str, cores: int, every: int
 ) -> tuple[SharedCuts, bytes]:
     """What tasks have to know to cut events for some queries, and the initial root of these."""
-    over = [replace(over_positions(query), where=query.where) for query in queries]
-    root = initial_root(over, schema_with_positions(plan.schema), time=POSITION)
+    over = [replace(positions.over_positions(query), where=query.where) for query in queries]
+    root = initial_root(over, positions.schema_with_positions(plan.schema), time=positions.POSITION)
     values = tuple(name for name in root.columns if name in plan.schema.names)
     snapshot = initial_root_bytes(root)
     columns = list(dict.fromkeys([time, *values]))
     own = replace(plan, columns=columns, root=snapshot, where=queries[0].where, pruning=None)
     roots = root_count(queries, cores)
-    return SharedCuts(own.to_text(), time, unit, step_of(queries), every, values, roots, cores), snapshot
+    return SharedCuts(own.to_text(), time, unit, positions.step_of(queries), every, values, roots, cores), snapshot
 
 
 def count_rows(
@@ -132,7 +129,7 @@ def count_rows(
     limits: SelectionLimits = LIMITS,
 ) -> DataFrame:
     """The result rows of count windows that share their cuts, with the columns ``wanted``."""
-    step = step_of(queries)
+    step = positions.step_of(queries)
     # Two ways, for to carry events saves two stages and a pass, and to find the cuts first bounds what travels.
     carried = every_if_carried(plan, step, limits)
     shared, root = shared_cuts(plan, queries, time, unit, cores, every_if_cut(step) if carried is None else carried)
@@ -140,7 +137,7 @@ def count_rows(
         rows = results(frames_by_cuts(spark, shared), root, roots=shared.roots, leaves=len(plan.tasks))
     else:
         rows = _rows_with_zones(spark, shared, root, len(plan.tasks) + 1, limits)
-    return full_windows(rows, queries, wanted)
+    return positions.full_windows(rows, queries, wanted)
 
 
 def _rows_with_zones(

@@ -25,9 +25,9 @@ from headwater.spark.dataframe_streams.plan import (
     check_columns,
     check_output,
     output_schema,
+    prepare,
     stream_settings,
 )
-from headwater.spark.dataframe_streams.settings import prepare
 from headwater.spark.native.types import functions_of, quoted
 from headwater.spark.tasks import in_tasks
 

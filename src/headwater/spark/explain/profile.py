@@ -17,8 +17,7 @@ from headwater.language.expressions import Expr
 from headwater.language.query import Query
 from headwater.language.windows import Band, Sliding
 from headwater.spark.native.expressions import NotNativeError, sql_of
-from headwater.spark.native.grids import Grid, grids, numbered
-from headwater.spark.native.plan import families
+from headwater.spark.native.plan import Grid, families, grids, numbered
 from headwater.spark.native.types import floor_div, functions_of, quoted, ticks
 
 if TYPE_CHECKING:

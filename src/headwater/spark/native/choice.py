@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd
 from typing import Final
 
 import pyarrow as pa
@@ -150,13 +149,3 @@ def sorts_rows(query: Query, schema: pa.Schema) -> bool:
     """Spark keeps the smallest text of a group by sorting all rows: such queries stay apart from the others."""
     columns = [a.column for _, a in query.aggregates if a.function in ("min", "max") and a.column is not None]
     return any(not is_fixed_width(schema.field(column).type) for column in columns)
-
-
-def finest_slice(window: Sliding | Band) -> int:
-    """The longest slice that windows of this kind, in ticks, are made of.
-
-    >>> import headwater as hw
-    >>> finest_slice(hw.sliding(10, 4))
-    2
-    """
-    return window.size if isinstance(window, Band) else gcd(window.size, window.slide)

@@ -21,7 +21,7 @@ from headwater.spark.batch.root import ROWS_MAX
 from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.host import BatchOutput, RootHost
-from headwater.spark.streaming.offsets import Offset
+from headwater.spark.streaming.planning import Offset
 from headwater.spark.tasks import in_tasks
 
 if TYPE_CHECKING:

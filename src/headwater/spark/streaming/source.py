@@ -20,14 +20,11 @@ from pyspark.sql.types import StructType
 from headwater.language.times import FOREVER
 from headwater.protocols.messages import Assign, Cuts, SourceState, decode, encode
 from headwater.spark.batch.leaf import FRAMES
-from headwater.spark.streaming.about import About
-from headwater.spark.streaming.checkpoint import CheckpointError, StreamCheckpoint
-from headwater.spark.streaming.directives import Directive
+from headwater.spark.streaming.checkpoint import About, CheckpointError, StreamCheckpoint
+from headwater.spark.streaming.directives import Directive, returning
 from headwater.spark.streaming.inputs.input import Extent, Input, input_class
 from headwater.spark.streaming.leaf import LeafWork, Run, control_row
-from headwater.spark.streaming.offsets import Offset
-from headwater.spark.streaming.planning import PlannerView, next_offset
-from headwater.spark.streaming.reread_ranges import returning
+from headwater.spark.streaming.planning import Offset, PlannerView, next_offset
 from headwater.spark.types import spark_types
 
 NAME = "headwater_stream"

@@ -24,10 +24,10 @@ from headwater.spark.streaming.watch.status import (
     Latencies,
     QueryStatus,
     SparkProgress,
+    StatusBoard,
     StreamStatus,
     line,
 )
-from headwater.spark.streaming.watch.status_board import StatusBoard
 from headwater.spark.terminal import Terminal
 
 SECOND = 1_000_000

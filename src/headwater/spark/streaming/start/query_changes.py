@@ -10,8 +10,7 @@ from headwater.errors import QueryError
 from headwater.language.files.queries import from_json, to_json
 from headwater.language.query import Query
 from headwater.language.schemas import check_schemas
-from headwater.spark.streaming.about import About
-from headwater.spark.streaming.checkpoint import StreamCheckpoint
+from headwater.spark.streaming.checkpoint import About, StreamCheckpoint
 
 
 def running_queries(checkpoint: StreamCheckpoint) -> dict[str, Query]:

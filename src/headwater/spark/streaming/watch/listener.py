@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from headwater.spark.streaming.watch.batch_log import log_event
-from headwater.spark.streaming.watch.status import SparkProgress, StreamStatus
-from headwater.spark.streaming.watch.status_board import StatusBoard
+from headwater.spark.streaming.watch.status import SparkProgress, StatusBoard, StreamStatus
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
