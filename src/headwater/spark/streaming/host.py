@@ -178,11 +178,10 @@ class RootHost:
         root = self._root
         assert root is not None
         assigns = root.assignments()
-        events = sum(source.offset for assign in assigns for source in assign.sources)
         return {
             "batch": offset.batch,
             "now_ns": offset.now_ns,
-            "events": events,
+            "events": sum(source.offset for assign in assigns for source in assign.sources),
             "rows": sum(map(len, outcome.rows)),
             "watermark": root.watermark,
             "counters": root.counters(),
