@@ -14,8 +14,8 @@ from headwater.protocols.actions import SendMessage
 from headwater.protocols.events import MessageReceived
 from headwater.protocols.messages import Hello, decode, encode
 from headwater.spark.batch import files
-from headwater.spark.batch.initial_root import assignment, initial_root_bytes, root_of
-from headwater.spark.batch.plan import initial_root, plan_queries
+from headwater.spark.batch.initial_root import assignment, initial_root, initial_root_bytes, root_of
+from headwater.spark.batch.plan import plan_queries
 from spark.answers import assert_same, expected, without_spark, write
 from strategies import SCHEMA, WINDOWS, Scenario, queries, rows, scenarios
 from test_tree import until_the_end

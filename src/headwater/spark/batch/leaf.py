@@ -1,7 +1,7 @@
 """A leaf node inside a Spark task: batches of events in, frames for the root out.
 
-Each task begins with what the fresh root would answer it (`fresh`), and sends what it would have asked in front of its deltas;
-the one root behind the shuffle hears it first and answers the same.
+Each task begins with what the initial root would answer it, and sends what it would have asked in front of its deltas; the one
+root behind the shuffle hears it first and answers the same.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from headwater.base.packing import Bytes
 from headwater.errors import HeadwaterError, QueryError
-from headwater.node import LeafNode, NodeSettings
+from headwater.node import LeafNode
 from headwater.node.splitting import unbundled
 from headwater.protocols import events
 from headwater.protocols.actions import Action, Finished, Refused, SendMessage
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Hello, Positions, encode
-from headwater.spark.batch.initial_root import assignment
+from headwater.spark.batch.initial_root import SETTINGS, assignment
 from headwater.spark.formats.file_range import Passed
 
 ROOT = "root"
@@ -36,10 +36,8 @@ FRAMES = pa.schema(
 )
 #: The chain under which a batch of a stream says what it is; relays hand it on.
 CONTROL = "\0batch"
-#: So many leaves share a relay.
+#: How many leaves share a relay.
 FAN_IN = 32
-#: Nothing here waits for a clock, and no task restores a root. Frames of a few megabytes pass through Spark best.
-SETTINGS = NodeSettings(pending_bytes_max=1 << 23, is_recorded=False)
 
 
 @dataclass(frozen=True, slots=True)

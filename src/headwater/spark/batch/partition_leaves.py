@@ -12,10 +12,9 @@ from headwater.language.query import Query
 from headwater.language.windows import Between, CountWindow, Custom
 from headwater.spark.batch.initial_root import initial_root_bytes
 from headwater.spark.batch.leaf import FRAMES, LeafTask, SourceFeed
-from headwater.spark.batch.plan import initial_root
 from headwater.spark.batch.root import Output, cores_of, results, root_count
 from headwater.spark.native.choice import Asked
-from headwater.spark.native.types import functions_of, quoted, ticks
+from headwater.spark.native.types import functions_of, quoted
 from headwater.spark.tasks import in_tasks
 
 if TYPE_CHECKING:
@@ -33,13 +32,12 @@ def through_python(
     output: Output = "results",
 ) -> DataFrame:
     """The rows of queries that a leaf in front of each partition and a root behind them answer."""
-    root = initial_root(queries, asked.schema, time=asked.time, unit=asked.unit, strict=asked.strict)
+    root = asked.root(queries)
     columns, snapshot = list(root.columns), initial_root_bytes(root)
     if ties is not None and any(map(depends_on_order, queries)):
         # Partitions are ranges then: their number and the number of a row in its own are a place of birth that keeps the order.
         # By ticks: times of one tick are one time.
-        said = ticks(asked.schema.field(asked.time), asked.unit)
-        by = quoted(asked.time) if said is None else said[0]
+        by = quoted(asked.time) if asked.ticks is None else asked.ticks[0]
         df = df.orderBy(functions_of(df).expr(by), *map(quoted, ties))
 
     roots = root_count(queries, cores_of(df.sparkSession))

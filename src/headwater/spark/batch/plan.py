@@ -21,11 +21,10 @@ from headwater.language.expressions import Expr, boolean
 from headwater.language.files.conditions import condition_from_data, condition_to_data
 from headwater.language.query import Query
 from headwater.language.schemas import check_condition
-from headwater.node import RootNode
 from headwater.spark.batch.columns import Types, columns_of
 from headwater.spark.batch.files import SourceOf, find_pieces, share_out, split
-from headwater.spark.batch.initial_root import initial_root_bytes
-from headwater.spark.batch.leaf import SETTINGS, SourceFeed
+from headwater.spark.batch.initial_root import initial_root, initial_root_bytes
+from headwater.spark.batch.leaf import SourceFeed
 from headwater.spark.batch.pruning import Pruning, pruning_of
 from headwater.spark.formats import FORMATS, FileRange, Passed, Wanted, batches
 
@@ -148,12 +147,6 @@ def plan_queries(
         rows=root.result_schema,
         is_uniform=columns.are_uniform(root.columns),
     )
-
-
-def initial_root(queries: Query | Iterable[Query], schema: pa.Schema, **settings: Any) -> RootNode:
-    """A root that no leaf has met; queries that do not fit the columns are refused."""
-    listed = [queries] if isinstance(queries, Query) else queries
-    return RootNode("root", listed, schema=schema, settings=SETTINGS, round_trips=False, **settings)
 
 
 def plan_events(

@@ -21,8 +21,8 @@ from headwater.node import RelayNode
 from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, SendMessage
 from headwater.protocols.events import IdleAsked, MessageReceived, TimerFired
 from headwater.protocols.messages import Hello, encode
-from headwater.spark.batch.initial_root import root_of
-from headwater.spark.batch.leaf import CONTROL, FAN_IN, FRAMES, ROOT, SETTINGS
+from headwater.spark.batch.initial_root import SETTINGS, root_of
+from headwater.spark.batch.leaf import CONTROL, FAN_IN, FRAMES, ROOT
 from headwater.spark.native.types import functions_of, quoted
 from headwater.spark.tasks import in_tasks
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from headwater.engine.counting.selection import zone_events_max
 from headwater.language.query import Query
 from headwater.language.windows import CountWindow
-from headwater.spark.batch.initial_root import initial_root_bytes
+from headwater.spark.batch.initial_root import initial_root, initial_root_bytes
 from headwater.spark.batch.leaf import FAN_IN, FRAMES
 from headwater.spark.batch.partition_leaves import depends_on_order
-from headwater.spark.batch.plan import ReadPlan, initial_root
+from headwater.spark.batch.plan import ReadPlan
 from headwater.spark.batch.root import results, root_count
 from headwater.spark.counts.carry_events import frames_with_zones, settled
 from headwater.spark.counts.exchange import SharedCuts

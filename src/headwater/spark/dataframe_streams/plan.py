@@ -21,6 +21,7 @@ from headwater.node.micro_batches.frames import EventGroup, group_name
 from headwater.node.micro_batches.settings import BatchSettings
 from headwater.spark.batch.partition_leaves import depends_on_order
 from headwater.spark.batch.root import ACCOUNTS, plain_rows
+from headwater.spark.native.choice import Asked
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -88,10 +89,10 @@ class StreamPlan:
 
 
 def stream_settings(
-    queries: Sequence[Query], ties: Sequence[str], options: StreamOptions, *, time: str, unit: str, strict: bool
+    queries: Sequence[Query], asked: Asked, ties: Sequence[str], options: StreamOptions
 ) -> BatchSettings:
     """The settings of the roots; whatever is wrong with them is said here."""
-    disorder = check_disorder(options.disorder, unit)
+    disorder = check_disorder(options.disorder, asked.unit)
     if disorder is None and options.flush_when is None and options.flush_after is None:
         raise QueryError(
             "disorder is missing, so no window of this stream would ever close: say how far times may step back, "
@@ -102,13 +103,13 @@ def stream_settings(
     buckets = BUCKETS if options.buckets is None else options.buckets
     if type(buckets) is not int or not 1 <= buckets <= 1024:
         raise QueryError(f"buckets is {options.buckets!r}: give a whole number from 1 to 1024")
-    groups = _groups(queries, ties, time)
+    groups = _groups(queries, ties, asked.time)
     return BatchSettings(
         groups,
-        time,
-        unit,
+        asked.time,
+        asked.unit,
         disorder,
-        strict,
+        asked.strict,
         _millis("idle", options.idle),
         _millis("flush_after", options.flush_after),
         buckets if any(group.keys for group in groups) else 1,
@@ -135,11 +136,6 @@ def _millis(name: str, value: object) -> int | None:
     if not isinstance(span, Nanos) or span < 1_000_000:
         raise QueryError(f"{name} is {value!r}: give a duration of real time of at least 1 ms, such as '30 s'")
     return int(span) // 1_000_000
-
-
-def check_output(output: str) -> None:
-    if output not in OUTPUTS:
-        raise QueryError(f"output is {output!r}: give one of {', '.join(map(repr, OUTPUTS))}")
 
 
 def check_columns(df: DataFrame, options: StreamOptions) -> None:

@@ -18,17 +18,8 @@ from headwater.language.windows import Band, Sliding
 from headwater.spark.batch.initial_root import initial_root_bytes
 from headwater.spark.batch.leaf import FAN_IN
 from headwater.spark.batch.partition_leaves import partition_count
-from headwater.spark.batch.plan import initial_root
 from headwater.spark.batch.root import root_count
-from headwater.spark.explain.profile import (
-    FrameProfile,
-    Grouping,
-    arrow_bytes,
-    event_time,
-    groupings,
-    is_text,
-    row_bytes,
-)
+from headwater.spark.explain.profile import FrameProfile, Grouping, arrow_bytes, groupings, is_text, row_bytes
 from headwater.spark.explain.sampling import Sent, SizeLines, lines, more_frames, sample
 from headwater.spark.native.aggregates import Operators
 from headwater.spark.native.choice import Asked
@@ -53,20 +44,10 @@ class Crossing:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSize:
-    """What Spark has: cores, and how many partitions a shuffle has at most."""
-
-    cores: int
-    partitions: int
-
-
 # --- Spark's own operators ---
 
 
-def native_crossings(
-    grouping: Grouping, profile: FrameProfile, schema: pa.Schema, session: SessionSize
-) -> Iterator[Crossing]:
+def native_crossings(grouping: Grouping, profile: FrameProfile, schema: pa.Schema, cores: int) -> Iterator[Crossing]:
     """Slices of all partitions meet; where they are not windows themselves, slices or windows move once more."""
     grid, groups = grouping.grid, profile.groups[grouping.group]
     queries = [member.query for member in grid.members]
@@ -82,7 +63,7 @@ def native_crossings(
     if grouping.keys:
         yield _shuffle("slices, to their keys", groups.in_all, width)
         return
-    parts = max(1, min(session.cores, _partitions(groups.in_partitions * width)))
+    parts = max(1, min(cores, _partitions(groups.in_partitions * width)))
     has_names = 8 if len(queries) > 1 else 0
     yield _shuffle("windows", _window_rows(grouping, profile, parts), width + has_names)
 
@@ -132,28 +113,28 @@ def python_crossings(
     profile: FrameProfile,
     asked: Asked,
     sort: Sequence[str],
-    session: SessionSize,
+    cores: int,
 ) -> Iterator[Crossing]:
     """``sort``: the columns by which all events are sorted first, if they are."""
-    root = initial_root(queries, asked.schema, time=asked.time, unit=asked.unit, strict=asked.strict)
+    root = asked.root(queries)
     columns = list(root.columns)
     leaves, planned = profile.partitions, partition_count(df.orderBy(*map(quoted, sort)) if sort else df)
     if sort:
         width = row_bytes(profile, asked.schema, dict.fromkeys([*columns, *sort]))
-        leaves = max(1, min(session.partitions, _partitions(profile.events * width)))
+        partitions = int(str(df.sparkSession.conf.get("spark.sql.shuffle.partitions")))
+        leaves = max(1, min(partitions, _partitions(profile.events * width)))
         yield _shuffle("events, to be sorted", profile.events, width)
     bytes_ = round(profile.events * arrow_bytes(profile, asked.schema, columns))
     yield Crossing("into Python", "events, to leaves", profile.events, bytes_)
-    time = event_time(asked.schema, asked.time, asked.unit)
-    found = groupings(queries, asked.schema, asked.time, asked.unit)
+    found = groupings(queries, asked)
     read = pa.schema([asked.schema.field(name) for name in columns])
-    events = sample(df, read, time, found, profile.all if sort else profile.largest)
+    events = sample(df, read, asked.ticks, found, profile.all if sort else profile.largest)
     are_fixed = bool(found) and all(isinstance(q.window, Sliding | Band) and not q.emit_empty for q in queries)
     by_groups = are_fixed and all(map(_sends_slices_only, queries))
     relays = -(-leaves // FAN_IN) if planned is None or planned > FAN_IN else 0
     at_leaves, at_relays = _counts(found if by_groups else [], profile, relays, bool(sort))
     windows = sum(profile.windows(one, member.window) for one in found for member in one.grid.members)
-    roots = root_count(queries, session.cores)
+    roots = root_count(queries, cores)
     counted = NodeLoad(leaves, relays, roots, at_leaves, at_relays, windows if are_fixed else None)
     yield from _through_nodes(lines(initial_root_bytes(root), roots, events, by_groups), counted)
 

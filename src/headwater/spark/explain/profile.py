@@ -16,9 +16,10 @@ import pyarrow.types as pt
 from headwater.language.expressions import Expr
 from headwater.language.query import Query
 from headwater.language.windows import Band, Sliding
+from headwater.spark.native.choice import Asked
 from headwater.spark.native.expressions import NotNativeError, sql_of
 from headwater.spark.native.plan import Grid, families, grids, numbered
-from headwater.spark.native.types import floor_div, functions_of, quoted, ticks
+from headwater.spark.native.types import floor_div, functions_of, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,13 +41,12 @@ class Grouping:
     key: str
 
 
-def groupings(queries: Sequence[Query], schema: pa.Schema, time: str, unit: str) -> list[Grouping]:
+def groupings(queries: Sequence[Query], asked: Asked) -> list[Grouping]:
     """How queries of fixed windows share slices, as `fixed_windows` lets them; others have none."""
-    said = event_time(schema, time, unit)
-    if said is None:
+    if asked.ticks is None:
         return []
-    found = [grid for family in families(numbered(queries, unit), schema) for grid in grids(family)]
-    return [_grouping(grid, schema, *said) for grid in found]
+    found = families(numbered(queries, asked.unit), asked.schema)
+    return [_grouping(grid, asked.schema, *asked.ticks) for family in found for grid in grids(family)]
 
 
 def _grouping(grid: Grid, schema: pa.Schema, time: str, has_time: str) -> Grouping:
@@ -164,13 +164,8 @@ def is_text(type_: pa.DataType) -> bool:
     return bool(pt.is_string(type_) or pt.is_binary(type_))
 
 
-def event_time(schema: pa.Schema, time: str, unit: str) -> tuple[str, str] | None:
-    """The time of an event and the condition that it has one, in SQL; None if Spark cannot say it exactly."""
-    return ticks(schema.field(time), unit)
-
-
 def when(time: tuple[str, str] | None) -> str:
-    """The same as one value: null where an event has none."""
+    """The time of an event in SQL, null where it has none; ``time``: it, and the condition that there is one."""
     return "CAST(NULL AS BIGINT)" if time is None else f"CASE WHEN {time[1]} THEN {time[0]} END"
 
 

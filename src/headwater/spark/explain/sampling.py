@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from headwater.base.arrow import schema_to_bytes
 from headwater.base.packing import Bytes
-from headwater.spark.batch.initial_root import root_of
-from headwater.spark.batch.leaf import SETTINGS, LeafTask, SourceFeed
+from headwater.spark.batch.initial_root import SETTINGS, root_of
+from headwater.spark.batch.leaf import LeafTask, SourceFeed
 from headwater.spark.batch.root import merged, plain_rows, rows
 from headwater.spark.explain.profile import Grouping, PartitionSpan, when
 from headwater.spark.native.types import quoted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +12,8 @@ import pyarrow.types as pt
 from headwater.language.aggregations import FUNCTIONS, Aggregation
 from headwater.language.query import Query
 from headwater.language.windows import Band, CountWindow, Sliding
+from headwater.node import RootNode
+from headwater.spark.batch.initial_root import initial_root
 from headwater.spark.native.expressions import NotNativeError, sql_of
 from headwater.spark.native.types import can_be_least, is_fixed_width, is_plain, ticks
 
@@ -34,11 +37,20 @@ class Asked:
     """What a call says of all its queries: the columns, which is the time, and how to go about it."""
 
     schema: pa.Schema
-    time: str
+    time: str = "time"
     unit: str = "us"
     sums: str = "exact"
     plan: str = "auto"
     strict: bool = False
+
+    @property
+    def ticks(self) -> tuple[str, str] | None:
+        """The time of an event and the condition that it has one, in SQL; None if Spark cannot say it exactly."""
+        return ticks(self.schema.field(self.time), self.unit)
+
+    def root(self, queries: Sequence[Query]) -> RootNode:
+        """The initial root of queries over these events; queries that do not fit the columns are refused."""
+        return initial_root(queries, self.schema, time=self.time, unit=self.unit, strict=self.strict)
 
 
 def choice(query: Query, asked: Asked) -> Choice:
@@ -93,9 +105,8 @@ def _overlap(window: Sliding | CountWindow, unit: str) -> int:
 
 def why_not_events(query: Query, asked: Asked) -> str | None:
     """What keeps Spark from filtering and grouping the events."""
-    field = asked.schema.field(asked.time)
-    if ticks(field, asked.unit) is None:
-        return f"time {asked.time!r} holds {field.type}"
+    if asked.ticks is None:
+        return f"time {asked.time!r} holds {asked.schema.field(asked.time).type}"
     for key in query.keys:
         field = asked.schema.field(key)
         if not is_plain(field) or pt.is_null(field.type):

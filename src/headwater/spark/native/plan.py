@@ -16,9 +16,9 @@ import pyarrow as pa
 from headwater.language.query import Query
 from headwater.language.windows import Band, Sliding
 from headwater.spark.native.aggregates import Operators
-from headwater.spark.native.choice import sorts_rows
+from headwater.spark.native.choice import Asked, sorts_rows
 from headwater.spark.native.expressions import sql_of
-from headwater.spark.native.types import floor_div, functions_of, quoted, ticks
+from headwater.spark.native.types import floor_div, functions_of, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -143,10 +143,9 @@ class EventFrame:
     has_time: str
 
     @classmethod
-    def of(cls, frame: DataFrame, schema: pa.Schema, time: str, unit: str) -> EventFrame:
-        said = ticks(schema.field(time), unit)
-        assert said is not None, "only queries whose times Spark can read get here"
-        return cls(frame, schema, *said)
+    def of(cls, frame: DataFrame, asked: Asked) -> EventFrame:
+        assert asked.ticks is not None, "only queries whose times Spark can read get here"
+        return cls(frame, asked.schema, *asked.ticks)
 
     def filtered(self, query: Query) -> DataFrame:
         """The events that count for a query."""
