@@ -151,7 +151,7 @@ def split(pieces: Sequence[FileRange], kind: str) -> list[FileRange]:
     events stays. Only for streams in which nothing is late: a watermark is a function of the whole source. Text does not say how
     many events it holds before it is read, so it is not split.
     """
-    if FORMATS[kind].row_count is None:
+    if FORMATS[kind].parts is None:
         return list(pieces)
     return [part for piece in pieces for part in _parts(piece, kind)]
 

@@ -26,7 +26,7 @@ from headwater.spark.batch.files import SourceOf, find_pieces, share_out, split
 from headwater.spark.batch.initial_root import initial_root, initial_root_bytes
 from headwater.spark.batch.leaf import SourceFeed
 from headwater.spark.batch.pruning import Pruning, pruning_of
-from headwater.spark.formats import FORMATS, FileRange, Passed, Wanted, batches
+from headwater.spark.formats import FORMATS, FileRange, Passed, Wanted, batches, row_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,10 @@ class ReadPlan:
 
     def event_count(self) -> int | None:
         """How many events the files hold, where they tell it cheaply."""
-        row_count = FORMATS[self.kind].row_count
-        if row_count is None:
+        if FORMATS[self.kind].parts is None:
             return None
-        return sum(map(row_count, {place for task in self.tasks for piece in task for place in piece.places}))
+        places = {place for task in self.tasks for piece in task for place in piece.places}
+        return sum(row_count(self.kind, place) for place in places)
 
     def events(self, task: int) -> Iterator[pa.RecordBatch]:
         """The events of a task that are asked for."""

@@ -105,7 +105,7 @@ def text_format(lines: type[TextLines], *suffixes: str) -> Format:
         for reader, block, byte, number in _bodies(lines, place):
             yield from _events(reader, place, block, byte, number, list(reader.names(wanted)), wanted)
 
-    return Format((*suffixes, *(f"{suffix}.gz" for suffix in suffixes)), schema, read)
+    return Format((*suffixes, *(f"{suffix}.gz" for suffix in suffixes)), schema, read, lines=lines)
 
 
 def count_rows(lines: type[TextLines], place: str) -> tuple[int, list[TextMark]]:
