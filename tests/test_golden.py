@@ -234,7 +234,7 @@ def test_a_frame_of_a_micro_batch_is_what_it_was() -> None:
 @pytest.mark.parametrize("name", states.STREAMS)
 def test_a_stream_goes_on_from_its_checkpoint(name: str, tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
-    from headwater.spark.streaming.start.changes import running_queries
+    from headwater.spark.streaming.start.query_changes import running_queries
 
     never = states.stream_loop(tmp_path / "never", name)
     states.stream_halfway(never)
@@ -278,7 +278,7 @@ def reference_rows(queries: list[hw.Query]) -> list[Any]:
 
 def test_what_inputs_keep_is_read(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
-    from headwater.spark.streaming.inputs.generator_progress import GeneratorProgress
+    from headwater.spark.streaming.inputs.generator import GeneratorProgress
     from headwater.spark.streaming.inputs.seen_files import SeenFile, SeenFiles
 
     with golden("generated.json"):

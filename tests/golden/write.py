@@ -85,7 +85,7 @@ def write_streams(place: Path) -> None:
 
 
 def write_inputs(place: Path) -> None:
-    from headwater.spark.streaming.inputs.generator_progress import GeneratorProgress
+    from headwater.spark.streaming.inputs.generator import GeneratorProgress
     from headwater.spark.streaming.inputs.seen_files import SeenFile, SeenFiles
 
     GeneratorProgress(states.generator_place(), "time", "us", place / "generated.json").go_on(30)

@@ -13,7 +13,7 @@ from headwater.node.micro_batches.frames import BatchSettings, EventGroup, frame
 from headwater.node.micro_batches.root import BatchRoot
 from headwater.reference.history import Arrived, Emit, Flushed, Idle, Joined, Returned, Step, StreamSettings
 from headwater.reference.rows import ResultRow
-from headwater.spark.batch.partitions import depends_on_order
+from headwater.spark.batch.partition_leaves import depends_on_order
 from strategies import SCHEMA
 
 Rows = Sequence[dict[str, Any]]

@@ -8,26 +8,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
 from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_queries
 from headwater.language.query import Query
-from headwater.language.windows import Band, CountWindow, Sliding
-from headwater.spark.batch.partitions import depends_on_order, through_python
-from headwater.spark.batch.plan import fresh_root
+from headwater.language.windows import CountWindow
+from headwater.spark.batch.partition_leaves import depends_on_order, through_python
 from headwater.spark.batch.root import Output, fitted_rows, plain_rows
 from headwater.spark.dataframe_streams.aggregate import stream_aggregate
 from headwater.spark.dataframe_streams.plan import StreamOptions
 from headwater.spark.native import positions
 from headwater.spark.native.choice import Asked, choice, has_positions
-from headwater.spark.native.grids import Numbered
-from headwater.spark.native.plan import EventFrame, fixed_windows
+from headwater.spark.native.plan import EventFrame, fixed_windows, numbered
 from headwater.spark.native.types import COLLATED
 from headwater.spark.progress import watch
+from headwater.spark.types import spark_types
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -74,106 +74,108 @@ def aggregate(
     windows too, when they change. ``buckets``: how many roots share the keys, the same for the life of a checkpoint.
     ``output="all"`` gives everything in one stream, each row with its kind; `split_output` takes it apart.
     """
-    listed, ties = check_queries(queries), tie_breakers(df, time, order)
+    asked = Asked(arrow_schema(df), time, unit, sums, plan, strict)
     options = StreamOptions(disorder, source, idle, flush_when, flush_after, live, buckets)
+    call = Call.of(df, queries, order, asked, options)
     if df.isStreaming:
-        _check_words(sums, plan)
-        settings: dict[str, Any] = {"time": time, "unit": unit, "strict": strict, "sums": sums, "output": output}
-        return stream_aggregate(df, listed, arrow_schema(df), ties, options, **settings)
-    options.refuse_batch()
+        return stream_aggregate(df, call.queries, asked, call.ties, options, output)
     if output == "all":
         raise QueryError("output='all' is for streaming DataFrames: give 'results', 'aside' or 'accounts'")
-    asked, columns = checked(df, listed, time, unit, sums, plan, strict)
+    wanted = _struct(asked.root(call.queries).result_schema)
     watch(df.sparkSession, None, None)
     if output != "results":
-        return through_python(df, listed, asked, ties, output)
-    return _Call(df, asked, ties, _struct(columns)).rows(listed)
+        return through_python(df, call.queries, asked, call.ties, output)
+    return call.rows(wanted)
 
 
-def checked(
-    df: DataFrame, queries: Sequence[Query], time: str, unit: str, sums: str, plan: str, strict: bool
-) -> tuple[Asked, pa.Schema]:
-    """What is asked of a DataFrame, and the columns of its result rows; whatever is wrong is said here, whoever answers."""
-    _check_words(sums, plan)
-    if df.isStreaming:
-        raise DataError("this is a streaming DataFrame: give a batch DataFrame")
-    asked = Asked(arrow_schema(df), time, unit, sums, plan, strict)
-    return asked, fresh_root(queries, asked.schema, time=time, unit=unit, strict=strict).result_schema
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A checked call of `aggregate`: its queries, what is asked of the DataFrame, and the columns that break ties."""
 
+    df: DataFrame
+    queries: list[Query]
+    asked: Asked
+    ties: list[str]
 
-def _check_words(sums: str, plan: str) -> None:
-    for name, value, words in (("sums", sums, ("exact", "native")), ("plan", plan, ("auto", "python"))):
-        if value not in words:
-            raise QueryError(f"{name} is {value!r}: give one of {', '.join(map(repr, words))}")
+    @classmethod
+    def of(
+        cls,
+        df: DataFrame,
+        queries: Query | Iterable[Query],
+        order: str | Sequence[str] | None,
+        asked: Asked,
+        options: StreamOptions,
+    ) -> Call:
+        call = cls(df, check_queries(queries), asked, tie_breakers(df, asked.time, order))
+        if not df.isStreaming:
+            options.refuse_batch()
+        for name, value, known in (("sums", asked.sums, ("exact", "native")), ("plan", asked.plan, ("auto", "python"))):
+            if value not in known:
+                raise QueryError(f"{name} is {value!r}: give one of {', '.join(map(repr, known))}")
+        return call
 
-
-class _Call:
-    """One call, taken apart: each part answers some queries, in rows of the same columns."""
-
-    def __init__(self, df: DataFrame, asked: Asked, ties: Sequence[str], wanted: StructType) -> None:
-        self._df = df
-        self._asked = asked
-        self._ties = ties
-        self._wanted = wanted
-
-    def rows(self, queries: Sequence[Query]) -> DataFrame:
-        asked = self._asked
-        native = {query.name for query in queries if choice(query, asked).is_native}
-        counted = [query for query in queries if has_positions(query, asked)]
-        named = native | {query.name for query in counted}
-        fixed = [query for query in queries if query.name in native and not isinstance(query.window, CountWindow)]
-        others = [query for query in queries if query.name not in named]
+    def rows(self, wanted: StructType) -> DataFrame:
+        """Result rows with the columns ``wanted``: parts answer some of the queries each."""
+        asked, division = self.asked, divided(self.queries, self.asked)
         parts: list[DataFrame] = []
-        if fixed:
-            events = EventFrame.of(self._df, asked.schema, asked.time, asked.unit)
-            parts += fixed_windows(events, _numbered(fixed, asked.unit), self._wanted)
-        for family in positions.families([query for query in counted if query.name in native]):
-            parts.append(self._native_counts(family))
-        for family in positions.families([query for query in counted if query.name not in native]):
-            parts.append(self._python_counts(family))
-        if others or not parts:
-            parts.append(fitted_rows(through_python(self._df, others, asked, self._ties), self._wanted))
+        if division.fixed:
+            parts += fixed_windows(EventFrame.of(self.df, asked), numbered(division.fixed, asked.unit), wanted)
+        parts += (self._native_counts(family, wanted) for family in division.native_counts)
+        parts += (self._python_counts(family, wanted) for family in division.python_counts)
+        if division.others or not parts:
+            parts.append(fitted_rows(through_python(self.df, division.others, asked, self.ties), wanted))
         return reduce(lambda one, other: one.unionByName(other), parts)
 
-    def _native_counts(self, family: Sequence[Query]) -> DataFrame:
-        frame, replaced, schema = self._over_positions(family, exact=False)
-        wanted = _struct(fresh_root(replaced, schema, time=positions.POSITION).result_schema)
-        events = EventFrame.of(frame, schema, positions.POSITION, "us")
-        found = fixed_windows(events, _numbered(replaced, "us"), wanted)
+    def _native_counts(self, family: Sequence[Query], wanted: StructType) -> DataFrame:
+        frame, replaced, over = self._over_positions(family, exact=False)
+        columns = _struct(over.root(replaced).result_schema)
+        found = fixed_windows(EventFrame.of(frame, over), numbered(replaced, "us"), columns)
         rows = reduce(lambda one, other: one.unionByName(other), found)
-        return positions.full_windows(rows, family, self._wanted)
+        return positions.full_windows(rows, family, wanted)
 
-    def _python_counts(self, family: Sequence[Query]) -> DataFrame:
+    def _python_counts(self, family: Sequence[Query], wanted: StructType) -> DataFrame:
         exact = any(depends_on_order(query) for query in map(positions.over_positions, family))
-        frame, replaced, schema = self._over_positions(family, exact)
-        over = Asked(schema, positions.POSITION)
+        frame, replaced, over = self._over_positions(family, exact)
         # Positions are an order in themselves: no rows need to be sorted again.
-        rows = through_python(frame, replaced, over, None)
-        return positions.full_windows(rows, family, self._wanted)
+        return positions.full_windows(through_python(frame, replaced, over, None), family, wanted)
 
-    def _over_positions(self, family: Sequence[Query], exact: bool) -> tuple[DataFrame, list[Query], pa.Schema]:
-        asked = self._asked
-        events = EventFrame.of(self._df, asked.schema, asked.time, asked.unit)
+    def _over_positions(self, family: Sequence[Query], exact: bool) -> tuple[DataFrame, list[Query], Asked]:
+        schema = self.asked.schema
         replaced = [positions.over_positions(query) for query in family]
         read = sorted(set().union(*(query.columns() for query in replaced)) - {positions.TIME})
-        frame = positions.positioned(positions.Ordered(events, self._ties), family, read, exact)
-        known = pa.schema([asked.schema.field(name) for name in read])
-        return frame, replaced, positions.schema_with_positions(known)
+        ordered = positions.Ordered(EventFrame.of(self.df, self.asked), self.ties)
+        frame = positions.positioned(ordered, family, read, exact)
+        known = positions.schema_with_positions(pa.schema([schema.field(name) for name in read]))
+        return frame, replaced, Asked(known, positions.POSITION)
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """``fixed``: fixed windows by Spark itself. ``native_counts`` and ``python_counts``: families of count windows that share the
+    positions of events, by Spark itself and by leaves and roots over them. ``others``: leaves and roots over the events.
+    """
+
+    fixed: list[Query]
+    native_counts: list[list[Query]]
+    python_counts: list[list[Query]]
+    others: list[Query]
+
+
+def divided(queries: Sequence[Query], asked: Asked) -> Division:
+    """Which queries of a call are answered together, and in which way."""
+    native = {query.name for query in queries if choice(query, asked).is_native}
+    counted = [query for query in queries if has_positions(query, asked)]
+    named = native | {query.name for query in counted}
+    return Division(
+        [query for query in queries if query.name in native and not isinstance(query.window, CountWindow)],
+        positions.families([query for query in counted if query.name in native]),
+        positions.families([query for query in counted if query.name not in native]),
+        [query for query in queries if query.name not in named],
+    )
 
 
 def _struct(schema: pa.Schema) -> StructType:
-    from headwater.spark.types import spark_types
-
     return spark_types(plain_rows(schema))[1]
-
-
-def _numbered(queries: Sequence[Query], unit: str) -> list[Numbered]:
-    made = []
-    for number, query in enumerate(queries):
-        window = query.window.resolved(unit, query.name)
-        assert isinstance(window, Sliding | Band)
-        made.append(Numbered(number, query, window))
-    return made
 
 
 def tie_breakers(df: DataFrame, time: str, order: str | Sequence[str] | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""What Spark needs before it can start, looked for in the same places as Spark does: PySpark, pandas and a Java.
+"""Checks that Spark can start here: PySpark, pandas and a Java, looked for where Spark itself looks.
 
 Without these checks a user meets a gateway that exited, or a trace from the middle of a conversion.
 """

@@ -25,22 +25,17 @@ from headwater.protocols.messages import Hello, encode
 from headwater.spark.batch.columns import Types
 from headwater.spark.batch.root import cores_of
 from headwater.spark.data_sources import register
-from headwater.spark.streaming.about import About
-from headwater.spark.streaming.checkpoint import StreamCheckpoint, checkpoint_folder
+from headwater.spark.streaming.checkpoint import About, StreamCheckpoint, checkpoint_folder
 from headwater.spark.streaming.host import RootHost
 from headwater.spark.streaming.inputs.input import Input
-from headwater.spark.streaming.offsets import Offset
-from headwater.spark.streaming.planning import joining
+from headwater.spark.streaming.planning import Offset, joining
 from headwater.spark.streaming.reducers import begin_roots
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.sinks import sink_of
-from headwater.spark.streaming.start.changes import change_queries, running_queries
 from headwater.spark.streaming.start.handle import Stream
-from headwater.spark.streaming.start.opening import check_same, open_input
-from headwater.spark.streaming.start.remote import check_remote
-from headwater.spark.streaming.start.root_choice import choose_roots
-from headwater.spark.streaming.start.spark_settings import cheap_batches
-from headwater.spark.streaming.watch.observing import StreamObserver
+from headwater.spark.streaming.start.prepare import cheap_batches, check_remote, check_same, choose_roots, open_input
+from headwater.spark.streaming.start.query_changes import change_queries, running_queries
+from headwater.spark.streaming.watch.observer import StreamObserver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,8 +97,8 @@ def stream(
     known = StreamCheckpoint(place / "headwater")
     asked = None if queries is None else check_queries(queries)
     about = known.about()
-    options: dict[str, Any] = {"format": format, "sources": sources, "schema": schema, "types": types}
-    opened = open_input(source, known, strict=strict, pace=pace, time=time, unit=unit, **options)
+    of_folder = {"format": format, "sources": sources, "schema": schema, "types": types, "strict": strict}
+    opened = open_input(source, known, pace=pace, time=time, unit=unit, **of_folder)
     settings = {"time": time, "unit": unit, "disorder": check_disorder(disorder, unit), "strict": strict}
     settings["idle_ns"] = None if idle is None else in_ticks(duration(idle), "ns")
     counting = count_scheme if isinstance(count_scheme, Counting) else Counting(count_scheme)

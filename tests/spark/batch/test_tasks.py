@@ -14,8 +14,8 @@ from headwater.protocols.actions import SendMessage
 from headwater.protocols.events import MessageReceived
 from headwater.protocols.messages import Hello, decode, encode
 from headwater.spark.batch import files
-from headwater.spark.batch.initial_root import assignment, fresh_bytes, root_of
-from headwater.spark.batch.plan import fresh_root, plan_queries
+from headwater.spark.batch.initial_root import assignment, initial_root, initial_root_bytes, root_of
+from headwater.spark.batch.plan import plan_queries
 from spark.answers import assert_same, expected, without_spark, write
 from strategies import SCHEMA, WINDOWS, Scenario, queries, rows, scenarios
 from test_tree import until_the_end
@@ -83,7 +83,7 @@ def test_a_tree_without_a_way_down_says_the_same(scenario: Scenario, arrangement
 @settings(max_examples=30)
 @given(asked=st.lists(queries(), min_size=1, max_size=3), disorder=st.sampled_from([None, 5]))
 def test_what_leaves_are_told_is_what_the_root_would_answer(asked, disorder):
-    fresh = fresh_bytes(fresh_root(renamed(asked), SCHEMA, disorder=disorder))
+    fresh = initial_root_bytes(initial_root(renamed(asked), SCHEMA, disorder=disorder))
     sources = (("a", "north"), ("b", ""))
     actions = root_of(fresh).handle(MessageReceived("7", encode(Hello("7", "7", sources=sources))), 0)
     (answer,) = [decode(action.frame) for action in actions if isinstance(action, SendMessage)]

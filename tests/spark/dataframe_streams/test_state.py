@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.cases.hosts import result_rows
-from headwater.spark.batch.plan import fresh_root
 from headwater.spark.dataframe_streams.plan import StreamOptions, StreamPlan, output_schema, stream_settings
+from headwater.spark.native.choice import Asked
 from headwater.spark.types import spark_types
 from node.batches import MicroBatch, reference
 from spark.answers import assert_same
@@ -34,11 +34,11 @@ class Operator:
     """What partitions send, and the stateful operator behind the shuffle; its clock only moves when it is told to."""
 
     def __init__(self, asked: list[hw.Query], schema: pa.Schema, partitions: int = 1, **options: Any) -> None:
-        told = {"time": "time", "unit": "us", "strict": False}
+        told = Asked(schema)
         ties = [name for name in schema.names if name != "time"]
         given_options = StreamOptions(source=SOURCE, flush_when=LAST, **options)
-        self._settings = stream_settings(asked, ties, given_options, **told)
-        result, _ = spark_types(output_schema(fresh_root(asked, schema, **told).result_schema, "results"))
+        self._settings = stream_settings(asked, told, ties, given_options)
+        result, _ = spark_types(output_schema(told.root(asked).result_schema, "results"))
         groups = self._settings.groups
         self._columns = tuple(dict.fromkeys(name for group in groups for name in group.travelling))
         plan = StreamPlan(self._settings, self._columns, result, "results", has_source=True, has_last=True)
@@ -96,7 +96,7 @@ def test_the_stateful_operator_agrees_with_the_reference_and_goes_on_from_its_st
     batches.append(MicroBatch([], is_last=True))
     partitions, buckets = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))
     stream = Operator(asked, SCHEMA, partitions, disorder=5, buckets=buckets)
-    schema = fresh_root(asked, SCHEMA, time="time", unit="us", strict=False).result_schema
+    schema = Asked(SCHEMA).root(asked).result_schema
     found = []
     for batch in batches:
         found += stream.take(stream.frames(list(batch.rows), batch.is_last))

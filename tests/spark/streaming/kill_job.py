@@ -18,7 +18,7 @@ from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.host import RootHost
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.sinks import FolderSink, LogSink
-from headwater.spark.streaming.start.changes import running_queries
+from headwater.spark.streaming.start.query_changes import running_queries
 from spark.cluster_job import session
 from waiting import wait_for_events, wait_until
 

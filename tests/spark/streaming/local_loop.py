@@ -23,6 +23,7 @@ from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.host import BatchOutput, RootHost
 from headwater.spark.streaming.inputs import input as inputs
 from headwater.spark.streaming.inputs.input import Extent, Watermark
+from headwater.spark.streaming.leaf import LIMITS, LeafLimits
 from headwater.spark.streaming.reducers import TABLES as TABLE_ROWS
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.source import StreamReader
@@ -145,13 +146,13 @@ class Loop:
 
     def __init__(
         self, place: Path, opened: ListedInput, queries: Any, settings: Any, chains: int, roots: int, seed: int,
-        counting: Counting | None = None, limits: CountLimits | None = None,
+        counting: Counting | None = None, limits: CountLimits | None = None, leaf_limits: LeafLimits = LIMITS,
     ):  # fmt: skip
         self.checkpoint = StreamCheckpoint(place)
         self.opened = opened
         if self.checkpoint.about() is None:
             begin(self.checkpoint, opened, queries, settings, chains, roots, counting=counting, limits=limits)
-        self.roots = roots
+        self.roots, self.leaf_limits = roots, leaf_limits
         self.dice = random.Random(seed)
         self.now_ns = 10**18
         self.sink, self.aside = DurableSink(), DurableSink()
@@ -166,7 +167,7 @@ class Loop:
 
     def restart(self) -> None:
         """A new driver: nothing but the checkpoint and Spark's own logs is left."""
-        self.reader = StreamReader(str(self.checkpoint.path), None)
+        self.reader = StreamReader(str(self.checkpoint.path), None, self.leaf_limits)
         self.reader.clock = lambda: self.now_ns
         self.reader.__dict__["_input"] = self.opened
         self.runner = BatchRunner(self.checkpoint, _Stepped(self, "rows"), _Stepped(self, "aside"))

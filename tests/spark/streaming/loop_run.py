@@ -1,9 +1,7 @@
 """A drawn workload over Spark's loop: what arrives when, who joins, falls silent or dies, compared with the reference."""
 
 import random
-from contextlib import ExitStack
 from dataclasses import replace
-from unittest import mock
 
 from headwater.base.count_limits import CountLimits
 from headwater.language.files.queries import to_json
@@ -16,7 +14,7 @@ from headwater.simulator.scenarios import EXACT_SCHEMES, Scenario, draw_count_wi
 from headwater.simulator.workloads.count_limits import draw_limits
 from headwater.simulator.workloads.workload import draw_workload
 from headwater.simulator.world.topology import tree
-from headwater.spark.streaming import leaf
+from headwater.spark.streaming.leaf import LIMITS
 from headwater.spark.streaming.runner import joined
 from spark.streaming.local_loop import STEPS, TABLES, TOLD, ListedInput, Loop
 
@@ -39,7 +37,9 @@ def count_windows(dice: random.Random) -> Scenario:
 class Run:
     """A workload of the simulator, told batch by batch."""
 
-    def __init__(self, place, seed: int, crashes: bool, roots: int = 1, draw=any_queries) -> None:
+    def __init__(
+        self, place, seed: int, crashes: bool, roots: int = 1, draw=any_queries, held_max: int | None = None
+    ) -> None:
         self.dice = dice = random.Random(seed)
         self.scenario = draw(dice)
         self.limits = limits = self.scenario.limits
@@ -67,8 +67,13 @@ class Run:
             # Behind a relay several sources end at one moment; one after the other the reference has empty windows in between.
             self.workload = workload = _without_empty(workload)
         counting = self.scenario.counting
-        with self._limited():
-            self.loop = Loop(place, self.opened, workload.queries, engine, chains, roots, seed, counting, self.limits)
+        leaves = replace(LIMITS, node=replace(LIMITS.node, counts=self.limits))
+        if self.limits != CountLimits():
+            leaves = replace(leaves, send_events=20)
+        if held_max is not None:
+            leaves = replace(leaves, node=replace(leaves.node, held_max=held_max))
+        told = counting, self.limits, leaves
+        self.loop = Loop(place, self.opened, workload.queries, engine, chains, roots, seed, *told)
         added = {event.query.name: event.query for _, event in workload.script if isinstance(event, QueryAdded)}
         self.truth = Truth(workload, added)
         self.named = {query.name: query for query in workload.queries} | added
@@ -83,17 +88,6 @@ class Run:
 
     def play(self) -> None:
         """From the first event to the end."""
-        with self._limited():
-            self._play()
-
-    def _limited(self):
-        stack = ExitStack()
-        stack.enter_context(mock.patch.object(leaf, "SETTINGS", replace(leaf.SETTINGS, counts=self.limits)))
-        if self.limits != CountLimits():
-            stack.enter_context(mock.patch.object(leaf, "SEND_EVENTS", 20))
-        return stack
-
-    def _play(self) -> None:
         while any(self.opened.ends.get(name, 0) < len(log) for name, log in self.logs.items()) or self.commands:
             self._something_happens()
             self._batches(self.dice.randint(0, 2))

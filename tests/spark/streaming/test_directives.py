@@ -8,8 +8,7 @@ from headwater.protocols.frames import frame
 from headwater.protocols.membership import Mark
 from headwater.protocols.messages import ASSIGN, Assign, SourceState, _text_body, encode
 from headwater.protocols.rereading import rereads
-from headwater.spark.streaming.directives import Directive
-from headwater.spark.streaming.narrowing import narrowed
+from headwater.spark.streaming.directives import Directive, narrowed
 
 SOURCE = SourceState("a", 90, 900, 0, 0, ((50, 480),))
 ASSIGN_OF_A = Assign("00000", "00000", 1, 3, 0, 0, (SOURCE,), 1, None, 905)

@@ -1,6 +1,5 @@
 """Streams in micro-batches against the reference: whatever arrives when, whoever joins, falls silent or dies."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -8,7 +7,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.spark.streaming import leaf
 from headwater.spark.streaming.start.handle import Stream
 from spark.streaming.loop_run import Run
 
@@ -27,9 +25,7 @@ def test_batches_of_a_stream_say_what_the_reference_says(tmp_path_factory, crash
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32), held_max=st.integers(1, 10))
 def test_leaves_that_hold_too_much_stop_reading_until_they_may_cut(tmp_path_factory, seed, held_max):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leaf, "SETTINGS", replace(leaf.SETTINGS, held_max=held_max))
-        Run(tmp_path_factory.mktemp("stream"), seed, crashes=False).play()
+    Run(tmp_path_factory.mktemp("stream"), seed, crashes=False, held_max=held_max).play()
 
 
 @pytest.mark.parametrize("roots", [2, 3])

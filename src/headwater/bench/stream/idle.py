@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from headwater.spark.streaming.start.spark_settings import cheap_batches
+from headwater.spark.streaming.start.prepare import cheap_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

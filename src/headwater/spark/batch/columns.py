@@ -1,4 +1,4 @@
-"""The columns of all files together, looked at before any job."""
+"""The schema of all files together: column names and types, read from the files before any job runs."""
 
 from __future__ import annotations
 

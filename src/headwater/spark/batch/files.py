@@ -1,4 +1,4 @@
-"""Which sources there are below a path, and how tasks share them.
+"""Finds the files below a path, says which source each belongs to, and shares them out among tasks.
 
 A file is a source; its name is its path below the given root. Or the files of a folder are one, in the order of their names, or
 whatever files a function gives the same name. A log's partitions are sources, and so is each generator.
@@ -151,7 +151,7 @@ def split(pieces: Sequence[FileRange], kind: str) -> list[FileRange]:
     events stays. Only for streams in which nothing is late: a watermark is a function of the whole source. Text does not say how
     many events it holds before it is read, so it is not split.
     """
-    if FORMATS[kind].row_count is None:
+    if FORMATS[kind].parts is None:
         return list(pieces)
     return [part for piece in pieces for part in _parts(piece, kind)]
 

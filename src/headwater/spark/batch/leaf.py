@@ -1,7 +1,7 @@
-"""A leaf inside a Spark task: batches of events in, frames for the root out.
+"""A leaf node inside a Spark task: batches of events in, frames for the root out.
 
-Each task begins with what the fresh root would answer it (`fresh`), and sends what it would have asked in front of its deltas;
-the one root behind the shuffle hears it first and answers the same.
+Each task begins with what the initial root would answer it, and sends what it would have asked in front of its deltas; the one
+root behind the shuffle hears it first and answers the same.
 """
 
 from __future__ import annotations
@@ -13,21 +13,13 @@ import pyarrow as pa
 
 from headwater.base.packing import Bytes
 from headwater.errors import HeadwaterError, QueryError
-from headwater.node import LeafNode, NodeSettings
+from headwater.node import LeafNode
 from headwater.node.splitting import unbundled
+from headwater.protocols import events
 from headwater.protocols.actions import Action, Finished, Refused, SendMessage
-from headwater.protocols.events import (
-    BatchArrived,
-    Event,
-    EventsPassed,
-    MessageReceived,
-    SourceEnded,
-    SourceOpened,
-    TimerFired,
-)
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Hello, Positions, encode
-from headwater.spark.batch.initial_root import assignment
+from headwater.spark.batch.initial_root import SETTINGS, assignment
 from headwater.spark.formats.file_range import Passed
 
 ROOT = "root"
@@ -44,10 +36,8 @@ FRAMES = pa.schema(
 )
 #: The chain under which a batch of a stream says what it is; relays hand it on.
 CONTROL = "\0batch"
-#: So many leaves share a relay.
+#: How many leaves share a relay.
 FAN_IN = 32
-#: Nothing here waits for a clock, and no task restores a root. Frames of a few megabytes pass through Spark best.
-SETTINGS = NodeSettings(pending_bytes_max=1 << 23, is_recorded=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +63,7 @@ class LeafTask:
         self._sent = 0
         self._is_finished = False
         for source, home in sources:
-            self._handle(SourceOpened(source, home))
+            self._handle(events.SourceOpened(source, home))
         assign = assignment(root, chain, sources)
         self._epoch = assign.epoch
         # To the root behind the shuffle it says that it has the queries, so that nobody has to write them down again.
@@ -87,27 +77,29 @@ class LeafTask:
             offset = 0
             for batch in feed.batches:
                 if isinstance(batch, Passed):
-                    yield from self._after(EventsPassed(feed.source, offset, batch.count, batch.low, batch.high))
+                    yield from self._after(events.EventsPassed(feed.source, offset, batch.count, batch.low, batch.high))
                     offset += batch.count
                 else:
-                    yield from self._after(BatchArrived(feed.source, offset, batch))
+                    yield from self._after(events.BatchArrived(feed.source, offset, batch))
                     offset += len(batch)
             if flush:
-                yield from self._after(SourceEnded(feed.source, offset))
-        yield from self._after(TimerFired("send"))
+                yield from self._after(events.SourceEnded(feed.source, offset))
+        yield from self._after(events.TimerFired("send"))
         if flush and not self._is_finished:
-            raise HeadwaterError(f"leaf {self._chain!r} has not sent all it has; this is a mistake in headwater")
+            raise HeadwaterError(
+                f"leaf {self._chain!r} has not sent all it has; this is a bug in headwater; please report it"
+            )
 
-    def _after(self, event: Event) -> Iterator[pa.RecordBatch]:
+    def _after(self, event: events.Event) -> Iterator[pa.RecordBatch]:
         frames = [action.frame for action in self._handle(event) if isinstance(action, SendMessage)]
         for frame in frames:
             self._sent += 1
             yield frame_rows(self._relay, self._chain, self._sent, unbundled(frame, self._buckets))
         if frames:
             accepted = Positions(False, {self._chain: Position(self._epoch, self._sent)})
-            self._handle(MessageReceived(ROOT, encode(accepted)))
+            self._handle(events.MessageReceived(ROOT, encode(accepted)))
 
-    def _handle(self, event: Event) -> list[Action]:
+    def _handle(self, event: events.Event) -> list[Action]:
         return self._check(self._leaf.handle(event, 0))
 
     def _check(self, actions: list[Action]) -> list[Action]:

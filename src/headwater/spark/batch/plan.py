@@ -1,4 +1,4 @@
-"""What the driver fixes before a job: who reads which files, which columns, and the root as no leaf has met it yet.
+"""The plan of a batch job, made on the driver: which task reads which files and columns, and the initial root.
 
 A plan is text, so that it fits into an option of a data source.
 """
@@ -21,13 +21,12 @@ from headwater.language.expressions import Expr, boolean
 from headwater.language.files.conditions import condition_from_data, condition_to_data
 from headwater.language.query import Query
 from headwater.language.schemas import check_condition
-from headwater.node import RootNode
 from headwater.spark.batch.columns import Types, columns_of
 from headwater.spark.batch.files import SourceOf, find_pieces, share_out, split
-from headwater.spark.batch.initial_root import fresh_bytes
-from headwater.spark.batch.leaf import SETTINGS, SourceFeed
+from headwater.spark.batch.initial_root import initial_root, initial_root_bytes
+from headwater.spark.batch.leaf import SourceFeed
 from headwater.spark.batch.pruning import Pruning, pruning_of
-from headwater.spark.formats import FORMATS, FileRange, Passed, Wanted, batches
+from headwater.spark.formats import FORMATS, FileRange, Passed, Wanted, batches, row_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +57,10 @@ class ReadPlan:
 
     def event_count(self) -> int | None:
         """How many events the files hold, where they tell it cheaply."""
-        row_count = FORMATS[self.kind].row_count
-        if row_count is None:
+        if FORMATS[self.kind].parts is None:
             return None
-        return sum(map(row_count, {place for task in self.tasks for piece in task for place in piece.places}))
+        places = {place for task in self.tasks for piece in task for place in piece.places}
+        return sum(row_count(self.kind, place) for place in places)
 
     def events(self, task: int) -> Iterator[pa.RecordBatch]:
         """The events of a task that are asked for."""
@@ -130,7 +129,7 @@ def plan_queries(
     listed = [queries] if isinstance(queries, Query) else list(queries)
     kind, pieces = find_pieces(source, kind, sources)
     columns = columns_of(kind, pieces, types)
-    root = fresh_root(listed, columns.schema, **settings)
+    root = initial_root(listed, columns.schema, **settings)
     columns.check(root.columns)
     is_late_possible = settings.get("disorder") is not None
     if not is_late_possible and flush:
@@ -141,19 +140,13 @@ def plan_queries(
         share_out(pieces, parallelism),
         list(root.columns),
         columns.schema,
-        fresh_bytes(root),
+        initial_root_bytes(root),
         flush,
         bool(settings.get("strict", False)),
         pruning=pruning,
         rows=root.result_schema,
         is_uniform=columns.are_uniform(root.columns),
     )
-
-
-def fresh_root(queries: Query | Iterable[Query], schema: pa.Schema, **settings: Any) -> RootNode:
-    """A root that no leaf has met; queries that do not fit the columns are refused."""
-    listed = [queries] if isinstance(queries, Query) else queries
-    return RootNode("root", listed, schema=schema, settings=SETTINGS, round_trips=False, **settings)
 
 
 def plan_events(

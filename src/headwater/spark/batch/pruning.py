@@ -1,4 +1,4 @@
-"""Whether a stretch of events can be passed over unread: what is known of its values proves that nobody wants any of them.
+"""Predicate pushdown: skips row groups whose statistics prove that no query wants any of their events.
 
 The statistics of a Parquet row group bound the values of a column. From these bounds two questions call each other, as in
 `engine.predicates`: can the condition be true for some event, and can it be false? Where nothing is known the answer is yes.

@@ -1,4 +1,4 @@
-"""Roots inside Spark tasks: all frames of all leaves in, result rows out. Relays are between them when leaves are many.
+"""Root nodes inside Spark tasks: all frames of all leaves in, result rows out; relays between them when leaves are many.
 
 Each root has some keys, so several share the work; what has no keys is on one of them.
 """
@@ -21,9 +21,10 @@ from headwater.node import RelayNode
 from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, SendMessage
 from headwater.protocols.events import IdleAsked, MessageReceived, TimerFired
 from headwater.protocols.messages import Hello, encode
-from headwater.spark.batch.initial_root import root_of
-from headwater.spark.batch.leaf import CONTROL, FAN_IN, FRAMES, ROOT, SETTINGS
+from headwater.spark.batch.initial_root import SETTINGS, root_of
+from headwater.spark.batch.leaf import CONTROL, FAN_IN, FRAMES, ROOT
 from headwater.spark.native.types import functions_of, quoted
+from headwater.spark.tasks import in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -67,22 +68,21 @@ def results(
     ``leaves``: how many there are at most, None if nobody knows. ``columns``: those of result rows, where they are known.
     ``settle``: what makes frames of all that comes, if that is not frames only.
     """
-    from headwater.spark.types import spark_types
-
     if output not in ("results", "aside", "accounts"):
         raise QueryError(f"output is {output!r}: give 'results', 'aside' or 'accounts'")
-    wanted, struct = spark_types(_schema(root, output, columns))
-    schema = schema_to_bytes(wanted)
-
-    def assemble(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark.batch.root import rows
-
-        yield from rows(root, batches if settle is None else settle(batches), schema, flush, output)
-
+    schema = _schema(root, output, columns)
     if leaves is None or leaves > FAN_IN:
         frames = relayed(frames, roots, leaves)
-    found = frames.repartitionById(roots, "bucket").mapInArrow(assemble, struct)
+    by_root = frames.repartitionById(roots, "bucket")
+    found = in_tasks(by_root, schema, rows, root, schema=_travelling(schema), flush=flush, output=output, settle=settle)
     return _summed(found) if output == "accounts" else found
+
+
+def _travelling(schema: pa.Schema) -> bytes:
+    """A schema of rows in types that Spark has, as bytes."""
+    from headwater.spark.types import spark_types
+
+    return schema_to_bytes(spark_types(schema)[0])
 
 
 def _schema(root: bytes, output: Output, columns: pa.Schema | None = None) -> pa.Schema:
@@ -121,24 +121,22 @@ def _summed(accounts: DataFrame) -> DataFrame:
 
 def relayed(frames: DataFrame, roots: int, leaves: int | None) -> DataFrame:
     """The frames of some leaves merged into fewer, for each root apart."""
-    from headwater.spark.types import spark_types
-
-    def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark.batch.root import merged
-
-        yield from merged(batches)
-
     count = None if leaves is None else -(-leaves // FAN_IN) * roots
     parted = frames.repartition("relay", "bucket") if count is None else frames.repartition(count, "relay", "bucket")
-    return parted.mapInArrow(merge, spark_types(FRAMES)[1])
+    return in_tasks(parted, FRAMES, merged)
 
 
 def rows(
-    root: bytes, frames: Iterable[pa.RecordBatch], schema: bytes, flush: bool, output: Output = "results"
+    root: bytes,
+    frames: Iterable[pa.RecordBatch],
+    schema: bytes,
+    flush: bool,
+    output: Output = "results",
+    settle: Settle | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """What a root makes of all its frames; ``schema`` is that of the rows."""
     wanted = schema_from_bytes(schema)
-    for table in closed(root, frames, flush, output):
+    for table in closed(root, frames if settle is None else settle(frames), flush, output):
         if output == "results":
             table = table.set_column(0, "query", table.column("query").cast(pa.string()))
         yield from table.select(wanted.names).cast(wanted).combine_chunks().to_batches(max_chunksize=ROWS_MAX)
@@ -161,7 +159,7 @@ def closed(
         yield from (action.rows for action in actions if isinstance(action, wanted) and output != "accounts")
     actions = node.handle(IdleAsked(GATE), 0)
     if flush and has_sources and node.watermark != FOREVER:
-        raise HeadwaterError("some leaves have not sent all they have; this is a mistake in headwater")
+        raise HeadwaterError("some leaves have not sent all they have; this is a bug in headwater; please report it")
     if output == "accounts":
         counted = [{"query": name, **counts} for name, counts in node.counters().items()]
         yield pa.Table.from_pylist(counted, schema=ACCOUNTS)
@@ -212,14 +210,16 @@ def in_order(frames: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, str, 
                 due[bucket, chain] += 1
                 yield waiting[0], bucket, chain, waiting[1]
     if early:
-        raise HeadwaterError(f"{len(early)} frames have no predecessor; this is a mistake in headwater")
+        raise HeadwaterError(f"{len(early)} frames have no predecessor; this is a bug in headwater; please report it")
 
 
 def _check(actions: Iterable[Action], chain: str) -> None:
     """Spark loses nothing and doubles nothing, so every frame is accepted."""
     for action in actions:
         if isinstance(action, Noted) and action.what in ("rejected", "refused", "damaged frame", "damaged delta"):
-            raise HeadwaterError(f"leaf {chain!r}: {action.what}, {action.detail}; this is a mistake in headwater")
+            raise HeadwaterError(
+                f"leaf {chain!r}: {action.what}, {action.detail}; this is a bug in headwater; please report it"
+            )
 
 
 def cores_of(spark: Any) -> int:

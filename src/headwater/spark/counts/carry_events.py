@@ -8,7 +8,7 @@ few events whatever these are. Otherwise keys travel instead of events (`find_cu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,20 +21,10 @@ from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import HeadwaterError
 from headwater.spark.batch.leaf import FRAMES, LeafTask, SourceFeed
 from headwater.spark.batch.plan import ReadPlan
-from headwater.spark.counts.exchange import (
-    NOTES,
-    CountedEvents,
-    SharedCuts,
-    addressee,
-    empty_notes,
-    leaf_frames,
-    notes_for_all,
-    on_notes,
-    sampled,
-    task_count,
-    zones_of,
-)
+from headwater.spark.counts import exchange
+from headwater.spark.counts.exchange import CountedEvents, SharedCuts
 from headwater.spark.native.positions import POSITION, TIME
+from headwater.spark.tasks import in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,28 +38,15 @@ RUN_EVENTS = 256
 
 def frames_with_zones(spark: SparkSession, shared: SharedCuts) -> DataFrame:
     """Frames of leaves over positions, and among them what lies in zones: `settled` makes frames of that."""
-    from headwater.spark.types import spark_types
-
-    count = task_count(shared)
-    sent = empty_notes(spark, count).mapInArrow(on_notes(sample, shared), spark_types(NOTES)[1])
-    return sent.repartitionById(count, "task").mapInArrow(on_notes(leaves, shared), spark_types(FRAMES)[1])
-
-
-def settling(shared: SharedCuts) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """`settled` as Spark calls it."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark.counts.carry_events import settled
-
-        yield from settled(shared, batches)
-
-    return run
+    count = exchange.task_count(shared)
+    sent = in_tasks(exchange.empty_notes(spark, count), exchange.NOTES, exchange.on_notes, sample, shared)
+    return in_tasks(sent.repartitionById(count, "task"), FRAMES, exchange.on_notes, leaves, shared)
 
 
 def sample(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
     """The samples of each run of a task's events, for every task: each finds the zones by itself."""
     for task, _ in given:
-        yield notes_for_all(task_count(shared), sampled(shared, task))
+        yield exchange.notes_for_all(exchange.task_count(shared), exchange.sampled(shared, task))
 
 
 def leaves(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
@@ -77,8 +54,8 @@ def leaves(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.
     notes = list(given)
     if not notes:
         return
-    task, carried = addressee(notes), CarriedEvents(zones_of(shared, notes), shared.step)
-    yield from leaf_frames(shared, task, carried.others)
+    task, carried = exchange.addressee(notes), CarriedEvents(exchange.zones_of(shared, notes), shared.step)
+    yield from exchange.leaf_frames(shared, task, carried.others)
     yield pa.record_batch([[0], [0], [ZONES], [task], [carried.note()]], schema=FRAMES)
 
 
@@ -153,7 +130,9 @@ def ranked(notes: Sequence[Any]) -> list[pa.RecordBatch]:
     zones, sources, offsets = (np.concatenate([note[i] for note in notes]) for i in (1, 2, 3))
     events = pa.concat_tables(tables)
     if (np.bincount(zones, minlength=len(counts) // 2) != counts[1::2]).any() or len(events) != len(zones):
-        raise HeadwaterError("zones do not hold the events that were counted there; this is a bug in headwater")
+        raise HeadwaterError(
+            "zones do not hold the events that were counted there; this is a bug in headwater; please report it"
+        )
     keys = Keys(np.asarray(events.column(TIME)), sources, offsets)
     positions = pa.array(positions_inside(counts, zones, keys))
     return list(events.append_column(POSITION, positions).combine_chunks().to_batches())

@@ -10,15 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.counting.selection import (
-    CutZones,
-    Keys,
-    SampledKeys,
-    StretchRuns,
-    find_stretches,
-    find_zones,
-    sampled_keys,
-)
+from headwater.engine.counting import selection
 from headwater.engine.intake.columns import read_times, without
 from headwater.engine.intake.predicates import mask
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
@@ -56,18 +48,9 @@ class SharedCuts:
 Stage = Callable[[SharedCuts, Iterable[tuple[int, Any]]], Iterator[pa.RecordBatch]]
 
 
-def on_notes(stage: Stage, shared: SharedCuts) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A stage as Spark calls it."""
-    module, name = stage.__module__, stage.__name__
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from importlib import import_module
-
-        from headwater.spark.counts.exchange import received
-
-        yield from getattr(import_module(module), name)(shared, received(batches))
-
-    return run
+def on_notes(stage: Stage, shared: SharedCuts, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A stage inside a Spark task."""
+    yield from stage(shared, received(batches))
 
 
 def empty_notes(spark: SparkSession, count: int) -> DataFrame:
@@ -99,7 +82,9 @@ def addressee(notes: Sequence[tuple[int, Any]]) -> int:
     """Whom the notes of a partition are for: one task, as it was asked for."""
     numbers = {task for task, _ in notes}
     if len(numbers) != 1:
-        raise HeadwaterError(f"one partition has notes for {len(numbers)} tasks; this is a bug in headwater")
+        raise HeadwaterError(
+            f"one partition has notes for {len(numbers)} tasks; this is a bug in headwater; please report it"
+        )
     return numbers.pop()
 
 
@@ -113,18 +98,18 @@ class CountedEvents:
     batch: pa.RecordBatch
     in_order: bool
 
-    def samples(self, every: int) -> SampledKeys:
+    def samples(self, every: int) -> selection.SampledKeys:
         times, offsets = self.times, self.offsets
         if not self.in_order:
             order = np.argsort(times, kind="stable")
             times, offsets = times[order], offsets[order]
-        return sampled_keys(times, self.source, offsets, every)
+        return selection.sampled_keys(times, self.source, offsets, every)
 
-    def stretches(self, edges: Keys) -> StretchRuns:
-        return find_stretches(self.times, self.source, self.offsets, edges)
+    def stretches(self, edges: selection.Keys) -> selection.StretchRuns:
+        return selection.find_stretches(self.times, self.source, self.offsets, edges)
 
-    def keys(self, rows: Int64Array) -> Keys:
-        return Keys(self.times[rows], np.full(len(rows), self.source, np.int64), self.offsets[rows])
+    def keys(self, rows: Int64Array) -> selection.Keys:
+        return selection.Keys(self.times[rows], np.full(len(rows), self.source, np.int64), self.offsets[rows])
 
     def with_times(self) -> pa.RecordBatch:
         return self.batch.append_column(TIME, pa.array(self.times))
@@ -166,14 +151,14 @@ def sampled(shared: SharedCuts, task: int) -> list[list[Any]]:
     return [[run.source, run.count, run.times, run.offsets] for run in runs]
 
 
-def zones_of(shared: SharedCuts, notes: Iterable[tuple[int, Any]]) -> CutZones:
+def zones_of(shared: SharedCuts, notes: Iterable[tuple[int, Any]]) -> selection.CutZones:
     """The zones that follow from the samples of all tasks."""
     runs = [
-        SampledKeys(source, count, shared.every, times, offsets)
+        selection.SampledKeys(source, count, shared.every, times, offsets)
         for _, sent in notes
         for source, count, times, offsets in sent
     ]
-    return find_zones(runs, shared.step)
+    return selection.find_zones(runs, shared.step)
 
 
 def leaf_frames(

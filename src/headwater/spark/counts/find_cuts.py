@@ -15,22 +15,10 @@ import pyarrow as pa
 from headwater.base.arrays import Int64Array
 from headwater.engine.counting.selection import Keys, find_cuts
 from headwater.spark.batch.leaf import FRAMES
-from headwater.spark.counts.exchange import (
-    NOTES,
-    CountedEvents,
-    SharedCuts,
-    addressee,
-    counted_by_task,
-    empty_notes,
-    leaf_frames,
-    note,
-    notes_for_all,
-    on_notes,
-    sampled,
-    task_count,
-    zones_of,
-)
+from headwater.spark.counts import exchange
+from headwater.spark.counts.exchange import CountedEvents, SharedCuts
 from headwater.spark.native.positions import POSITION
+from headwater.spark.tasks import in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,27 +26,24 @@ if TYPE_CHECKING:
 
 def frames_by_cuts(spark: SparkSession, shared: SharedCuts) -> DataFrame:
     """Frames of leaves over positions."""
-    from headwater.spark.types import spark_types
-
-    notes, frames = spark_types(NOTES)[1], spark_types(FRAMES)[1]
-    count = task_count(shared)
-    sent = empty_notes(spark, count).mapInArrow(on_notes(sample, shared), notes).repartition(1)
-    zoned = sent.mapInArrow(on_notes(zone, shared), notes).repartitionById(count, "task")
-    keyed = zoned.mapInArrow(on_notes(keys, shared), notes).repartitionById(shared.owners, "task")
-    cut = keyed.mapInArrow(on_notes(cut_zones, shared), notes).repartitionById(count, "task")
-    return cut.mapInArrow(on_notes(leaves, shared), frames)
+    count = exchange.task_count(shared)
+    sent = in_tasks(exchange.empty_notes(spark, count), exchange.NOTES, exchange.on_notes, sample, shared)
+    zoned = in_tasks(sent.repartition(1), exchange.NOTES, exchange.on_notes, zone, shared)
+    keyed = in_tasks(zoned.repartitionById(count, "task"), exchange.NOTES, exchange.on_notes, keys, shared)
+    cut = in_tasks(keyed.repartitionById(shared.owners, "task"), exchange.NOTES, exchange.on_notes, cut_zones, shared)
+    return in_tasks(cut.repartitionById(count, "task"), FRAMES, exchange.on_notes, leaves, shared)
 
 
 def sample(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
     """The samples of each run of a task's events, for the one task that finds zones."""
     for task, _ in given:
-        yield note(0, sampled(shared, task))
+        yield exchange.note(0, exchange.sampled(shared, task))
 
 
 def zone(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
     """Zones, for every task."""
-    edges = zones_of(shared, given).edges
-    yield notes_for_all(task_count(shared), [edges.times, edges.sources, edges.offsets])
+    edges = exchange.zones_of(shared, given).edges
+    yield exchange.notes_for_all(exchange.task_count(shared), [edges.times, edges.sources, edges.offsets])
 
 
 def keys(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
@@ -67,7 +52,7 @@ def keys(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.Re
         edges = Keys(*columns)
         counts = np.zeros(len(edges.times) + 1, np.int64)
         owner = _owners(len(counts), shared.owners)
-        for events in counted_by_task(shared, task):
+        for events in exchange.counted_by_task(shared, task):
             stretches = events.stretches(edges)
             np.add.at(counts, stretches.numbers, stretches.lengths)
             owned = owner[stretches.numbers]
@@ -76,9 +61,9 @@ def keys(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.Re
                 if own.any():
                     inside = events.keys(np.flatnonzero(stretches.for_events(own)))
                     zones = np.repeat(stretches.numbers[own] >> 1, stretches.lengths[own])
-                    yield note(number, [zones, inside.times, inside.sources, inside.offsets])
+                    yield exchange.note(number, [zones, inside.times, inside.sources, inside.offsets])
         for number in range(shared.owners):
-            yield note(number, counts)
+            yield exchange.note(number, counts)
 
 
 def cut_zones(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
@@ -90,7 +75,7 @@ def cut_zones(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[
     counts = np.sum([tree for tree in notes if not isinstance(tree, list)], axis=0)
     zones, *columns = (np.concatenate(column) for column in zip([np.empty(0, np.int64)] * 4, *inside))
     positions, cuts = find_cuts(counts, zones, Keys(*columns), shared.step)
-    yield notes_for_all(task_count(shared), [positions, cuts.times, cuts.sources, cuts.offsets])
+    yield exchange.notes_for_all(exchange.task_count(shared), [positions, cuts.times, cuts.sources, cuts.offsets])
 
 
 def leaves(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
@@ -106,7 +91,7 @@ def leaves(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.
         positions = stretches.for_events(stretches.numbers * shared.step)
         return events.with_times().append_column(POSITION, pa.array(positions))
 
-    yield from leaf_frames(shared, addressee(notes), place)
+    yield from exchange.leaf_frames(shared, exchange.addressee(notes), place)
 
 
 def _owners(stretches: int, owners: int) -> Int64Array:

@@ -5,25 +5,27 @@ Then a position is a time like any other: leaves and roots see fixed windows ove
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import gcd
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headwater.engine.counting.selection import zone_events_max
 from headwater.language.query import Query
 from headwater.language.windows import CountWindow
-from headwater.spark.batch.initial_root import fresh_bytes
+from headwater.spark.batch.initial_root import initial_root, initial_root_bytes
 from headwater.spark.batch.leaf import FAN_IN, FRAMES
-from headwater.spark.batch.partitions import depends_on_order
-from headwater.spark.batch.plan import ReadPlan, fresh_root
+from headwater.spark.batch.partition_leaves import depends_on_order
+from headwater.spark.batch.plan import ReadPlan
 from headwater.spark.batch.root import results, root_count
-from headwater.spark.counts.carry_events import frames_with_zones, settling
+from headwater.spark.counts.carry_events import frames_with_zones, settled
 from headwater.spark.counts.exchange import SharedCuts
 from headwater.spark.counts.find_cuts import frames_by_cuts
 from headwater.spark.formats.file_range import BATCH_EVENTS
 from headwater.spark.formats.parquet import row_groups
-from headwater.spark.native.positions import POSITION, full_windows, over_positions, schema_with_positions
+from headwater.spark.native import positions
+from headwater.spark.native.plan import condition_key
+from headwater.spark.tasks import in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,7 +61,11 @@ def can_be_selected(query: Query, plan: ReadPlan, limits: SelectionLimits = LIMI
         return False
     # Events may be malformed for one query only if a value does not fit; to make events three times costs more than to carry
     # them; events of one stretch have no order among themselves.
-    if not plan.is_uniform or depends_on_order(over_positions(query)) or step_of([query]) < limits.step_min:
+    if (
+        not plan.is_uniform
+        or depends_on_order(positions.over_positions(query))
+        or positions.step_of([query]) < limits.step_min
+    ):
         return False
     return sum(piece.size for task in plan.tasks for piece in task) >= limits.small_bytes
 
@@ -69,31 +75,14 @@ def groups(queries: Sequence[Query]) -> list[list[Query]]:
     found: list[list[Query]] = []
     for query in queries:
         for group in found:
-            if _condition(group[0]) == _condition(query) and 8 * step_of([*group, query]) >= min(
-                map(_shortest, [*group, query])
-            ):
+            wider = [*group, query]
+            is_close = 8 * positions.step_of(wider) >= min(min(positions.sizes_of(each)) for each in wider)
+            if is_close and condition_key(group[0]) == condition_key(query):
                 group.append(query)
                 break
         else:
             found.append([query])
     return found
-
-
-def _condition(query: Query) -> object:
-    return None if query.where is None else query.where.key()
-
-
-def step_of(queries: Iterable[Query]) -> int:
-    return gcd(*(number for query in queries for number in _numbers(query)))
-
-
-def _numbers(query: Query) -> tuple[int, int]:
-    assert isinstance(query.window, CountWindow)
-    return query.window.size, query.window.step
-
-
-def _shortest(query: Query) -> int:
-    return min(_numbers(query))
 
 
 def every_if_carried(plan: ReadPlan, step: int, limits: SelectionLimits = LIMITS) -> int | None:
@@ -119,14 +108,14 @@ def shared_cuts(
     plan: ReadPlan, queries: Sequence[Query], time: str, unit: str, cores: int, every: int
 ) -> tuple[SharedCuts, bytes]:
     """What tasks have to know to cut events for some queries, and the initial root of these."""
-    over = [replace(over_positions(query), where=query.where) for query in queries]
-    root = fresh_root(over, schema_with_positions(plan.schema), time=POSITION)
+    over = [replace(positions.over_positions(query), where=query.where) for query in queries]
+    root = initial_root(over, positions.schema_with_positions(plan.schema), time=positions.POSITION)
     values = tuple(name for name in root.columns if name in plan.schema.names)
-    snapshot = fresh_bytes(root)
+    snapshot = initial_root_bytes(root)
     columns = list(dict.fromkeys([time, *values]))
     own = replace(plan, columns=columns, root=snapshot, where=queries[0].where, pruning=None)
     roots = root_count(queries, cores)
-    return SharedCuts(own.to_text(), time, unit, step_of(queries), every, values, roots, cores), snapshot
+    return SharedCuts(own.to_text(), time, unit, positions.step_of(queries), every, values, roots, cores), snapshot
 
 
 def count_rows(
@@ -140,7 +129,7 @@ def count_rows(
     limits: SelectionLimits = LIMITS,
 ) -> DataFrame:
     """The result rows of count windows that share their cuts, with the columns ``wanted``."""
-    step = step_of(queries)
+    step = positions.step_of(queries)
     # Two ways, for to carry events saves two stages and a pass, and to find the cuts first bounds what travels.
     carried = every_if_carried(plan, step, limits)
     shared, root = shared_cuts(plan, queries, time, unit, cores, every_if_cut(step) if carried is None else carried)
@@ -148,17 +137,15 @@ def count_rows(
         rows = results(frames_by_cuts(spark, shared), root, roots=shared.roots, leaves=len(plan.tasks))
     else:
         rows = _rows_with_zones(spark, shared, root, len(plan.tasks) + 1, limits)
-    return full_windows(rows, queries, wanted)
+    return positions.full_windows(rows, queries, wanted)
 
 
 def _rows_with_zones(
     spark: SparkSession, shared: SharedCuts, root: bytes, leaves: int, limits: SelectionLimits
 ) -> DataFrame:
     """One root finds the positions of what was carried to it; if there are several, or relays, a task before them does."""
-    from headwater.spark.types import spark_types
-
-    frames, settle = frames_with_zones(spark, shared), settling(shared)
+    frames = frames_with_zones(spark, shared)
     if shared.roots == 1 and leaves <= limits.fan_in:
-        return results(frames, root, leaves=leaves, settle=settle)
-    sent = frames.repartitionById(shared.roots, "bucket").mapInArrow(settle, spark_types(FRAMES)[1])
+        return results(frames, root, leaves=leaves, settle=partial(settled, shared))
+    sent = in_tasks(frames.repartitionById(shared.roots, "bucket"), FRAMES, settled, shared)
     return results(sent, root, roots=shared.roots, leaves=leaves)

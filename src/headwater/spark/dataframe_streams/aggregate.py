@@ -15,20 +15,14 @@ import pyarrow as pa
 from headwater.errors import DataError, QueryError
 from headwater.language.query import Query
 from headwater.node.micro_batches.frames import frames
-from headwater.spark.batch.partitions import gathered
-from headwater.spark.batch.plan import fresh_root
+from headwater.spark.batch.partition_leaves import gathered
+from headwater.spark.dataframe_streams import plan as plans
 from headwater.spark.dataframe_streams.bucket_labels import bucket_labels
-from headwater.spark.dataframe_streams.plan import (
-    KIND,
-    StreamOptions,
-    StreamPlan,
-    check_columns,
-    check_output,
-    output_schema,
-    stream_settings,
-)
-from headwater.spark.dataframe_streams.settings import prepare
+from headwater.spark.dataframe_streams.plan import KIND, StreamOptions, StreamPlan
+from headwater.spark.native.choice import Asked
 from headwater.spark.native.types import functions_of, quoted
+from headwater.spark.tasks import in_tasks
+from headwater.spark.types import spark_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,45 +31,26 @@ FRAMES = pa.schema([("bucket", pa.int32()), ("partition", pa.int32()), ("number"
 
 
 def stream_aggregate(
-    df: DataFrame,
-    queries: Sequence[Query],
-    schema: pa.Schema,
-    ties: Sequence[str],
-    options: StreamOptions,
-    *,
-    time: str,
-    unit: str,
-    strict: bool,
-    sums: str,
-    output: str,
+    df: DataFrame, queries: Sequence[Query], asked: Asked, ties: Sequence[str], options: StreamOptions, output: str
 ) -> DataFrame:
     """Result rows of all queries, as they come out; see `headwater.aggregate`."""
-    from headwater.spark.types import spark_types
+    from headwater.spark.dataframe_streams.state import unpacked
 
-    check_output(output)
-    if sums != "exact":
-        raise QueryError(f"sums is {sums!r}: streams have exact sums; leave it out")
-    check_columns(df, options)
-    root = fresh_root(queries, schema, time=time, unit=unit, strict=strict)
-    settings = stream_settings(queries, ties, options, time=time, unit=unit, strict=strict)
-    wanted, struct = spark_types(output_schema(root.result_schema, output))
+    if output not in plans.OUTPUTS:
+        raise QueryError(f"output is {output!r}: give one of {', '.join(map(repr, plans.OUTPUTS))}")
+    if asked.sums != "exact":
+        raise QueryError(f"sums is {asked.sums!r}: streams have exact sums; leave it out")
+    plans.check_columns(df, options)
+    root = asked.root(queries)
+    settings = plans.stream_settings(queries, asked, ties, options)
+    rows = plans.output_schema(root.result_schema, output)
+    wanted = spark_types(rows)[0]
     columns = tuple(dict.fromkeys(name for group in settings.groups for name in group.travelling))
     has_source, has_last = options.source is not None, options.flush_when is not None
     text = StreamPlan(settings, columns, wanted, output, has_source, has_last).to_text()
-    prepare(df.sparkSession, settings.buckets)
-
-    def leaf(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark.dataframe_streams.aggregate import sent_frames
-
-        yield from sent_frames(text, batches)
-
-    def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark.dataframe_streams.state import unpacked
-
-        yield from unpacked(batches)
-
-    sent = _selected(df, columns, options).mapInArrow(leaf, spark_types(FRAMES)[1])
-    return _with_state(sent, text).mapInArrow(unpack, struct)
+    plans.prepare(df.sparkSession, settings.buckets)
+    sent = in_tasks(_selected(df, columns, options), FRAMES, sent_frames, text)
+    return in_tasks(_with_state(sent, text), rows, unpacked)
 
 
 def _selected(df: DataFrame, columns: Sequence[str], options: StreamOptions) -> DataFrame:

@@ -1,8 +1,9 @@
-"""What is asked of a streaming DataFrame, checked, and in the form in which it travels to tasks."""
+"""Arguments of `aggregate` over a streaming DataFrame: checked, serialized for tasks, and with what they ask of the session."""
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,11 +18,13 @@ from headwater.language.files.queries import from_json, to_json
 from headwater.language.query import Query
 from headwater.language.times import Nanos, duration
 from headwater.node.micro_batches.frames import BatchSettings, EventGroup, group_name
-from headwater.spark.batch.partitions import depends_on_order
+from headwater.spark.batch.partition_leaves import depends_on_order
 from headwater.spark.batch.root import ACCOUNTS, plain_rows
+from headwater.spark.native.choice import Asked
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
+
 
 #: Roots that share the keys, unless said otherwise: fixed for the life of a checkpoint, so no function of the cluster.
 BUCKETS = 8
@@ -85,10 +88,10 @@ class StreamPlan:
 
 
 def stream_settings(
-    queries: Sequence[Query], ties: Sequence[str], options: StreamOptions, *, time: str, unit: str, strict: bool
+    queries: Sequence[Query], asked: Asked, ties: Sequence[str], options: StreamOptions
 ) -> BatchSettings:
     """The settings of the roots; whatever is wrong with them is said here."""
-    disorder = check_disorder(options.disorder, unit)
+    disorder = check_disorder(options.disorder, asked.unit)
     if disorder is None and options.flush_when is None and options.flush_after is None:
         raise QueryError(
             "disorder is missing, so no window of this stream would ever close: say how far times may step back, "
@@ -99,13 +102,13 @@ def stream_settings(
     buckets = BUCKETS if options.buckets is None else options.buckets
     if type(buckets) is not int or not 1 <= buckets <= 1024:
         raise QueryError(f"buckets is {options.buckets!r}: give a whole number from 1 to 1024")
-    groups = _groups(queries, ties, time)
+    groups = _groups(queries, ties, asked.time)
     return BatchSettings(
         groups,
-        time,
-        unit,
+        asked.time,
+        asked.unit,
         disorder,
-        strict,
+        asked.strict,
         _millis("idle", options.idle),
         _millis("flush_after", options.flush_after),
         buckets if any(group.keys for group in groups) else 1,
@@ -134,11 +137,6 @@ def _millis(name: str, value: object) -> int | None:
     return int(span) // 1_000_000
 
 
-def check_output(output: str) -> None:
-    if output not in OUTPUTS:
-        raise QueryError(f"output is {output!r}: give one of {', '.join(map(repr, OUTPUTS))}")
-
-
 def check_columns(df: DataFrame, options: StreamOptions) -> None:
     if options.source is not None and options.source not in df.columns:
         raise DataError(f"source is {options.source!r}: there is no such column; there is {', '.join(df.columns)}")
@@ -157,3 +155,41 @@ def output_schema(results: pa.Schema, output: str) -> pa.Schema:
     optional = [field.with_nullable(True) for field in results]
     more = [pa.field("aside", pa.struct(list(ASIDE))), pa.field("account", pa.struct(list(ACCOUNTS)))]
     return pa.schema([pa.field(KIND, pa.string(), nullable=False), *optional, *more])
+
+
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_DEFAULT_PROVIDER = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+#: Each with what Spark has by itself.
+_WANTED = {
+    # Only changes are written at each batch, not the whole state.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": ("true", "false"),
+    # Versions of state have names of their own: a task that runs twice cannot write over the other's.
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": ("2", "1"),
+}
+_TASKS = "spark.sql.shuffle.partitions"
+#: Every task behind the shuffle opens and commits a state store at every batch, also one without a bucket.
+_TASKS_PER_BUCKET_MAX = 4
+
+
+def prepare(spark: SparkSession, buckets: int) -> None:
+    """Set what can be set; a state store that cannot do it is refused."""
+    provider = spark.conf.get(_PROVIDER, _DEFAULT_PROVIDER)
+    if provider not in (_DEFAULT_PROVIDER, _ROCKSDB) and "RocksDB" not in str(provider):
+        raise DataError(
+            f"{_PROVIDER} is {provider!r}, which Spark's transformWithState cannot use: set it to {_ROCKSDB!r}"
+        )
+    if provider == _DEFAULT_PROVIDER:
+        spark.conf.set(_PROVIDER, _ROCKSDB)
+    for name, (wanted, default) in _WANTED.items():
+        if str(spark.conf.get(name, default)) == default:
+            spark.conf.set(name, wanted)
+    tasks = int(str(spark.conf.get(_TASKS, "200")))
+    if tasks > max(8, buckets * _TASKS_PER_BUCKET_MAX):
+        logging.getLogger("headwater").warning(
+            "%s is %d for %d buckets of state, and each task takes its time at every batch: set it to %d before the start",
+            _TASKS,
+            tasks,
+            buckets,
+            buckets,
+        )

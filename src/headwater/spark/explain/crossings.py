@@ -1,4 +1,4 @@
-"""What crosses for queries that travel together: into Python workers, out of them, and through shuffles.
+"""Forecast of rows and bytes that cross into Python workers, out of them, and through shuffles.
 
 Bytes are what Spark's own metrics count: "data sent to Python workers", "data returned from Python workers", and the "data size"
 of an exchange, which is that of its rows before they are compressed.
@@ -15,12 +15,11 @@ import pyarrow as pa
 from headwater.engine.placement import placement
 from headwater.language.query import Query
 from headwater.language.windows import Band, Sliding
-from headwater.spark.batch.initial_root import fresh_bytes
+from headwater.spark.batch.initial_root import initial_root_bytes
 from headwater.spark.batch.leaf import FAN_IN
-from headwater.spark.batch.partitions import partition_count
-from headwater.spark.batch.plan import fresh_root
+from headwater.spark.batch.partition_leaves import partition_count
 from headwater.spark.batch.root import root_count
-from headwater.spark.explain.looking import FrameLook, Grouping, arrow_bytes, event_time, groupings, is_text, row_bytes
+from headwater.spark.explain.profile import FrameProfile, Grouping, arrow_bytes, groupings, is_text, row_bytes
 from headwater.spark.explain.sampling import Sent, SizeLines, lines, more_frames, sample
 from headwater.spark.native.aggregates import Operators
 from headwater.spark.native.choice import Asked
@@ -45,38 +44,28 @@ class Crossing:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSize:
-    """What Spark has: cores, and how many partitions a shuffle has at most."""
-
-    cores: int
-    partitions: int
-
-
 # --- Spark's own operators ---
 
 
-def native_crossings(
-    grouping: Grouping, look: FrameLook, schema: pa.Schema, session: SessionSize
-) -> Iterator[Crossing]:
+def native_crossings(grouping: Grouping, profile: FrameProfile, schema: pa.Schema, cores: int) -> Iterator[Crossing]:
     """Slices of all partitions meet; where they are not windows themselves, slices or windows move once more."""
-    grid, groups = grouping.grid, look.groups[grouping.group]
+    grid, groups = grouping.grid, profile.groups[grouping.group]
     queries = [member.query for member in grid.members]
     operators = Operators(schema)
     for query in queries:
         for _, aggregation in query.aggregates:
             operators.value(aggregation)
     texts = _least_texts(queries, schema)
-    width = row_bytes(look, schema, [*grouping.keys, *texts], 1 + len(operators.kept) - len(texts))
+    width = row_bytes(profile, schema, [*grouping.keys, *texts], 1 + len(operators.kept) - len(texts))
     yield _shuffle("slices of each partition", groups.in_partitions, width)
     if grid.is_window:
         return
     if grouping.keys:
         yield _shuffle("slices, to their keys", groups.in_all, width)
         return
-    parts = max(1, min(session.cores, _partitions(groups.in_partitions * width)))
+    parts = max(1, min(cores, _partitions(groups.in_partitions * width)))
     has_names = 8 if len(queries) > 1 else 0
-    yield _shuffle("windows", _window_rows(grouping, look, parts), width + has_names)
+    yield _shuffle("windows", _window_rows(grouping, profile, parts), width + has_names)
 
 
 def _least_texts(queries: Iterable[Query], schema: pa.Schema) -> list[str]:
@@ -94,12 +83,12 @@ def _partitions(size: float) -> int:
     return -(-int(size) // SPARK_PARTITION_BYTES)
 
 
-def _window_rows(grouping: Grouping, look: FrameLook, parts: int) -> float:
+def _window_rows(grouping: Grouping, profile: FrameProfile, parts: int) -> float:
     """Windows without keys, each once for every part of the slices in which some of its own are."""
     total = 0.0
     for member in grouping.grid.members:
         own = member.window.size // grouping.grid.slice
-        total += look.windows(grouping, member.window) * parts * (1 - (1 - 1 / parts) ** own)
+        total += profile.windows(grouping, member.window) * parts * (1 - (1 - 1 / parts) ** own)
     return total
 
 
@@ -119,30 +108,35 @@ class NodeLoad:
 
 
 def python_crossings(
-    df: DataFrame, queries: Sequence[Query], look: FrameLook, asked: Asked, sort: Sequence[str], session: SessionSize
+    df: DataFrame,
+    queries: Sequence[Query],
+    profile: FrameProfile,
+    asked: Asked,
+    sort: Sequence[str],
+    cores: int,
 ) -> Iterator[Crossing]:
     """``sort``: the columns by which all events are sorted first, if they are."""
-    root = fresh_root(queries, asked.schema, time=asked.time, unit=asked.unit, strict=asked.strict)
+    root = asked.root(queries)
     columns = list(root.columns)
-    leaves, planned = look.partitions, partition_count(df.orderBy(*map(quoted, sort)) if sort else df)
+    leaves, planned = profile.partitions, partition_count(df.orderBy(*map(quoted, sort)) if sort else df)
     if sort:
-        width = row_bytes(look, asked.schema, dict.fromkeys([*columns, *sort]))
-        leaves = max(1, min(session.partitions, _partitions(look.events * width)))
-        yield _shuffle("events, to be sorted", look.events, width)
-    bytes_ = round(look.events * arrow_bytes(look, asked.schema, columns))
-    yield Crossing("into Python", "events, to leaves", look.events, bytes_)
-    time = event_time(asked.schema, asked.time, asked.unit)
-    found = groupings(queries, asked.schema, asked.time, asked.unit)
+        width = row_bytes(profile, asked.schema, dict.fromkeys([*columns, *sort]))
+        partitions = int(str(df.sparkSession.conf.get("spark.sql.shuffle.partitions")))
+        leaves = max(1, min(partitions, _partitions(profile.events * width)))
+        yield _shuffle("events, to be sorted", profile.events, width)
+    bytes_ = round(profile.events * arrow_bytes(profile, asked.schema, columns))
+    yield Crossing("into Python", "events, to leaves", profile.events, bytes_)
+    found = groupings(queries, asked)
     read = pa.schema([asked.schema.field(name) for name in columns])
-    events = sample(df, read, time, found, look.all if sort else look.largest)
+    events = sample(df, read, asked.ticks, found, profile.all if sort else profile.largest)
     are_fixed = bool(found) and all(isinstance(q.window, Sliding | Band) and not q.emit_empty for q in queries)
     by_groups = are_fixed and all(map(_sends_slices_only, queries))
     relays = -(-leaves // FAN_IN) if planned is None or planned > FAN_IN else 0
-    at_leaves, at_relays = _counts(found if by_groups else [], look, relays, bool(sort))
-    windows = sum(look.windows(one, member.window) for one in found for member in one.grid.members)
-    roots = root_count(queries, session.cores)
+    at_leaves, at_relays = _counts(found if by_groups else [], profile, relays, bool(sort))
+    windows = sum(profile.windows(one, member.window) for one in found for member in one.grid.members)
+    roots = root_count(queries, cores)
     counted = NodeLoad(leaves, relays, roots, at_leaves, at_relays, windows if are_fixed else None)
-    yield from _through_nodes(lines(fresh_bytes(root), roots, events, by_groups), counted)
+    yield from _through_nodes(lines(initial_root_bytes(root), roots, events, by_groups), counted)
 
 
 def _sends_slices_only(query: Query) -> bool:
@@ -151,11 +145,11 @@ def _sends_slices_only(query: Query) -> bool:
     return place.way == "slices" and place.travels == "partials"
 
 
-def _counts(found: Sequence[Grouping], look: FrameLook, relays: int, is_sorted: bool) -> tuple[int, int]:
+def _counts(found: Sequence[Grouping], profile: FrameProfile, relays: int, is_sorted: bool) -> tuple[int, int]:
     """The groups that leaves see and that relays do; without any, events."""
     if not found:
-        return look.events, look.events
-    groups = [look.groups[one.group] for one in found]
+        return profile.events, profile.events
+    groups = [profile.groups[one.group] for one in found]
     in_all = sum(one.in_all for one in groups)
     # Sorted partitions are ranges of time: they have next to no slices in common.
     in_partitions = in_all if is_sorted else sum(one.in_partitions for one in groups)

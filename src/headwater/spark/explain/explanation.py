@@ -9,22 +9,23 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.types as pt
 
 from headwater.language.aggregations import Aggregation
-from headwater.language.arguments import check_queries
 from headwater.language.query import Query
-from headwater.language.windows import CountWindow
-from headwater.spark.aggregate import checked, tie_breakers
-from headwater.spark.batch.partitions import depends_on_order
+from headwater.spark.aggregate import Call, arrow_schema, divided
+from headwater.spark.batch.partition_leaves import depends_on_order
 from headwater.spark.batch.root import cores_of
-from headwater.spark.dataframe_streams.plan import StreamOptions
-from headwater.spark.explain.crossings import WHERES, Crossing, SessionSize, Where, native_crossings, python_crossings
-from headwater.spark.explain.looking import FrameLook, Grouping, event_time, groupings, is_text, look
-from headwater.spark.native import positions
-from headwater.spark.native.choice import EXACT, Asked, choice, has_positions
+from headwater.spark.dataframe_streams.plan import StreamOptions, check_columns, stream_settings
+from headwater.spark.explain.crossings import WHERES, Crossing, Where, native_crossings, python_crossings
+from headwater.spark.explain.profile import FrameProfile, Grouping, groupings, is_text, profiled
+from headwater.spark.native.choice import EXACT, Asked, choice
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 POSITIONS_NOTE = "how many events lie near cuts and are sorted is found when it runs"
+STREAM_WHY = (
+    "who is late depends on the watermark that the last batch left, which only the roots know: events travel to them"
+)
+STREAM_ORDER = "columns decide between events of one time within a batch; an event of a later batch is behind them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,31 +78,24 @@ def explain(
     df: DataFrame,
     queries: Query | Iterable[Query],
     *,
-    time: str = "time",
-    unit: str = "us",
     order: str | Sequence[str] | None = None,
-    strict: bool = False,
-    sums: str = "exact",
-    plan: str = "auto",
     measure: bool = True,
-    **of_streams: Any,
+    **settings: Any,
 ) -> SparkExplanation:
     """What `aggregate` would do with the same arguments, and what would cross for it.
 
     For the figures Spark looks at the data once, and where Python is needed leaves run here over a sample of some ten thousand
     events. ``measure=False`` leaves figures out and runs no job.
     """
-    listed, ties = check_queries(queries), tie_breakers(df, time, order)
-    options = StreamOptions(**of_streams)
+    options = StreamOptions(**{name: settings.pop(name) for name in StreamOptions.__slots__ if name in settings})
+    call = Call.of(df, queries, order, Asked(arrow_schema(df), **settings), options)
+    call.asked.root(call.queries)  # queries that do not fit the columns are refused
     if df.isStreaming:
-        from headwater.spark.explain.streams import explain_stream
-
-        return explain_stream(df, listed, ties, options, time=time, unit=unit, strict=strict)
-    options.refuse_batch()
-    asked, _ = checked(df, listed, time, unit, sums, plan, strict)
-    divided = _divided(listed, asked, ties)
-    planned = tuple(_planned(query, part, asked) for query, part in _with_parts(listed, divided))
-    return SparkExplanation(planned, tuple(_Figures(df, asked, divided, measure).travels()))
+        return _of_stream(call, options)
+    parts = _parts(call)
+    by_name = {query.name: part for part in parts for query in part.queries}
+    planned = tuple(_planned(query, by_name[query.name], call.asked) for query in call.queries)
+    return SparkExplanation(planned, tuple(_travels(call, parts, measure)))
 
 
 # --- how queries are divided: as `aggregate` does it ---
@@ -117,38 +111,28 @@ class _Part:
     sort: tuple[str, ...] = ()
 
 
-def _divided(queries: Sequence[Query], asked: Asked, ties: Sequence[str]) -> list[_Part]:
-    native = {query.name for query in queries if choice(query, asked).is_native}
-    counted = [query for query in queries if has_positions(query, asked)]
-    named = native | {query.name for query in counted}
-    fixed = [query for query in queries if query.name in native and not isinstance(query.window, CountWindow)]
-    others = [query for query in queries if query.name not in named]
-    found = groupings(fixed, asked.schema, asked.time, asked.unit)
+def _parts(call: Call) -> list[_Part]:
+    asked, division = call.asked, divided(call.queries, call.asked)
+    found = groupings(division.fixed, asked)
     parts = [_Part("native", tuple(member.query for member in one.grid.members), one) for one in found]
-    for plan, is_native in (("native, positions", True), ("python, positions", False)):
-        families = positions.families([query for query in counted if (query.name in native) is is_native])
-        parts += [_Part(plan, tuple(family)) for family in families]
-    if others:
-        sort = (asked.time, *ties) if any(map(depends_on_order, others)) else ()
+    parts += [_Part("native, positions", tuple(family)) for family in division.native_counts]
+    parts += [_Part("python, positions", tuple(family)) for family in division.python_counts]
+    if others := division.others:
+        sort = (asked.time, *call.ties) if any(map(depends_on_order, others)) else ()
         parts.append(_Part("python, sorted" if sort else "python", tuple(others), sort=sort))
     return parts
 
 
-def _with_parts(queries: Sequence[Query], parts: Sequence[_Part]) -> Iterator[tuple[Query, _Part]]:
-    by_name = {query.name: part for part in parts for query in part.queries}
-    return ((query, by_name[query.name]) for query in queries)
-
-
 def _planned(query: Query, part: _Part, asked: Asked) -> Planned:
     chosen = choice(query, asked)
-    guarantee = chosen.guarantee if chosen.is_native else guarantee_of(query, asked)
+    guarantee = chosen.guarantee if chosen.is_native else _guarantee(query, asked)
     warning = ""
     if depends_on_order(query):
         warning = "columns decide between events of one time; read of the same files goes by file and row"
     return Planned(query.name, part.plan, chosen.why, guarantee, warning)
 
 
-def guarantee_of(query: Query, asked: Asked) -> str:
+def _guarantee(query: Query, asked: Asked) -> str:
     said = dict.fromkeys(filter(None, (_less_than_exact(a, asked) for _, a in query.aggregates)))
     others = "; the others exact, to the last bit" if said and len(query.aggregates) > 1 else ""
     return "; ".join(said) + others if said else EXACT
@@ -174,40 +158,55 @@ def _less_than_exact(aggregation: Aggregation, asked: Asked) -> str | None:
 # --- figures ---
 
 
-class _Figures:
-    """What crosses, from one look at the data and samples of it."""
+def _travels(call: Call, parts: Sequence[_Part], measure: bool) -> Iterator[Travel]:
+    """What crosses for each part, from one profile of the data and samples of it."""
+    cores = cores_of(call.df.sparkSession)
+    profile = _profile(call, parts) if measure else None
+    for part in parts:
+        names = tuple(query.name for query in part.queries)
+        if part.plan.endswith("positions"):
+            yield Travel(part.plan, names, None, POSITIONS_NOTE)
+        elif profile is None:
+            yield Travel(part.plan, names)
+        elif part.grouping is not None:
+            crossings = native_crossings(part.grouping, profile, call.asked.schema, cores)
+            yield Travel(part.plan, names, tuple(crossings))
+        else:
+            crossings = python_crossings(call.df, part.queries, profile, call.asked, part.sort, cores)
+            yield Travel(part.plan, names, tuple(crossings))
 
-    def __init__(self, df: DataFrame, asked: Asked, parts: Sequence[_Part], measure: bool) -> None:
-        self._df = df
-        self._asked = asked
-        self._parts = parts
-        self._seen = self._look() if measure else None
 
-    def _look(self) -> FrameLook | None:
-        parts, asked = self._parts, self._asked
-        if all(part.plan.endswith("positions") for part in parts):
-            return None
-        found = [part.grouping for part in parts if part.grouping is not None]
-        for part in parts:
-            if part.plan.startswith("python"):
-                found += groupings(part.queries, asked.schema, asked.time, asked.unit)
-        read = set().union(*({*query.columns(), *part.sort} for part in parts for query in part.queries))
-        texts = [name for name in sorted(read) if is_text(asked.schema.field(name).type)]
-        return look(self._df, event_time(asked.schema, asked.time, asked.unit), found, texts)
+def _profile(call: Call, parts: Sequence[_Part]) -> FrameProfile | None:
+    """One look at the data; None where no part needs it."""
+    if all(part.plan.endswith("positions") for part in parts):
+        return None
+    found = [part.grouping for part in parts if part.grouping is not None]
+    for part in parts:
+        if part.plan.startswith("python"):
+            found += groupings(part.queries, call.asked)
+    read = set().union(*({*query.columns(), *part.sort} for part in parts for query in part.queries))
+    texts = [name for name in sorted(read) if is_text(call.asked.schema.field(name).type)]
+    return profiled(call.df, call.asked.ticks, found, texts)
 
-    def travels(self) -> Iterator[Travel]:
-        for part in self._parts:
-            names = tuple(query.name for query in part.queries)
-            note = POSITIONS_NOTE if part.plan.endswith("positions") else ""
-            crossings = None if note or self._seen is None else tuple(self._crossings(part, self._seen))
-            yield Travel(part.plan, names, crossings, note)
 
-    def _crossings(self, part: _Part, seen: FrameLook) -> Iterator[Crossing]:
-        spark = self._df.sparkSession
-        session = SessionSize(cores_of(spark), int(str(spark.conf.get("spark.sql.shuffle.partitions"))))
-        if part.grouping is not None:
-            return native_crossings(part.grouping, seen, self._asked.schema, session)
-        return python_crossings(self._df, part.queries, seen, self._asked, part.sort, session)
+# --- streams ---
+
+
+def _of_stream(call: Call, options: StreamOptions) -> SparkExplanation:
+    """No job runs: nothing is known of events that have not come."""
+    check_columns(call.df, options)
+    settings = stream_settings(call.queries, call.asked, call.ties, options)
+    keyed = {query.name: bool(group.keys) for group in settings.groups for query in group.queries}
+    planned = []
+    for query in call.queries:
+        plan = f"stream, keys on {settings.buckets} roots" if keyed[query.name] else "stream, one root"
+        warning = STREAM_ORDER if depends_on_order(query) else ""
+        planned.append(Planned(query.name, plan, STREAM_WHY, _guarantee(query, call.asked), warning))
+    travels = (
+        Travel("stream", tuple(q.name for q in group.queries), None, f"of each event: {', '.join(group.travelling)}")
+        for group in settings.groups
+    )
+    return SparkExplanation(tuple(planned), tuple(travels))
 
 
 # --- for people ---

@@ -1,4 +1,4 @@
-"""What leaves, relays and roots would send, found by running them in the driver over a bounded sample of the events.
+"""Forecast of what leaves, relays and roots send: they run in the driver over a bounded sample of the events.
 
 The sample is a stretch of time of one partition (of all, where rows are sorted first), so its slices are as full as all are. Two
 samples, the shorter a part of the longer, tell what grows with the events or their groups from what each node sends anyway.
@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 
 from headwater.base.arrow import schema_to_bytes
 from headwater.base.packing import Bytes
-from headwater.spark.batch.initial_root import root_of
-from headwater.spark.batch.leaf import SETTINGS, LeafTask, SourceFeed
+from headwater.spark.batch.initial_root import SETTINGS, root_of
+from headwater.spark.batch.leaf import LeafTask, SourceFeed
 from headwater.spark.batch.root import merged, plain_rows, rows
-from headwater.spark.explain.looking import Grouping, PartitionSpan, when
+from headwater.spark.explain.profile import Grouping, PartitionSpan, when
 from headwater.spark.native.types import quoted
 from headwater.spark.types import spark_types
 

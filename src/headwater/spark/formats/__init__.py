@@ -5,8 +5,8 @@ Only columns that are asked for are read. Whatever is wrong with a file, the err
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -31,6 +31,8 @@ __all__ = [
     "schema_of",
 ]
 
+T = TypeVar("T")
+
 FORMATS: dict[str, Format] = {
     "parquet": parquet.FORMAT,
     "arrow": ipc.FORMAT,
@@ -43,26 +45,21 @@ FORMATS: dict[str, Format] = {
 
 def schema_of(kind: str, place: str) -> pa.Schema | None:
     """The columns of a file's events; None if it is so empty that it does not say."""
-    with named(kind, place):
-        schema = FORMATS[kind].schema(place)
-        return None if schema is None else schema.remove_metadata()
-    raise AssertionError("an error leaves the block above")
+    schema = named(kind, place, FORMATS[kind].schema)
+    return None if schema is None else schema.remove_metadata()
 
 
 def row_count(kind: str, place: str) -> int:
     """How many events a file holds, where it says so."""
-    counted = FORMATS[kind].row_count
-    assert counted is not None, "only asked of formats that tell it"
-    with named(kind, place):
-        return counted(place)
-    raise AssertionError("an error leaves the block above")
+    parts = FORMATS[kind].parts
+    assert parts is not None, "only asked of formats that tell it"
+    return sum(named(kind, place, parts))
 
 
-@contextmanager
-def named(kind: str, place: str) -> Iterator[None]:
-    """Errors name the file."""
+def named(kind: str, place: str, read: Callable[[str], T]) -> T:
+    """What is read of a file; errors name the file."""
     try:
-        yield
+        return read(place)
     except HeadwaterError as error:
         if str(error).startswith(place):
             raise

@@ -1,4 +1,4 @@
-"""What a task is given to read, and what readers say of it."""
+"""What a task is given to read (`FileRange`, `Wanted`), what readers give back, and what describes a format."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 if TYPE_CHECKING:
     from headwater.spark.batch.pruning import Pruning
+    from headwater.spark.formats.text import TextLines
 
 #: Events of one batch: enough to forget what a batch costs, few enough for the cache.
 BATCH_EVENTS = 1 << 20
@@ -63,15 +64,17 @@ Batches: TypeAlias = Iterator["pa.RecordBatch | Passed"]
 class Format:
     """How files of one kind are known by their names, and read.
 
-    ``schema``: the columns of a file, None if it is so empty that it does not say. ``row_count``: how many
-    events, where a file tells it cheaply. ``has_types``: whether files say themselves of which types their columns are.
+    ``schema``: the columns of a file, None if it is so empty that it does not say. ``parts``: the rows of each part that can be
+    read alone, where a file tells it cheaply; ``read`` takes a range of them. ``has_types``: whether files say of which types
+    their columns are. ``lines``: how text is read.
     """
 
     suffixes: tuple[str, ...]
     schema: Callable[[str], pa.Schema | None]
     read: Callable[[str, Wanted, tuple[int, int] | None], Batches]
-    row_count: Callable[[str], int] | None = None
+    parts: Callable[[str], list[int]] | None = None
     has_types: bool = False
+    lines: type[TextLines] | None = None
 
 
 def sentence(error: Exception) -> str:

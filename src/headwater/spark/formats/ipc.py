@@ -35,14 +35,10 @@ def _schema(place: str) -> pa.Schema | None:
     return None if reader is None else reader.schema
 
 
-def record_batches(place: str) -> list[int]:
+def _parts(place: str) -> list[int]:
     """The rows of each record batch. A file keeps the counts in front of its batches; their buffers are not touched."""
     reader = _opened(place, ())
     return [] if reader is None else [batch.num_rows for batch in _each(reader, 0)]
-
-
-def _row_count(place: str) -> int:
-    return sum(record_batches(place))
 
 
 def _each(reader: Any, first: int) -> Iterator[Any]:
@@ -71,4 +67,4 @@ def _read(place: str, wanted: Wanted, groups: tuple[int, int] | None) -> Batches
         number += 1
 
 
-FORMAT = Format((".arrow", ".ipc", ".feather", ".arrows"), _schema, _read, _row_count, has_types=True)
+FORMAT = Format((".arrow", ".ipc", ".feather", ".arrows"), _schema, _read, _parts, has_types=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from headwater.base.arrow import plain_type
 from headwater.errors import DataError
 from headwater.spark.batch.pruning import Bounds
 from headwater.spark.formats.file_range import BATCH_EVENTS, Batches, Format, Passed, Wanted, present, sentence
@@ -38,13 +40,9 @@ def _group(file: Any, place: str, group: int, columns: list[str]) -> Iterator[pa
         # One thread: each task has one core.
         yield from file.iter_batches(BATCH_EVENTS, row_groups=[group], columns=columns, use_threads=False)
     except (pa.ArrowException, OSError) as error:
-        byte = file.metadata.row_group(group).column(0).file_offset or _group_start(file, group)
+        column = file.metadata.row_group(group).column(0)
+        byte = column.file_offset or column.dictionary_page_offset or column.data_page_offset
         raise DataError(f"{place}, row group {group}, byte {byte}: {sentence(error)}") from error
-
-
-def _group_start(file: Any, group: int) -> int:
-    column = file.metadata.row_group(group).column(0)
-    return int(column.dictionary_page_offset or column.data_page_offset)
 
 
 def _passed(file: Any, places: dict[str, int], group: int, wanted: Wanted) -> Passed | None:
@@ -96,28 +94,15 @@ def bounds_of(statistics: Any, type_: pa.DataType) -> Bounds | None:
     """Statistics as bounds; what is missing, or looks odd, is unknown."""
     if statistics is None:
         return None
-    nulls = int(statistics.null_count) if statistics.has_null_count else None
-    if pa.types.is_dictionary(type_):
-        type_ = type_.value_type
+    nulls, type_ = int(statistics.null_count) if statistics.has_null_count else None, plain_type(type_)
     ends = None
     if statistics.has_min_max:
-        try:
+        with suppress(pa.ArrowException, ValueError, TypeError, OverflowError, ImportError):
             ends = pa.array([statistics.min, statistics.max], type_)
-        except (pa.ArrowException, ValueError, TypeError, OverflowError, ImportError):
-            ends = None
-    if ends is not None and (ends.null_count or (pa.types.is_floating(type_) and _has_nan(ends))):
+    # NaN is no bound.
+    if ends is not None and (ends.null_count or any(value != value for value in ends.to_pylist())):
         ends = None
     return Bounds(ends, nulls)
-
-
-def _has_nan(ends: pa.Array) -> bool:
-    return any(value != value for value in ends.to_pylist())
-
-
-def _row_count(place: str) -> int:
-    from pyarrow import parquet
-
-    return int(parquet.read_metadata(place, memory_map=True).num_rows)
 
 
 def row_groups(place: str) -> list[tuple[int, int]]:
@@ -129,4 +114,8 @@ def row_groups(place: str) -> list[tuple[int, int]]:
     return [(group.total_byte_size, group.num_rows) for group in groups]
 
 
-FORMAT = Format((".parquet", ".pq"), _schema, _read, _row_count, has_types=True)
+def _parts(place: str) -> list[int]:
+    return [rows for _, rows in row_groups(place)]
+
+
+FORMAT = Format((".parquet", ".pq"), _schema, _read, _parts, has_types=True)

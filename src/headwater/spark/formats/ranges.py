@@ -1,27 +1,19 @@
-"""Some of the events of a file: those from one row to another, read again at any time.
+"""Reads the rows [skip, skip + count) of a file, at any time, without reading what comes before where the format allows it.
 
 A file of columns is read from the row group or record batch in which they begin, text from the last mark before them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
-from headwater.errors import DataError
-from headwater.spark.formats import FORMATS, Batches, Passed, Wanted, checked, named
-from headwater.spark.formats.csv_lines import CsvLines
-from headwater.spark.formats.ipc import record_batches
-from headwater.spark.formats.json_lines import JsonLines
-from headwater.spark.formats.parquet import row_groups
-from headwater.spark.formats.text import TextLines, TextMark, count_rows, read_rows
+import numpy as np
 
-_LINES: dict[str, type[TextLines]] = {"csv": CsvLines, "json": JsonLines}
-#: The rows of each part of a file that can be read alone.
-_PARTS: dict[str, Callable[[str], list[int]]] = {
-    "parquet": lambda place: [rows for _, rows in row_groups(place)],
-    "arrow": record_batches,
-}
+from headwater.errors import DataError
+from headwater.spark.formats import FORMATS, Batches, Passed, Wanted, checked, named, row_count
+from headwater.spark.formats.text import TextMark, count_rows, read_rows
 
 
 class EventCount(NamedTuple):
@@ -33,9 +25,10 @@ class EventCount(NamedTuple):
 
 def counted(kind: str, place: str) -> EventCount:
     """Counts the events of a file; text has to be read for that, but not parsed."""
-    with named(kind, place):
-        return EventCount(*count_rows(_LINES[kind], place)) if kind in _LINES else EventCount(sum(_PARTS[kind](place)))
-    raise AssertionError("an error leaves the block above")
+    lines = FORMATS[kind].lines
+    if lines is None:
+        return EventCount(row_count(kind, place))
+    return EventCount(*named(kind, place, partial(count_rows, lines)))
 
 
 def rows_of(kind: str, place: str, wanted: Wanted, skip: int, count: int, mark: TextMark | None = None) -> Batches:
@@ -43,27 +36,22 @@ def rows_of(kind: str, place: str, wanted: Wanted, skip: int, count: int, mark: 
 
     An error if the file does not hold so many.
     """
-    if kind in _LINES:
-        yield from _exactly(
-            place, skip, count, checked(kind, place, wanted, _text(kind, place, wanted, skip, count, mark))
-        )
-        return
-    with named(kind, place):
-        sizes = _PARTS[kind](place)
-    first = begin = 0
-    while first < len(sizes) and begin + sizes[first] <= skip:
-        begin += sizes[first]
-        first += 1
-    last, end = first, begin
-    while last < len(sizes) and end < skip + count:
-        end += sizes[last]
-        last += 1
-    found = FORMATS[kind].read(place, wanted, (first, last))
-    yield from _exactly(place, skip, count, _between(checked(kind, place, wanted, found), skip - begin, count))
-
-
-def _text(kind: str, place: str, wanted: Wanted, skip: int, count: int, mark: TextMark | None) -> Batches:
-    return read_rows(_LINES[kind], place, wanted, skip, count, mark)
+    form = FORMATS[kind]
+    if form.lines is not None:
+        found = checked(kind, place, wanted, read_rows(form.lines, place, wanted, skip, count, mark))
+    else:
+        assert form.parts is not None, "only files are read in ranges"
+        ends = np.cumsum([0, *named(kind, place, form.parts)])
+        first = int(np.searchsorted(ends[1:], skip, side="right"))
+        last = max(first, int(np.searchsorted(ends[:-1], skip + count)))
+        read = form.read(place, wanted, (first, last))
+        found = _between(checked(kind, place, wanted, read), skip - int(ends[first]), count)
+    rows = 0
+    for batch in found:
+        rows += batch.count if isinstance(batch, Passed) else len(batch)
+        yield batch
+    if rows != count:
+        raise DataError(f"{place}: it ends behind row {skip + rows}, but had {skip + count} rows before")
 
 
 def _between(found: Batches, skip: int, count: int) -> Batches:
@@ -80,12 +68,3 @@ def _between(found: Batches, skip: int, count: int) -> Batches:
         skip = max(skip - size, 0)
         if count == 0:
             return
-
-
-def _exactly(place: str, skip: int, count: int, found: Batches) -> Batches:
-    rows = 0
-    for batch in found:
-        rows += batch.count if isinstance(batch, Passed) else len(batch)
-        yield batch
-    if rows != count:
-        raise DataError(f"{place}: it ends behind row {skip + rows}, but had {skip + count} rows before")

@@ -1,4 +1,4 @@
-"""Segment logs and generators of events: a place is not a file."""
+"""Segment logs and generators as formats: their places are partitions and objects, not files."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Lines of text: parsed block by block as Arrow does it, and line by line only where that fails.
+"""Text files, one event a line: Arrow parses them block by block, and blocks with errors are parsed line by line.
 
-One line is one event. What cannot be read stays in its place, beside it a column that says so (`engine.unread`): a value
+One line is one event. What cannot be read stays in its place, beside it a column that says so (`engine.intake.arrivals`): a value
 that does not parse counts against those who read its column, a line that is no event at all counts against everyone. So a bad
 line uses up its offset and changes no other event.
 """
@@ -105,7 +105,7 @@ def text_format(lines: type[TextLines], *suffixes: str) -> Format:
         for reader, block, byte, number in _bodies(lines, place):
             yield from _events(reader, place, block, byte, number, list(reader.names(wanted)), wanted)
 
-    return Format((*suffixes, *(f"{suffix}.gz" for suffix in suffixes)), schema, read)
+    return Format((*suffixes, *(f"{suffix}.gz" for suffix in suffixes)), schema, read, lines=lines)
 
 
 def count_rows(lines: type[TextLines], place: str) -> tuple[int, list[TextMark]]:

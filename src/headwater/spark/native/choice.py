@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd
 from typing import Final
 
 import pyarrow as pa
@@ -12,6 +12,8 @@ import pyarrow.types as pt
 from headwater.language.aggregations import FUNCTIONS, Aggregation
 from headwater.language.query import Query
 from headwater.language.windows import Band, CountWindow, Sliding
+from headwater.node import RootNode
+from headwater.spark.batch.initial_root import initial_root
 from headwater.spark.native.expressions import NotNativeError, sql_of
 from headwater.spark.native.types import can_be_least, is_fixed_width, is_plain, ticks
 
@@ -35,11 +37,20 @@ class Asked:
     """What a call says of all its queries: the columns, which is the time, and how to go about it."""
 
     schema: pa.Schema
-    time: str
+    time: str = "time"
     unit: str = "us"
     sums: str = "exact"
     plan: str = "auto"
     strict: bool = False
+
+    @property
+    def ticks(self) -> tuple[str, str] | None:
+        """The time of an event and the condition that it has one, in SQL; None if Spark cannot say it exactly."""
+        return ticks(self.schema.field(self.time), self.unit)
+
+    def root(self, queries: Sequence[Query]) -> RootNode:
+        """The initial root of queries over these events; queries that do not fit the columns are refused."""
+        return initial_root(queries, self.schema, time=self.time, unit=self.unit, strict=self.strict)
 
 
 def choice(query: Query, asked: Asked) -> Choice:
@@ -94,9 +105,8 @@ def _overlap(window: Sliding | CountWindow, unit: str) -> int:
 
 def why_not_events(query: Query, asked: Asked) -> str | None:
     """What keeps Spark from filtering and grouping the events."""
-    field = asked.schema.field(asked.time)
-    if ticks(field, asked.unit) is None:
-        return f"time {asked.time!r} holds {field.type}"
+    if asked.ticks is None:
+        return f"time {asked.time!r} holds {asked.schema.field(asked.time).type}"
     for key in query.keys:
         field = asked.schema.field(key)
         if not is_plain(field) or pt.is_null(field.type):
@@ -150,13 +160,3 @@ def sorts_rows(query: Query, schema: pa.Schema) -> bool:
     """Spark keeps the smallest text of a group by sorting all rows: such queries stay apart from the others."""
     columns = [a.column for _, a in query.aggregates if a.function in ("min", "max") and a.column is not None]
     return any(not is_fixed_width(schema.field(column).type) for column in columns)
-
-
-def finest_slice(window: Sliding | Band) -> int:
-    """The longest slice that windows of this kind, in ticks, are made of.
-
-    >>> import headwater as hw
-    >>> finest_slice(hw.sliding(10, 4))
-    2
-    """
-    return window.size if isinstance(window, Band) else gcd(window.size, window.slide)

@@ -1,27 +1,136 @@
 """Fixed windows as a plan of Spark's own operators: one groupBy of all events into slices, and windows from slices.
 
 The first groupBy sees every event, so it is long arithmetic and fixed-width columns only. The table of slices is small; each of
-them is joined with the windows it lies in, for all queries at once, and grouped again.
+them is joined with the windows it lies in, for all queries at once, and grouped again. Queries share grids of equal slices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from headwater.language.query import Query
+from headwater.language.windows import Band, Sliding
 from headwater.spark.native.aggregates import Operators
-from headwater.spark.native.choice import sorts_rows
+from headwater.spark.native.choice import Asked, sorts_rows
 from headwater.spark.native.expressions import sql_of
-from headwater.spark.native.grids import Grid, Numbered, grids
-from headwater.spark.native.types import floor_div, functions_of, quoted, ticks
+from headwater.spark.native.types import floor_div, functions_of, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+
+#: For each query that shares a pass over the events, slices may be shorter by this factor than the shortest window needs.
+FINER_MAX = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A query in ticks, with its place among all queries of the call."""
+
+    number: int
+    query: Query
+    window: Sliding | Band
+
+
+def numbered(queries: Iterable[Query], unit: str) -> list[Numbered]:
+    """The queries of fixed windows among these."""
+    found: list[Numbered] = []
+    for query in queries:
+        if isinstance(query.window, Sliding | Band):
+            found.append(Numbered(len(found), query, query.window.resolved(unit, query.name)))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Slices [k * slice + offset, (k + 1) * slice + offset), of which all windows of its queries are made."""
+
+    slice: int
+    offset: int
+    members: tuple[Numbered, ...]
+
+    @property
+    def is_window(self) -> bool:
+        """The slices are the windows of the one query."""
+        window = self.members[0].window
+        return len(self.members) == 1 and isinstance(window, Sliding) and window.size == window.slide == self.slice
+
+    @property
+    def has_bands(self) -> bool:
+        return any(isinstance(member.window, Band) for member in self.members)
+
+    @property
+    def is_regular(self) -> bool:
+        """Every slice lies in as many windows of a query as every other."""
+        return not self.has_bands and all(
+            member.window.size % member.window.slide == 0
+            for member in self.members
+            if isinstance(member.window, Sliding)
+        )
+
+    def windows(self) -> list[tuple[int, int, int, int, int]]:
+        """All windows a slice may be part of; unless the grid is regular, some slices are not part of some.
+
+        Of each the number of its query, its size, its slide (0: a band), its offset, and how far it begins behind the newest.
+        """
+        found = []
+        for member in self.members:
+            number, window = member.number, member.window
+            if isinstance(window, Band):
+                found.append((number, window.size, 0, window.start, 0))
+            else:
+                offset, lags = window.offset % window.slide, range(0, window.size, window.slide)
+                found += [(number, window.size, window.slide, offset, lag) for lag in lags]
+        return found
+
+
+def grids(members: Sequence[Numbered]) -> list[Grid]:
+    """Slices for all queries: one grid if that is not much finer than each would have alone, else several.
+
+    >>> import headwater as hw
+    >>> queries = [hw.query(str(n), hw.tumbling(n), n=hw.count()) for n in (60, 90, 700_001)]
+    >>> [grid.slice for grid in grids([Numbered(i, q, q.window) for i, q in enumerate(queries)])]
+    [30, 700001]
+    """
+    together = _grid(members)
+    if _is_worth_it(together):
+        return [together]
+    found: list[Grid] = []
+    for member in members:
+        for place, grid in enumerate(found):
+            wider = _grid([*grid.members, member])
+            if _is_worth_it(wider):
+                found[place] = wider
+                break
+        else:
+            found.append(_grid([member]))
+    return found
+
+
+def _grid(members: Sequence[Numbered]) -> Grid:
+    first = _offset(members[0].window)
+    slice_ = gcd(*(_finest_slice(m.window) for m in members), *(_offset(m.window) - first for m in members))
+    return Grid(slice_, first % slice_, tuple(members))
+
+
+def _finest_slice(window: Sliding | Band) -> int:
+    """The longest slice that windows of this kind, in ticks, are made of: 2 for windows of 10 every 4."""
+    return window.size if isinstance(window, Band) else gcd(window.size, window.slide)
+
+
+def _offset(window: Sliding | Band) -> int:
+    return window.start if isinstance(window, Band) else window.offset
+
+
+def _is_worth_it(grid: Grid) -> bool:
+    finest = min(_finest_slice(member.window) for member in grid.members)
+    return finest <= grid.slice * FINER_MAX * len(grid.members)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +143,9 @@ class EventFrame:
     has_time: str
 
     @classmethod
-    def of(cls, frame: DataFrame, schema: pa.Schema, time: str, unit: str) -> EventFrame:
-        said = ticks(schema.field(time), unit)
-        assert said is not None, "only queries whose times Spark can read get here"
-        return cls(frame, schema, *said)
+    def of(cls, frame: DataFrame, asked: Asked) -> EventFrame:
+        assert asked.ticks is not None, "only queries whose times Spark can read get here"
+        return cls(frame, asked.schema, *asked.ticks)
 
     def filtered(self, query: Query) -> DataFrame:
         """The events that count for a query."""
@@ -54,12 +162,16 @@ def fixed_windows(events: EventFrame, members: Sequence[Numbered], wanted: Struc
     return found
 
 
+def condition_key(query: Query) -> object:
+    """Equal for queries that want the same events."""
+    return None if query.where is None else query.where.key()
+
+
 def families(members: Sequence[Numbered], schema: pa.Schema) -> list[list[Numbered]]:
     """Queries of the same keys and condition share slices; those that make Spark sort its rows do not spoil it for the rest."""
     found: dict[object, list[Numbered]] = {}
     for member in members:
-        where = None if member.query.where is None else member.query.where.key()
-        key = member.query.keys, where, sorts_rows(member.query, schema)
+        key = member.query.keys, condition_key(member.query), sorts_rows(member.query, schema)
         found.setdefault(key, []).append(member)
     return list(found.values())
 
@@ -120,11 +232,10 @@ def _windows(slices: DataFrame, grid: Grid, operators: Operators, key_count: int
 
 def _table(spark: SparkSession, grid: Grid) -> tuple[DataFrame, dict[str, str]]:
     """The windows that a slice lies in, and how to say their fields: as a column, or as a number if all have the same."""
-    placed = grid.windows()
     names = ("query", "size", "slide", "shift")
-    rows = [(str(p.query), f"{p.size}L", f"{p.slide}L", f"{p.offset}L") for p in placed]
+    rows = [(str(query), *(f"{number}L" for number in numbers)) for query, *numbers in grid.windows()]
     said = {name: name if len(set(column)) > 1 else column[0] for name, column in zip(names, zip(*rows))}
-    values = ", ".join(f"({', '.join(row)}, {p.lag}L)" for row, p in zip(rows, placed))
+    values = ", ".join(f"({', '.join(row)})" for row in rows)
     return spark.sql(f"SELECT * FROM VALUES {values} AS w({', '.join(names)}, lag)"), said
 
 

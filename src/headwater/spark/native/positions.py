@@ -1,4 +1,4 @@
-"""Count windows: the position of every event in the order, without sorting all of them.
+"""Count windows in Spark SQL: the position of every event in the global order, without sorting all events.
 
 Events are counted by bucket of time; running totals of the few buckets say at which position each begins. A bucket that no
 window ends or begins in needs no order: all its events lie in the same windows. Only the others are sorted, each for itself.
@@ -7,7 +7,7 @@ After that a count window is a fixed window over the position.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +17,7 @@ import pyarrow as pa
 from headwater.language.aggregations import Aggregation
 from headwater.language.query import Query
 from headwater.language.windows import CountWindow, Sliding
-from headwater.spark.native.plan import EventFrame
+from headwater.spark.native.plan import EventFrame, condition_key
 from headwater.spark.native.types import functions_of, quoted, window_of
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ def families(queries: Sequence[Query]) -> list[list[Query]]:
     """Queries that count the same events in the same way share positions."""
     found: dict[object, list[Query]] = {}
     for query in queries:
-        where = None if query.where is None else query.where.key()
-        found.setdefault((where, _keys(query)), []).append(query)
+        found.setdefault((condition_key(query), _keys(query)), []).append(query)
     return list(found.values())
 
 
@@ -54,6 +53,16 @@ def _keys(query: Query) -> tuple[str, ...]:
     """Positions count the events of each of these keys for themselves."""
     assert isinstance(query.window, CountWindow)
     return query.keys if query.window.per == "key" else ()
+
+
+def step_of(queries: Iterable[Query]) -> int:
+    """The largest step of which the sizes and steps of all these count windows are multiples: all cuts lie at multiples of it."""
+    return gcd(*(number for query in queries for number in sizes_of(query)))
+
+
+def sizes_of(query: Query) -> tuple[int, int]:
+    assert isinstance(query.window, CountWindow)
+    return query.window.size, query.window.step
 
 
 def over_positions(query: Query) -> Query:
@@ -70,7 +79,7 @@ def positioned(ordered: Ordered, family: Sequence[Query], columns: Sequence[str]
     events, keys = ordered.events, _keys(family[0])
     f = functions_of(events.frame)
     kept = events.filtered(family[0])
-    cut = gcd(*(number for query in family for number in _cuts(query)))
+    cut = step_of(family)
     names = {name: f"c{i}" for i, name in enumerate(dict.fromkeys([*columns, *keys, *ordered.ties]))}
     timed = kept.selectExpr(f"{events.time} AS t", *(f"{quoted(name)} AS {short}" for name, short in names.items()))
     placed = _in_buckets(timed, [names[key] for key in keys], None if exact else cut)
@@ -80,11 +89,6 @@ def positioned(ordered: Ordered, family: Sequence[Query], columns: Sequence[str]
     together = whole.unionByName(sorted_)
     given = [f"{names[name]} AS {quoted(name)}" for name in dict.fromkeys([*columns, *keys])]
     return together.selectExpr(f"p AS {POSITION}", f"t AS {TIME}", *given)
-
-
-def _cuts(query: Query) -> tuple[int, int]:
-    assert isinstance(query.window, CountWindow)
-    return query.window.size, query.window.step
 
 
 def _number(placed: DataFrame, by_time: Sequence[Column], keys: Sequence[str]) -> Any:

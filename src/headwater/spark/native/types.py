@@ -1,4 +1,4 @@
-"""Which columns Spark treats as headwater does, and event times as whole numbers of ticks."""
+"""Which column types Spark SQL treats exactly as headwater does, and event times as integer ticks in SQL."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Structured Streaming as a host of nodes: batch after batch, with the root's word to the leaves in the offsets.
+"""Structured Streaming as a host of nodes: each micro-batch reads what its offset says, and offsets carry the root's messages.
 
-`status.py` and `status_board.py` say how a stream is doing; `metrics.py`, `listener.py`, `batch_log.py` and `observing.py`
-tell it to Prometheus, hear it from Spark, log it and show it in the terminal.
+The loop: Spark asks `source.py` for the next offset (`planning.py` decides it), its tasks run leaves (`leaf.py`), `runner.py`
+takes their frames through the root (`host.py`, or `reducers.py` if several roots share the keys) into a sink, and last the
+checkpoint gets the root's state and its directive, from which the next offset follows. Rooms: `start/` is what `hw.stream` does
+before the first batch, `inputs/` and `kafka/` what is read, `watch/` what tells of it.
 """

@@ -1,4 +1,4 @@
-"""The root of a stream, on the driver: what each batch brings in, rows out, and what it leaves for the next.
+"""Runs the root node of a stream batch by batch, on the driver: frames in, rows out, state and directive for the next.
 
 Batch N takes the root as batch N - 1 left it, and everything that decides is in N's offset. So a batch that is run again after
 whatever died gives the same rows, the same state and the same directive.
@@ -17,24 +17,15 @@ import pyarrow as pa
 from headwater.errors import HeadwaterError
 from headwater.language.files.queries import from_json
 from headwater.node import RootNode
+from headwater.protocols import events
 from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, Record, SetTimer
-from headwater.protocols.events import (
-    Event,
-    FlushAsked,
-    IdleAsked,
-    MessageReceived,
-    QueryAdded,
-    QueryRemoved,
-    TimerFired,
-)
 from headwater.protocols.messages import Assign, Hello, encode
 from headwater.spark.batch.leaf import CONTROL
 from headwater.spark.batch.root import in_order
 from headwater.spark.streaming.checkpoint import CheckpointError, StreamCheckpoint
-from headwater.spark.streaming.directives import Directive
-from headwater.spark.streaming.narrowing import narrowed
-from headwater.spark.streaming.offsets import Offset
-from headwater.spark.streaming.start.changes import check_shared
+from headwater.spark.streaming.directives import Directive, narrowed
+from headwater.spark.streaming.planning import Offset
+from headwater.spark.streaming.start.query_changes import check_shared
 
 #: A snapshot is written once what was recorded since the last is as large, or after so many batches.
 SNAPSHOT_EVERY = 50
@@ -81,30 +72,30 @@ class RootHost:
         outcome = BatchOutput()
         before = self._directive(batch - 1)
         if offset.flush:
-            self._do(root, FlushAsked(), offset, outcome)
+            self._do(root, events.FlushAsked(), offset, outcome)
         for chain, frame in messages:
             if chain != CONTROL:
                 outcome.link_bytes[chain] += len(frame)
-                self._do(root, MessageReceived(chain, frame), offset, outcome)
+                self._do(root, events.MessageReceived(chain, frame), offset, outcome)
         self._decide(root, before, offset, outcome)
         return offset, outcome
 
     def _decide(self, root: RootNode, before: Directive, offset: Offset, outcome: BatchOutput) -> None:
         """Everything else, once the events of the batch are in: it may void what leaves would have sent."""
         if root.settings.idle_ns is not None:
-            self._do(root, TimerFired("idle"), offset, outcome)
+            self._do(root, events.TimerFired("idle"), offset, outcome)
         accepted = {s.name: s.offset for assign in root.assignments.all() for s in assign.sources}
         for source in offset.done:
             if accepted.get(source, -1) >= offset.ends.get(source, 0):
-                self._do(root, IdleAsked(source), offset, outcome)
+                self._do(root, events.IdleAsked(source), offset, outcome)
         for chain, sources in offset.joining.items():
             assign = before.assigns.get(chain)
             known = [] if assign is None else [(source.name, source.home) for source in assign.sources]
             hello = Hello(chain, chain, 0 if assign is None else assign.epoch, 0, (*known, *sources.items()))
-            self._do(root, MessageReceived(chain, encode(hello)), offset, outcome)
+            self._do(root, events.MessageReceived(chain, encode(hello)), offset, outcome)
         for number in range(before.commands, offset.commands):
             self._command(root, number, offset, outcome)
-        self._do(root, TimerFired("cut"), offset, outcome)
+        self._do(root, events.TimerFired("cut"), offset, outcome)
 
     def _command(self, root: RootNode, number: int, offset: Offset, outcome: BatchOutput) -> None:
         command = self._commands.command(number)
@@ -112,13 +103,13 @@ class RootHost:
             if command["what"] == "add":
                 for query in from_json(command["queries"]):
                     check_shared(query, self._commands.about())
-                    self._do(root, QueryAdded(query, command.get("at")), offset, outcome)
+                    self._do(root, events.QueryAdded(query, command.get("at")), offset, outcome)
             elif command["what"] == "remove":
-                self._do(root, QueryRemoved(command["name"], command["drain"]), offset, outcome)
+                self._do(root, events.QueryRemoved(command["name"], command["drain"]), offset, outcome)
         except HeadwaterError as error:
             self._commands.refuse(number, str(error))
 
-    def _do(self, root: RootNode, event: Event, offset: Offset, outcome: BatchOutput) -> None:
+    def _do(self, root: RootNode, event: events.Event, offset: Offset, outcome: BatchOutput) -> None:
         actions: Sequence[Action] = root.handle(event, offset.now_ns)
         for action in actions:
             match action:
@@ -187,11 +178,10 @@ class RootHost:
         root = self._root
         assert root is not None
         assigns = root.assignments.all()
-        events = sum(source.offset for assign in assigns for source in assign.sources)
         return {
             "batch": offset.batch,
             "now_ns": offset.now_ns,
-            "events": events,
+            "events": sum(source.offset for assign in assigns for source in assign.sources),
             "rows": sum(map(len, outcome.rows)),
             "watermark": root.watermark,
             "counters": root.counters(),

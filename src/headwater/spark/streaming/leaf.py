@@ -1,4 +1,4 @@
-"""The leaf of one chain for one batch: it takes over where the root stands, reads a stretch of each source, and is gone."""
+"""Runs the leaf of one chain for one batch: restored from the root's assignment, it reads its offset ranges and ends."""
 
 from __future__ import annotations
 
@@ -24,13 +24,25 @@ from headwater.spark.streaming.inputs.input import Watermark, input_class
 Told = BatchArrived | EventsPassed
 #: Stretches without a gap, and the offset at which the first begins; what lies between runs is not read.
 Run = tuple[int, Sequence[Mapping[str, Any]]]
-#: Count windows: a leaf sends what is closed when it has read so many events, so that little of it has to be read again ...
-SEND_EVENTS = 1 << 18
-#: ... and reads up to so many sources side by side, so that they get on together and little has to wait.
-SIDE_BY_SIDE_MAX = 64
-SIDE_BY_SIDE_EVENTS = 1 << 16
+
+
 #: Nothing waits for a clock. What waits for cuts is read again in every batch, so more of it may.
 SETTINGS = NodeSettings(pending_bytes_max=1 << 23, held_max=1 << 24, is_brief=True)
+
+
+@dataclass(frozen=True, slots=True)
+class LeafLimits:
+    """How much a leaf takes and holds before it sends."""
+
+    node: NodeSettings = SETTINGS
+    #: Count windows: a leaf that has read this many events sends what is closed, so that little of it has to be read again.
+    send_events: int = 1 << 18
+    #: Count windows: up to how many sources are read side by side, so that they get on together and little has to wait.
+    side_by_side_max: int = 64
+    side_by_side_events: int = 1 << 16
+
+
+LIMITS = LeafLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +63,9 @@ class LeafWork:
     cuts: bytes | None
     plan: bytes | None = None
 
-    def frames(self) -> Iterator[pa.RecordBatch]:
+    def frames(self, limits: LeafLimits = LIMITS) -> Iterator[pa.RecordBatch]:
         """What the leaf sends."""
-        return _Task(self).run()
+        return _Task(self, limits).run()
 
 
 def control_row(offset: Mapping[str, Any], roots: int) -> pa.RecordBatch:
@@ -62,19 +74,19 @@ def control_row(offset: Mapping[str, Any], roots: int) -> pa.RecordBatch:
 
 
 class _Task:
-    def __init__(self, work: LeafWork) -> None:
+    def __init__(self, work: LeafWork, limits: LeafLimits) -> None:
         assign = decode(work.assign)
         assert isinstance(assign, Assign)
-        self._work = work
+        self._work, self._limits = work, limits
         self._assign = assign
         self._leaf = LeafNode(
-            assign.node, ROOT, chain=assign.chain, settings=SETTINGS, roots=work.roots, sharing=work.sharing
+            assign.node, ROOT, chain=assign.chain, settings=limits.node, roots=work.roots, sharing=work.sharing
         )
         self._position = assign.position
         self._sent = 0
         self._is_paused = False
         self._counts = bool(assign.covered)
-        self._is_side_by_side = self._counts and 1 < len(work.runs) <= SIDE_BY_SIDE_MAX
+        self._is_side_by_side = self._counts and 1 < len(work.runs) <= limits.side_by_side_max
         self._unsent = 0
 
     def run(self) -> Iterator[pa.RecordBatch]:
@@ -139,7 +151,7 @@ class _Task:
 
     def _parts(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         """A batch at once, or so that another source gets its turn soon."""
-        step = SIDE_BY_SIDE_EVENTS if self._is_side_by_side else max(1, len(batch))
+        step = self._limits.side_by_side_events if self._is_side_by_side else max(1, len(batch))
         return [batch.slice(at, step) for at in range(0, len(batch), step)]
 
     def _send_sometimes(self, event: Told) -> Iterator[pa.RecordBatch]:
@@ -147,7 +159,7 @@ class _Task:
         if not self._counts or not isinstance(event, BatchArrived):
             return
         self._unsent += len(event.batch)
-        if self._unsent >= SEND_EVENTS:
+        if self._unsent >= self._limits.send_events:
             self._unsent = 0
             yield from self._after(self._leaf.handle(TimerFired("send"), 0))
 

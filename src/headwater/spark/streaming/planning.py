@@ -1,17 +1,45 @@
-"""What the next batch is: decided from the last offset, what the root said after it, and what the sources hold by now.
+"""The offset of a batch, and how the next one is decided: by the last offset, the root's directive and how far sources go by now.
 
-Pure: who calls brings the time and the facts.
+Decided by a pure function: the caller brings the time and the facts. An offset holds everything that decides a batch, so that a
+batch that runs again is the same.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.inputs.input import Extent
-from headwater.spark.streaming.offsets import Offset
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """The end of a batch as Spark stores it, and the number of that batch.
+
+    ``now_ns``: the time at which it was planned, which is the time for all that happens in it. ``ends``: up to which event each
+    source is read. ``joining``: sources that come with this batch, by chain; they are read from the next on. ``done``: sources
+    that nobody has to wait for behind their end. ``commands``: how many of the users' commands it knows. ``flush``: sources end
+    where they are. ``directive``: the hash of what the root said after the batch before.
+    """
+
+    batch: int = -1
+    now_ns: int = 0
+    ends: Mapping[str, int] = field(default_factory=dict)
+    joining: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    done: Mapping[str, bool] = field(default_factory=dict)
+    commands: int = 0
+    flush: bool = False
+    directive: str = ""
+
+    def to_data(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Offset:
+        return cls(**data)
 
 
 @dataclass(frozen=True, slots=True)

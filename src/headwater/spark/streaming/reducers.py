@@ -1,4 +1,4 @@
-"""Several roots that share the keys, each in a task of its own: for streams with very many keys.
+"""Roots in reducer tasks: several roots share the keys of a stream that has too many for the driver.
 
 Each root has a checkpoint below the stream's, which its task finds wherever it runs. All hear of the same progress, so all take
 the same decisions; what the leaves are told is what the first of them says.
@@ -21,7 +21,8 @@ from headwater.spark.batch.root import ROWS_MAX
 from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.host import BatchOutput, RootHost
-from headwater.spark.streaming.offsets import Offset
+from headwater.spark.streaming.planning import Offset
+from headwater.spark.tasks import in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,16 +47,8 @@ def begin_roots(checkpoint: StreamCheckpoint, root: RootNode, roots: int) -> Non
 
 def reduced(frames: DataFrame, checkpoint: StreamCheckpoint, batch: int, roots: int) -> BatchOutput:
     """What all roots make of a batch; their states are written by their tasks."""
-    from headwater.spark.types import spark_types
-
-    path = str(checkpoint.path)
-
-    def reduce(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark.streaming.reducers import root_tables
-
-        yield from root_tables(path, batch, batches)
-
-    found = frames.repartitionById(roots, "bucket").mapInArrow(reduce, spark_types(TABLES)[1]).toArrow()
+    by_root = frames.repartitionById(roots, "bucket")
+    found = in_tasks(by_root, TABLES, root_tables, str(checkpoint.path), batch).toArrow()
     outcome = BatchOutput()
     for kind, data in zip(found["kind"].to_pylist(), found["table"]):
         tables = outcome.rows if kind == "rows" else outcome.aside
@@ -68,7 +61,9 @@ def root_tables(path: str, batch: int, frames: Iterable[pa.RecordBatch]) -> Iter
     found = list(frames)
     buckets = {number for each in found for number in each.column("bucket").unique().to_pylist()}
     if len(buckets) != 1:
-        raise HeadwaterError(f"a task has frames for the roots {sorted(buckets)}; this is a mistake in headwater")
+        raise HeadwaterError(
+            f"a task has frames for the roots {sorted(buckets)}; this is a bug in headwater; please report it"
+        )
     host = _host(path, buckets.pop())
     offset, outcome = host.run(batch, found)
     for kind, tables in (("rows", outcome.rows), ("aside", outcome.aside)):
@@ -105,13 +100,13 @@ def said(checkpoint: StreamCheckpoint, batch: int, roots: int) -> Directive:
         data = root_place(checkpoint, number).directive(batch)
         if data is None:
             raise HeadwaterError(
-                f"root {number} has not said anything after batch {batch}; this is a mistake in headwater"
+                f"root {number} has not said anything after batch {batch}; this is a bug in headwater; please report it"
             )
         each.append(Directive.from_data(data))
     first = each[0]
     if any(other.assigns != first.assigns for other in each):
         raise HeadwaterError(
-            f"the roots do not agree where to go on after batch {batch}; this is a mistake in headwater"
+            f"the roots do not agree where to go on after batch {batch}; this is a bug in headwater; please report it"
         )
     text = root_place(checkpoint, 0).queries(first.queries)
     return replace(

@@ -23,7 +23,7 @@ from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.host import BatchOutput, RootHost
 from headwater.spark.streaming.reducers import reduced, said
 from headwater.spark.streaming.sinks import Sink
-from headwater.spark.streaming.watch.observing import StreamObserver
+from headwater.spark.streaming.watch.observer import StreamObserver
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,4 +1,4 @@
-"""Where result rows go. A sink is given each batch at least once, and knows by the batch's number what it has already.
+"""Sinks: where result rows go. A sink gets each batch at least once, and knows by its number whether it has it already.
 
 Folders, segment logs and memory hold each row exactly once, whatever is run again. Console and callables see a batch again after
 a crash, with the same number. Kafka is in `kafka_sink`.

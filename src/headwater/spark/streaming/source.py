@@ -20,14 +20,11 @@ from pyspark.sql.types import StructType
 from headwater.language.times import FOREVER
 from headwater.protocols.messages import Assign, Cuts, SourceState, decode, encode
 from headwater.spark.batch.leaf import FRAMES
-from headwater.spark.streaming.about import About
-from headwater.spark.streaming.checkpoint import CheckpointError, StreamCheckpoint
-from headwater.spark.streaming.directives import Directive
+from headwater.spark.streaming.checkpoint import About, CheckpointError, StreamCheckpoint
+from headwater.spark.streaming.directives import Directive, returning
 from headwater.spark.streaming.inputs.input import Extent, Input, input_class
-from headwater.spark.streaming.leaf import LeafWork, Run, control_row
-from headwater.spark.streaming.narrowing import returning
-from headwater.spark.streaming.offsets import Offset
-from headwater.spark.streaming.planning import PlannerView, next_offset
+from headwater.spark.streaming.leaf import LIMITS, LeafLimits, LeafWork, Run, control_row
+from headwater.spark.streaming.planning import Offset, PlannerView, next_offset
 from headwater.spark.types import spark_types
 
 NAME = "headwater_stream"
@@ -63,9 +60,10 @@ class LeafTurn(InputPartition):
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches, and reads a chain's share of one."""
 
-    def __init__(self, checkpoint: str, events_max: int | None) -> None:
+    def __init__(self, checkpoint: str, events_max: int | None, limits: LeafLimits = LIMITS) -> None:
         self._path = checkpoint
         self._events_max = events_max
+        self._limits = limits
         #: With the trigger "available now": how far sources went when it began.
         self._target: dict[str, Extent] | None = None
         self._texts: dict[str, str] = {}
@@ -180,7 +178,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if partition.offset is not None:
             yield control_row(partition.offset, partition.roots)
         if partition.leaf is not None:
-            yield from partition.leaf.frames()
+            yield from partition.leaf.frames(self._limits)
 
 
 def _has_news(assign: Assign, offset: Offset) -> bool:

@@ -466,7 +466,7 @@ def test_a_format_that_is_given_is_that_of_all_files(folder):
     (folder / "a.txt").write_text("time,load\n1,2\n")
     given = opened(folder, format="csv")
     assert ends(given) == {".": 1}
-    assert FORMATS["csv"].row_count is None  # Batch reading does not count lines.
+    assert FORMATS["csv"].parts is None  # Batch reading does not count lines.
     assert os.listdir(folder) == ["a.txt"]
 
 

@@ -16,9 +16,7 @@ import headwater as hw
 from headwater import generator
 from headwater.generator import SECOND, SmartHome
 from headwater.spark.formats import Wanted
-from headwater.spark.streaming.inputs import generator as generator_input
-from headwater.spark.streaming.inputs import generator_blocks
-from headwater.spark.streaming.inputs.generator import GeneratorInput
+from headwater.spark.streaming.inputs.generator import KEPT_BLOCKS, Blocks, GeneratorInput
 
 HOME = SmartHome(seconds=150, rate=100, houses=5, late_share=0.2, silence=0.3)
 
@@ -113,7 +111,7 @@ def test_any_split_reads_what_reading_at_once_does(each, data):
 
 def test_a_worker_that_goes_back_or_on_reads_the_same(monkeypatch):
     """Blocks are kept as far as there is room, and made again where there is none."""
-    monkeypatch.setattr(generator_blocks, "KEPT_BYTES", 1)
+    monkeypatch.setattr(KEPT_BLOCKS, "bytes_max", 1)
     given = GeneratorInput([HOME, Ticks()], pace="fast")
     whole = all_rows(HOME)
     assert read(given, "00000", 11_000, 11_010) == whole[11_000:11_010]
@@ -122,9 +120,8 @@ def test_a_worker_that_goes_back_or_on_reads_the_same(monkeypatch):
     assert read(given, "00001", 3, 10) == all_rows(Ticks())[3:10]
 
 
-def test_as_fast_as_possible_reveals_more_when_all_was_asked_for(monkeypatch):
-    monkeypatch.setattr(generator_input, "STEP_EVENTS", 10)
-    given = GeneratorInput(Ticks(count=30), pace="fast")
+def test_as_fast_as_possible_reveals_more_when_all_was_asked_for():
+    given = GeneratorInput(Ticks(count=30), pace="fast", step_events=10)
     assert given.schema == pa.schema([("time", pa.int64())])
     assert [given.extents()["00000"].end for _ in range(2)] == [14, 28]  # whole batches of 7, as long as nobody asks
     given.stretches("00000", 0, 14)
@@ -192,10 +189,8 @@ def test_a_restart_does_not_generate_what_is_known(pace, tmp_path, monkeypatch):
     clock.now += 130 * 10**9
     before = given.extents()
     asked = []
-    block = generator_blocks.Blocks.block
-    monkeypatch.setattr(
-        generator_blocks.Blocks, "block", lambda self, number: asked.append(number) or block(self, number)
-    )
+    block = Blocks.block
+    monkeypatch.setattr(Blocks, "block", lambda self, number: asked.append(number) or block(self, number))
     restarted = again(given, clock)
     assert restarted.extents() == before
     assert restarted.stretches("00000", 9_000, 9_500) == given.stretches("00000", 9_000, 9_500)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from headwater.spark.streaming.watch.listener import StatusListener, progress_of
-from headwater.spark.streaming.watch.status_board import StatusBoard
+from headwater.spark.streaming.watch.status import StatusBoard
 from waiting import wait_until
 
 ID = uuid.UUID(int=7)

@@ -17,17 +17,17 @@ import headwater as hw
 from headwater.language.times import FOREVER, NEVER
 from headwater.spark.streaming.watch.batch_log import LOGGER, json_lines, log_event, log_status, status_fields
 from headwater.spark.streaming.watch.metrics import serve
-from headwater.spark.streaming.watch.observing import StreamObserver
+from headwater.spark.streaming.watch.observer import StreamObserver
 from headwater.spark.streaming.watch.status import (
     FATES,
     LATENCY_BOUNDS_S,
     Latencies,
     QueryStatus,
     SparkProgress,
+    StatusBoard,
     StreamStatus,
     line,
 )
-from headwater.spark.streaming.watch.status_board import StatusBoard
 from headwater.spark.terminal import Terminal
 
 SECOND = 1_000_000
@@ -195,7 +195,7 @@ def test_a_scrape_shows_what_the_board_knows_now():
                 7,
                 watermark=9 * SECOND,
                 counters={"load": {"in": 9, "member": 6, "late": 2, "malformed": 1}},
-                open_windows={"load": 4},
+                open_windows=4,
                 state_bytes=123,
                 seconds={"batch": 0.25},
                 link_bytes={"leaf-0": 55},

@@ -32,8 +32,14 @@ from headwater.spark.batch.columns import Types
 from headwater.spark.formats import FORMATS, Batches, Wanted, check_kinds, schema_of
 from headwater.spark.formats.ranges import counted, rows_of
 from headwater.spark.formats.text import TextMark
-from headwater.spark.streaming.inputs.folder_columns import kept_schema
-from headwater.spark.streaming.inputs.folder_listing import KINDS, checked_sources, kind_of, new_names, source_namer
+from headwater.spark.streaming.inputs.folder_listing import (
+    KINDS,
+    checked_sources,
+    kept_schema,
+    kind_of,
+    new_names,
+    source_namer,
+)
 from headwater.spark.streaming.inputs.input import Extent
 from headwater.spark.streaming.inputs.seen_files import SeenFile, SeenFiles
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from headwater.errors import DataError
 from headwater.language.user_code import load_path
 from headwater.logs import Log, PartitionReader
-from headwater.spark.batch.partitions import gathered
+from headwater.spark.batch.partition_leaves import gathered
 from headwater.spark.formats import Batches, Passed, Wanted
 from headwater.spark.formats.file_range import present
 

@@ -1,16 +1,17 @@
-"""What all that speaks with Kafka has in common: the library, the settings of clients, and what goes wrong, in one sentence."""
+"""The Kafka client library: its import, settings of clients, and their connections to brokers."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from headwater.errors import DataError, HeadwaterError
 from headwater.spark.setup import SetupError
 
-#: So many seconds a broker may take to answer.
+#: How many seconds a broker may take to answer.
 TIMEOUT_S = 60.0
 PARTITIONS_MAX = 100_000
 
@@ -39,42 +40,30 @@ def source_name(topic: str, partition: int) -> str:
     return f"{topic}/{partition:05d}"
 
 
-def checked_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Settings as a user gives them: of values, or of {"env": NAME} for what must not be written down anywhere."""
-    for name, value in (config or {}).items():
-        is_plain = isinstance(value, str | int | float | bool)
-        if not is_plain and not (isinstance(value, Mapping) and list(value) == ["env"]):
-            raise DataError(
-                f"config[{name!r}] is {value!r}: give text, a number, or {{'env': NAME}} for a variable of the environment"
-            )
-    return dict(config or {})
-
-
+@dataclass(frozen=True)
 class KafkaSettings:
-    """Where the brokers are and how to speak with them; travels as JSON."""
+    """Where the brokers are and how to speak with them; travels as JSON.
 
-    def __init__(self, servers: str, config: Mapping[str, Any] | None = None, timeout_s: float = TIMEOUT_S) -> None:
-        if not servers or not hasattr(servers, "encode"):
-            raise DataError(f"servers is {servers!r}: give brokers as 'host:port', several with commas between")
-        self.servers = servers
-        self.config = checked_config(config)
-        self.timeout_s = timeout_s
+    ``config``: of values, or of {"env": NAME} for what must not be written down anywhere.
+    """
 
-    def to_data(self) -> dict[str, Any]:
-        return {"servers": self.servers, "config": self.config, "timeout_s": self.timeout_s}
+    servers: str
+    config: Mapping[str, Any]
+    timeout_s: float = TIMEOUT_S
 
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> KafkaSettings:
-        return cls(data["servers"], data["config"], data["timeout_s"])
+    def __post_init__(self) -> None:
+        if not self.servers or not hasattr(self.servers, "encode"):
+            raise DataError(f"servers is {self.servers!r}: give brokers as 'host:port', several with commas between")
+        for name, value in self.config.items():
+            is_plain = isinstance(value, str | int | float | bool)
+            if not is_plain and not (isinstance(value, Mapping) and list(value) == ["env"]):
+                raise DataError(
+                    f"config[{name!r}] is {value!r}: give text, a number, or {{'env': NAME}} for a variable of the environment"
+                )
 
-    def of_client(self, own: Mapping[str, Any], fixed: Mapping[str, Any], heard: ConnectionNews) -> dict[str, Any]:
-        """``own``: what a user may say otherwise; ``fixed``: what must be so, or results would be wrong."""
-        given = {name: _resolved(name, value) for name, value in self.config.items()}
-        wrong = [name for name in given if name in fixed and given[name] != fixed[name]]
-        if wrong:
-            raise DataError(f"config[{wrong[0]!r}] is set: headwater needs it to be {fixed[wrong[0]]!r}; leave it out")
-        common = {"bootstrap.servers": self.servers, "client.id": "headwater", "error_cb": heard.error, "log_level": 0}
-        return {**common, **own, **given, **fixed}
+    def error(self, what: str) -> BrokerError:
+        """What is wrong at these brokers."""
+        return BrokerError(f"Kafka at {self.servers}: {what}")
 
 
 def _resolved(name: str, value: Any) -> Any:
@@ -86,35 +75,45 @@ def _resolved(name: str, value: Any) -> Any:
     return found
 
 
-class ConnectionNews:
-    """What a client last said about its connections, for messages: calls that time out do not know why."""
+class Connection:
+    """What one client is told and says: its settings, its answers, and errors as one sentence."""
 
-    def __init__(self) -> None:
-        self.last = ""
+    def __init__(self, settings: KafkaSettings) -> None:
+        self.settings = settings
         #: A client that says something only when it is asked; not a consumer, whose messages would be lost.
         self.client: Any = None
+        self._last = ""
 
-    def error(self, error: Any) -> None:
+    def config(self, own: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
+        """``own``: what a user may say otherwise; ``fixed``: what must be so, or results would be wrong."""
+        given = {name: _resolved(name, value) for name, value in self.settings.config.items()}
+        wrong = [name for name in given if name in fixed and given[name] != fixed[name]]
+        if wrong:
+            raise DataError(f"config[{wrong[0]!r}] is set: headwater needs it to be {fixed[wrong[0]]!r}; leave it out")
+        servers = self.settings.servers
+        common = {"bootstrap.servers": servers, "client.id": "headwater", "error_cb": self._on_error, "log_level": 0}
+        return {**common, **own, **given, **fixed}
+
+    def _on_error(self, error: Any) -> None:
         # That all are down says less than what was said of each before.
         if error.name() != "_ALL_BROKERS_DOWN":
-            self.last = error.str()
+            self._last = error.str()
 
-    @property
-    def why(self) -> str:
+    def error(self, what: str) -> BrokerError:
+        """What is wrong, and what the client last said about its connections: calls that time out do not know why."""
         if self.client is not None:
             # A client that was shut out says so again here.
             with suppress(library().KafkaException):
                 self.client.poll(0)
-        return f" ({self.last})" if self.last else ""
+        return self.settings.error(f"{what} ({self._last})" if self._last else what)
 
-
-def asked(settings: KafkaSettings, heard: ConnectionNews, what: str, call: Callable[[], Any]) -> Any:
-    """What a broker answers; an error in one sentence if it does not."""
-    kafka = library()
-    try:
-        return call()
-    except kafka.KafkaException as error:
-        raise BrokerError(f"Kafka at {settings.servers}: {what}: {said(error)}{heard.why}") from error
+    def asked(self, what: str, call: Callable[[], Any]) -> Any:
+        """What a broker answers; an error in one sentence if it does not."""
+        kafka = library()
+        try:
+            return call()
+        except kafka.KafkaException as error:
+            raise self.error(f"{what}: {said(error)}") from error
 
 
 def said(error: Exception) -> str:

@@ -7,7 +7,8 @@ were read, unless ``on_data_loss="pass"`` says to go on without them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
@@ -15,19 +16,9 @@ import pyarrow as pa
 
 from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.errors import DataError
-from headwater.spark.formats import Batches, Wanted
 from headwater.spark.streaming.inputs.input import Extent
 from headwater.spark.streaming.kafka import reading as kafka_reading
-from headwater.spark.streaming.kafka.client import (
-    TIMEOUT_S,
-    BrokerError,
-    ConnectionNews,
-    KafkaSettings,
-    asked,
-    library,
-    said,
-    source_name,
-)
+from headwater.spark.streaming.kafka.client import TIMEOUT_S, Connection, KafkaSettings, library, said, source_name
 from headwater.spark.streaming.kafka.values import BESIDE, KEY, TIMESTAMP, schema_of
 
 #: From so many messages of a partition the columns are told.
@@ -65,7 +56,7 @@ class KafkaInput:
             raise DataError(f"topics is {topics!r}: give the name of a topic, or several, each once")
         if on_data_loss not in LOSSES:
             raise DataError(f"on_data_loss is {on_data_loss!r}: give 'error' or 'pass'")
-        self._settings = KafkaSettings(servers, config, timeout_s)
+        self._settings = KafkaSettings(servers, dict(config or {}), timeout_s)
         self._on_data_loss = on_data_loss
         self._lows: dict[str, int] = {}
         self._beside = [name for name, is_asked in ((KEY, key), (TIMESTAMP, timestamp)) if is_asked]
@@ -115,7 +106,7 @@ class KafkaInput:
                 continue
             place = kafka_reading.Place(*partitions[name])
             with kafka_reading.client(self._settings) as taken:
-                chunks = kafka_reading.messages_of(taken, self._settings, place, lows[name], end)
+                chunks = kafka_reading.messages_of(taken, place, lows[name], end)
                 values = [message.value() for chunk in chunks for message in chunk if message.value()]
             if values:
                 try:
@@ -132,7 +123,7 @@ class KafkaInput:
             "schema": schema_to_bytes(self.schema).hex(),
             "beside": self._beside,
             "on_data_loss": self._on_data_loss,
-            "settings": self._settings.to_data(),
+            "settings": asdict(self._settings),
             "began": {"ids": self._ids, "offsets": self._begins},
         }
 
@@ -140,7 +131,7 @@ class KafkaInput:
     def from_data(cls, data: Mapping[str, Any]) -> KafkaInput:
         made = cls.__new__(cls)
         made._topics, made._beside = list(data["topics"]), list(data["beside"])
-        made._settings, made._on_data_loss = KafkaSettings.from_data(data["settings"]), data["on_data_loss"]
+        made._settings, made._on_data_loss = KafkaSettings(**data["settings"]), data["on_data_loss"]
         made._ids, made._begins, made._lows = dict(data["began"]["ids"]), dict(data["began"]["offsets"]), {}
         made.__dict__["schema"] = schema_from_bytes(bytes.fromhex(data["schema"]))
         return made
@@ -169,35 +160,33 @@ class KafkaInput:
                 "end": end,
                 "lost": begin - first,
                 "on_data_loss": self._on_data_loss,
-                "settings": self._settings.to_data(),
+                "settings": asdict(self._settings),
             }
         ]
 
-    @staticmethod
-    def read(stretch: Mapping[str, Any], wanted: Wanted) -> Batches:
-        """In a worker."""
-        return kafka_reading.read(stretch, wanted)
+    #: In a worker.
+    read = staticmethod(kafka_reading.read)
 
     # --- what a broker is asked ---
 
     @cached_property
-    def _heard(self) -> ConnectionNews:
-        return ConnectionNews()
+    def _connection(self) -> Connection:
+        return Connection(self._settings)
 
     @cached_property
     def _admin(self) -> Any:
         from confluent_kafka.admin import AdminClient
 
         # Settings that only a consumer knows are not this client's.
-        made = AdminClient(self._settings.of_client({"socket.nagle.disable": True}, {}, self._heard))
-        self._heard.client = made
+        made = AdminClient(self._connection.config({"socket.nagle.disable": True}, {}))
+        self._connection.client = made
         return made
 
     def _partitions(self) -> dict[str, tuple[str, int]]:
         """The partitions of all topics by the names of sources. A topic that is not there, or no longer the same, is an error."""
         library()
         found: dict[str, tuple[str, int]] = {}
-        for topic, answer in self._answers("topics", self._describe).items():
+        for topic, answer in self._described().items():
             known = self._ids.setdefault(topic, str(answer.topic_id))
             if known != str(answer.topic_id):
                 raise DataError(
@@ -207,25 +196,22 @@ class KafkaInput:
             found |= {source_name(topic, each.id): (topic, each.id) for each in answer.partitions}
         return found
 
-    def _describe(self) -> Mapping[str, Any]:
-        collection = library().TopicCollection(self._topics)
-        asked_for: Mapping[str, Any] = self._admin.describe_topics(collection, request_timeout=self._settings.timeout_s)
-        return asked_for
-
-    def _answers(self, what: str, ask: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-        kafka = library()
+    def _described(self) -> dict[str, Any]:
+        """What the brokers say of each topic."""
+        kafka, timeout_s = library(), self._settings.timeout_s
+        topics = kafka.TopicCollection(self._topics)
+        futures = self._connection.asked(
+            "topics cannot be asked for", lambda: self._admin.describe_topics(topics, request_timeout=timeout_s)
+        )
         found = {}
-        for topic, future in asked(self._settings, self._heard, f"{what} cannot be asked for", ask).items():
+        for topic, future in futures.items():
             try:
                 found[topic] = future.result()
             except kafka.KafkaException as error:
                 if error.args[0].code() == kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
                     gone = "is gone" if topic in self._ids else "does not exist"
-                    raise BrokerError(f"Kafka at {self._settings.servers}: topic {topic!r} {gone}") from None
-                why = said(error)
-                raise BrokerError(
-                    f"Kafka at {self._settings.servers}: topic {topic!r} cannot be looked at: {why}{self._heard.why}"
-                ) from None
+                    raise self._settings.error(f"topic {topic!r} {gone}") from None
+                raise self._connection.error(f"topic {topic!r} cannot be looked at: {said(error)}") from None
         return found
 
     def _offsets(self, partitions: Mapping[str, tuple[str, int]], *, is_low: bool) -> dict[str, int]:
@@ -238,9 +224,7 @@ class KafkaInput:
         spec = OffsetSpec.earliest() if is_low else OffsetSpec.latest()
         wanted = {kafka.TopicPartition(*place): spec for place in partitions.values()}
         level = kafka.IsolationLevel.READ_COMMITTED
-        futures = asked(
-            self._settings,
-            self._heard,
+        futures = self._connection.asked(
             "offsets cannot be asked for",
             lambda: self._admin.list_offsets(wanted, isolation_level=level, request_timeout=self._settings.timeout_s),
         )
@@ -250,8 +234,6 @@ class KafkaInput:
                 found[source_name(place.topic, place.partition)] = future.result().offset
             except kafka.KafkaException as error:
                 if not error.args[0].retriable() and error.args[0].code() != kafka.KafkaError.LEADER_NOT_AVAILABLE:
-                    raise BrokerError(
-                        f"Kafka at {self._settings.servers}: the offsets of {place.topic}/{place.partition} cannot be asked for:"
-                        f" {said(error)}{self._heard.why}"
-                    ) from None
+                    what = f"the offsets of {place.topic}/{place.partition} cannot be asked for: {said(error)}"
+                    raise self._connection.error(what) from None
         return found

@@ -1,4 +1,4 @@
-"""A stretch of a partition as batches of events, in a worker.
+"""Reads an offset range of a Kafka partition as batches of events, in a worker.
 
 The offset of an event is Kafka's own. Kafka uses some offsets for itself (the ends of transactions), others are of transactions
 that were given up, or of records that compaction took away: there are no events there, and that is what is said of them. Only
@@ -11,19 +11,12 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from headwater.errors import DataError
 from headwater.spark.formats import Batches, Passed, Wanted
-from headwater.spark.streaming.kafka.client import (
-    BrokerError,
-    ConnectionNews,
-    KafkaSettings,
-    asked,
-    library,
-    source_name,
-)
+from headwater.spark.streaming.kafka.client import Connection, KafkaSettings, library, source_name
 from headwater.spark.streaming.kafka.values import batches_of
 
 #: So many messages, or bytes of them, are parsed at once.
@@ -53,10 +46,10 @@ READ_FIXED = {
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A consumer, and what it said."""
+    """A consumer, and its connection."""
 
     consumer: Any
-    heard: ConnectionNews
+    connection: Connection
 
 
 #: Consumers that wait for their next stretch, by their settings: Spark's workers live on, and connecting takes its time.
@@ -66,7 +59,7 @@ _waiting: dict[str, list[Client]] = {}
 @contextmanager
 def client(settings: KafkaSettings) -> Iterator[Client]:
     """A consumer for one stretch at a time; after an error it is not used again."""
-    name = json.dumps(settings.to_data(), sort_keys=True)
+    name = json.dumps(asdict(settings), sort_keys=True)
     waiting = _waiting.setdefault(name, [])
     taken = waiting.pop() if waiting else new_client(settings)
     try:
@@ -80,9 +73,9 @@ def client(settings: KafkaSettings) -> Iterator[Client]:
 
 def new_client(settings: KafkaSettings, group: str | None = None) -> Client:
     """A consumer; its group matters only to who commits something."""
-    heard = ConnectionNews()
+    connection = Connection(settings)
     fixed = READ_FIXED if group is None else {**READ_FIXED, "group.id": group}
-    return Client(library().Consumer(settings.of_client(READ_OWN, fixed, heard)), heard)
+    return Client(library().Consumer(connection.config(READ_OWN, fixed)), connection)
 
 
 def read(stretch: Mapping[str, Any], wanted: Wanted) -> Batches:
@@ -91,9 +84,8 @@ def read(stretch: Mapping[str, Any], wanted: Wanted) -> Batches:
     at, end = stretch["start"], stretch["end"]
     begin = min(max(at, stretch["begin"]), end)
     if begin < end:
-        settings = KafkaSettings.from_data(stretch["settings"])
-        with client(settings) as taken:
-            for messages in messages_of(taken, settings, place, begin, end):
+        with client(KafkaSettings(**stretch["settings"])) as taken:
+            for messages in messages_of(taken, place, begin, end):
                 for offset, batch in batches_of(messages, place.source, wanted):
                     if offset > at:
                         yield Passed(offset - at)
@@ -119,9 +111,9 @@ class Place:
         return library().TopicPartition(self.topic, self.partition, offset)
 
 
-def messages_of(taken: Client, settings: KafkaSettings, place: Place, begin: int, end: int) -> Iterator[Sequence[Any]]:
+def messages_of(taken: Client, place: Place, begin: int, end: int) -> Iterator[Sequence[Any]]:
     """The messages of offsets [begin, end), some at a time."""
-    reading = _Reading(taken, settings, place, begin, end)
+    reading = _Reading(taken, place, begin, end)
     chunk: list[Any] = []
     size = 0
     taken.consumer.assign([place.at(begin)])
@@ -139,9 +131,9 @@ def messages_of(taken: Client, settings: KafkaSettings, place: Place, begin: int
 class _Reading:
     """How far a stretch is read; ``at`` is the next offset that may hold a message."""
 
-    def __init__(self, taken: Client, settings: KafkaSettings, place: Place, at: int, end: int) -> None:
-        self._consumer, self._heard = taken.consumer, taken.heard
-        self._settings, self._place = settings, place
+    def __init__(self, taken: Client, place: Place, at: int, end: int) -> None:
+        self._consumer, self._connection, self._place = taken.consumer, taken.connection, place
+        self._timeout_s = taken.connection.settings.timeout_s
         self.at, self._end = at, end
         self._eof: int | None = None
         self._moved_s = time.monotonic()
@@ -161,7 +153,7 @@ class _Reading:
                 self.at = message.offset() + 1
         if self.at != before:
             self._moved_s = time.monotonic()
-        elif time.monotonic() - self._moved_s > self._settings.timeout_s:
+        elif time.monotonic() - self._moved_s > self._timeout_s:
             self._give_up()
         return found
 
@@ -175,16 +167,13 @@ class _Reading:
         elif code in (self._codes._AUTO_OFFSET_RESET, self._codes.OFFSET_OUT_OF_RANGE):
             self._on_lost()
         elif not error.retriable():
-            raise BrokerError(f"Kafka at {self._settings.servers}: {self._place.source} cannot be read: {error.str()}")
+            raise self._connection.settings.error(f"{self._place.source} cannot be read: {error.str()}")
 
     def _on_lost(self) -> None:
-        low, high = asked(
-            self._settings,
-            self._heard,
+        here = self._place.at(self.at)
+        low, high = self._connection.asked(
             f"{self._place.source} does not say which offsets it holds",
-            lambda: self._consumer.get_watermark_offsets(
-                self._place.at(self.at), self._settings.timeout_s, cached=False
-            ),
+            lambda: self._consumer.get_watermark_offsets(here, self._timeout_s, cached=False),
         )
         if self.at > high:
             raise ends_early(self._place.source, high, self._end)
@@ -197,10 +186,8 @@ class _Reading:
     def _give_up(self) -> None:
         if self._eof is not None and self._eof < self._end:
             raise ends_early(self._place.source, self._eof, self._end)
-        raise BrokerError(
-            f"Kafka at {self._settings.servers}: {self._place.source} gave nothing at offset {self.at} for"
-            f" {self._settings.timeout_s:g} seconds{self._heard.why}"
-        )
+        nothing = f"gave nothing at offset {self.at} for {self._timeout_s:g} seconds"
+        raise self._connection.error(f"{self._place.source} {nothing}")
 
 
 def lost(source: str, start: int, end: int) -> DataError:

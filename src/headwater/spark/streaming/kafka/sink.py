@@ -16,15 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.errors import DataError, HeadwaterError
-from headwater.spark.streaming.kafka.client import (
-    TIMEOUT_S,
-    BrokerError,
-    ConnectionNews,
-    KafkaSettings,
-    asked,
-    library,
-    said,
-)
+from headwater.spark.streaming.kafka.client import TIMEOUT_S, Connection, KafkaSettings, library, said
 from headwater.spark.streaming.kafka.reading import Place, messages_of, new_client
 from headwater.spark.streaming.kafka.rows import KeysOf, json_rows, row_keys
 
@@ -32,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 #: The header that names the stream and the batch of a message.
 HEADER = "headwater"
-#: So often a batch is tried again that the broker could not take, before the stream stops.
+#: How often a batch that the broker could not take is tried before the stream stops.
 TRIES = 3
 WRITE_OWN = {"linger.ms": 5, "compression.type": "lz4", "queue.buffering.max.messages": 500_000}
 WRITE_FIXED = {"enable.idempotence": True}
@@ -53,14 +45,14 @@ class KafkaSink:
         config: Mapping[str, Any] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        self._settings = KafkaSettings(servers, config, timeout_s)
+        self._settings = KafkaSettings(servers, dict(config or {}), timeout_s)
         self._topic = topic
         self._transactions = transactions
         self._stream: str | None = None
         self._keys_of: KeysOf = _no_keys
         self._born_ms = 0
         self._producer: Any = None
-        self._heard = ConnectionNews()
+        self._connection = Connection(self._settings)
         self._partitions = 0
         self._group: Any = None
         self._last = -1
@@ -147,14 +139,9 @@ class KafkaSink:
         kafka = library()
         codes = (kafka.KafkaError._FENCED, kafka.KafkaError.INVALID_PRODUCER_EPOCH, kafka.KafkaError.PRODUCER_FENCED)
         if error.args[0].code() in codes:
-            return BrokerError(
-                f"Kafka at {self._settings.servers}: batch {batch} is not written to {self._topic!r}: another run of the same"
-                " stream has taken over; let only one run at a time"
-            )
-        return BrokerError(
-            f"Kafka at {self._settings.servers}: batch {batch} cannot be written to {self._topic!r}:"
-            f" {said(error)}{self._heard.why}"
-        )
+            taken = "another run of the same stream has taken over; let only one run at a time"
+            return self._settings.error(f"batch {batch} is not written to {self._topic!r}: {taken}")
+        return self._connection.error(f"batch {batch} cannot be written to {self._topic!r}: {said(error)}")
 
     # --- at least once ---
 
@@ -172,9 +159,7 @@ class KafkaSink:
         if left or self._undelivered:
             why = self._undelivered[0] if self._undelivered else "no answer in time"
             self._drop()
-            raise BrokerError(
-                f"Kafka at {self._settings.servers}: {why}: batch {batch} is not written to {self._topic!r}{self._heard.why}"
-            )
+            raise self._connection.error(f"{why}: batch {batch} is not written to {self._topic!r}")
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:
@@ -210,12 +195,12 @@ class KafkaSink:
         kafka = library()
         identity = f"headwater-{self._stream}-{self._topic}"
         fixed = {**WRITE_FIXED, "transactional.id": identity} if self._transactions else WRITE_FIXED
-        self._heard = ConnectionNews()
+        self._connection = Connection(self._settings)
         reader = new_client(self._settings, group=identity)
         try:
             self._partitions = self._partition_count(reader.consumer)
-            producer = kafka.Producer(self._settings.of_client(WRITE_OWN, fixed, self._heard))
-            self._heard.client = producer
+            producer = kafka.Producer(self._connection.config(WRITE_OWN, fixed))
+            self._connection.client = producer
             if self._transactions:
                 # Before the note is read: this ends what a predecessor left open, one way or the other.
                 self._asked("no transaction can begin", lambda: producer.init_transactions(self._settings.timeout_s))
@@ -229,9 +214,7 @@ class KafkaSink:
         found = self._asked("it does not answer", lambda: consumer.list_topics(self._topic, self._settings.timeout_s))
         topic = found.topics[self._topic]
         if topic.error is not None or not topic.partitions:
-            raise BrokerError(
-                f"Kafka at {self._settings.servers}: topic {self._topic!r} does not exist; create it first"
-            )
+            raise self._settings.error(f"topic {self._topic!r} does not exist; create it first")
         return len(topic.partitions)
 
     def _last_noted(self, reader: Any) -> int:
@@ -260,7 +243,7 @@ class KafkaSink:
             "it does not say how far it goes",
             lambda: reader.consumer.get_watermark_offsets(where.at(begin), self._settings.timeout_s, cached=False),
         )
-        chunks = messages_of(reader, self._settings, where, max(low, begin), high)
+        chunks = messages_of(reader, where, max(low, begin), high)
         return max([-1, *(self._batch_of(message) for chunk in chunks for message in chunk)])
 
     def _batch_of(self, message: Any) -> int:
@@ -271,7 +254,7 @@ class KafkaSink:
         return -1
 
     def _asked(self, what: str, call: Callable[[], Any]) -> Any:
-        return asked(self._settings, self._heard, f"topic {self._topic!r}: {what}", call)
+        return self._connection.asked(f"topic {self._topic!r}: {what}", call)
 
     def _drop(self) -> None:
         """The producer is not used any more; what it still has is forgotten."""

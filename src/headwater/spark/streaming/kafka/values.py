@@ -1,6 +1,6 @@
-"""Messages as events: each value a JSON object, parsed all at once, and one by one only where that fails.
+"""Parses Kafka messages, a JSON object each, as events: all at once, and one by one only where that fails.
 
-What is no event stays in its place and says why (`engine.unread`), as with lines of text.
+What is no event stays in its place and says why (`engine.intake.arrivals`), as with lines of text.
 """
 
 from __future__ import annotations

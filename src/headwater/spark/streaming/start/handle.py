@@ -1,4 +1,4 @@
-"""What a user holds of a stream that runs."""
+"""The handle of a running stream: its status, commands (add and remove queries, flush) and its end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headwater.node.explanation import explain
 from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.inputs.input import Input
 from headwater.spark.streaming.runner import BatchRunner
-from headwater.spark.streaming.start.changes import running_queries
+from headwater.spark.streaming.start.query_changes import running_queries
 from headwater.spark.streaming.watch.status import StreamStatus
 
 if TYPE_CHECKING:

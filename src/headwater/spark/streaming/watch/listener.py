@@ -1,4 +1,4 @@
-"""Spark's own news of streaming queries, put on boards: batch durations, input rows, watermark, state.
+"""Spark's StreamingQueryListener for the status board: batch durations, input rows, watermark, state.
 
 One listener serves any number of queries. Those of `hw.stream` bring their board, on which headwater's counts stand; any other
 query gets one, on which Spark's counts stand for all there is to know.
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from headwater.spark.streaming.watch.batch_log import log_event
-from headwater.spark.streaming.watch.status import SparkProgress, StreamStatus
-from headwater.spark.streaming.watch.status_board import StatusBoard
+from headwater.spark.streaming.watch.status import SparkProgress, StatusBoard, StreamStatus
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (

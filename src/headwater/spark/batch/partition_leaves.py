@@ -1,4 +1,4 @@
-"""A leaf in front of each partition of a DataFrame: the way of everything that Spark cannot say by itself."""
+"""`aggregate` through Python: a leaf reads each partition of a DataFrame, for queries that have no plan in Spark SQL."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pyarrow as pa
 from headwater.language.aggregations import Aggregation
 from headwater.language.query import Query
 from headwater.language.windows import Between, CountWindow, Custom
-from headwater.spark.batch.initial_root import fresh_bytes
+from headwater.spark.batch.initial_root import initial_root_bytes
 from headwater.spark.batch.leaf import FRAMES, LeafTask, SourceFeed
-from headwater.spark.batch.plan import fresh_root
 from headwater.spark.batch.root import Output, cores_of, results, root_count
 from headwater.spark.native.choice import Asked
-from headwater.spark.native.types import functions_of, quoted, ticks
+from headwater.spark.native.types import functions_of, quoted
+from headwater.spark.tasks import in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,27 +32,18 @@ def through_python(
     output: Output = "results",
 ) -> DataFrame:
     """The rows of queries that a leaf in front of each partition and a root behind them answer."""
-    from headwater.spark.types import spark_types
-
-    root = fresh_root(queries, asked.schema, time=asked.time, unit=asked.unit, strict=asked.strict)
-    columns, snapshot = list(root.columns), fresh_bytes(root)
+    root = asked.root(queries)
+    columns, snapshot = list(root.columns), initial_root_bytes(root)
     if ties is not None and any(map(depends_on_order, queries)):
         # Partitions are ranges then: their number and the number of a row in its own are a place of birth that keeps the order.
         # By ticks: times of one tick are one time.
-        said = ticks(asked.schema.field(asked.time), asked.unit)
-        by = quoted(asked.time) if said is None else said[0]
+        by = quoted(asked.time) if asked.ticks is None else asked.ticks[0]
         df = df.orderBy(functions_of(df).expr(by), *map(quoted, ties))
 
     roots = root_count(queries, cores_of(df.sparkSession))
-
-    def leaf(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from headwater.spark.batch.partitions import frames
-
-        yield from frames(snapshot, batches, roots, columns)
-
     # By numbers: mapInArrow does not take every name.
     plain = df.selectExpr(*(f"{quoted(name)} AS c{number}" for number, name in enumerate(columns)))
-    sent = plain.mapInArrow(leaf, spark_types(FRAMES)[1])
+    sent = in_tasks(plain, FRAMES, frames, snapshot, roots=roots, columns=columns)
     return results(sent, snapshot, roots=roots, leaves=partition_count(df), output=output, columns=root.result_schema)
 
 

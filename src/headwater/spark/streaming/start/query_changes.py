@@ -1,4 +1,4 @@
-"""Which queries a stream answers, and what becomes of them when it is started again with others."""
+"""Queries of a stream: which it answers now, and how they change when it is started again with others."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from headwater.errors import QueryError
 from headwater.language.files.queries import from_json, to_json
 from headwater.language.query import Query
 from headwater.language.schemas import check_schemas
-from headwater.spark.streaming.about import About
-from headwater.spark.streaming.checkpoint import StreamCheckpoint
+from headwater.spark.streaming.checkpoint import About, StreamCheckpoint
 
 
 def running_queries(checkpoint: StreamCheckpoint) -> dict[str, Query]:

@@ -1,4 +1,4 @@
-"""One look at a DataFrame, by Spark itself: how many events there are, in how many groups of slice and key, how long texts are.
+"""Profiles a DataFrame with one Spark job: how many events, how many groups of slice and key, and how long texts are.
 
 Groups are counted with sketches (HyperLogLog, about 1 % off), for each partition and for all: one pass over the columns that are
 needed, and a few kilobytes from each task.
@@ -16,10 +16,10 @@ import pyarrow.types as pt
 from headwater.language.expressions import Expr
 from headwater.language.query import Query
 from headwater.language.windows import Band, Sliding
+from headwater.spark.native.choice import Asked
 from headwater.spark.native.expressions import NotNativeError, sql_of
-from headwater.spark.native.grids import Grid, Numbered, grids
-from headwater.spark.native.plan import families
-from headwater.spark.native.types import floor_div, functions_of, quoted, ticks
+from headwater.spark.native.plan import Grid, families, grids, numbered
+from headwater.spark.native.types import floor_div, functions_of, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,18 +41,12 @@ class Grouping:
     key: str
 
 
-def groupings(queries: Sequence[Query], schema: pa.Schema, time: str, unit: str) -> list[Grouping]:
+def groupings(queries: Sequence[Query], asked: Asked) -> list[Grouping]:
     """How queries of fixed windows share slices, as `fixed_windows` lets them; others have none."""
-    said = event_time(schema, time, unit)
-    if said is None:
+    if asked.ticks is None:
         return []
-    numbered: list[Numbered] = []
-    for query in queries:
-        if isinstance(query.window, Sliding | Band):
-            window = query.window.resolved(unit, query.name)
-            numbered.append(Numbered(len(numbered), query, window))
-    found = [grid for family in families(numbered, schema) for grid in grids(family)]
-    return [_grouping(grid, schema, *said) for grid in found]
+    found = families(numbered(queries, asked.unit), asked.schema)
+    return [_grouping(grid, asked.schema, *asked.ticks) for family in found for grid in grids(family)]
 
 
 def _grouping(grid: Grid, schema: pa.Schema, time: str, has_time: str) -> Grouping:
@@ -93,7 +87,7 @@ class PartitionSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class FrameLook:
+class FrameProfile:
     """What was seen. ``lengths``: mean bytes of each column of text; ``padded``: the same in whole words of eight bytes."""
 
     partitions: int
@@ -118,7 +112,9 @@ class FrameLook:
         return min(self.groups[grouping.group].in_all * overlap, dense * keys)
 
 
-def look(df: DataFrame, time: tuple[str, str] | None, asked: Iterable[Grouping], texts: Sequence[str]) -> FrameLook:
+def profiled(
+    df: DataFrame, time: tuple[str, str] | None, asked: Iterable[Grouping], texts: Sequence[str]
+) -> FrameProfile:
     """Run the one job. ``time``: of events, and the condition that they have one, in SQL; ``texts``: columns to be measured."""
     f = functions_of(df)
     found = list(dict.fromkeys(sql for one in asked for sql in (one.group, one.key)))
@@ -146,17 +142,17 @@ def _aliased(columns: Mapping[str, str]) -> list[str]:
     return [f"{sql} AS {name}" for name, sql in columns.items()]
 
 
-def _seen(rows: Sequence[Mapping[str, Any]], found: Sequence[str], texts: Sequence[str]) -> FrameLook:
+def _seen(rows: Sequence[Mapping[str, Any]], found: Sequence[str], texts: Sequence[str]) -> FrameProfile:
     parts = [row for row in rows if row["partition"] is not None]
     if not parts:
         nothing = PartitionSpan(None, 0, None, None)
-        return FrameLook(0, nothing, nothing, {group: Groups(0, 0) for group in found})
+        return FrameProfile(0, nothing, nothing, {group: Groups(0, 0) for group in found})
     together = next(row for row in rows if row["partition"] is None)
     largest = max(parts, key=lambda row: int(row["events"]))
     groups = {group: Groups(sum(row[f"g{i}"] for row in parts), together[f"g{i}"]) for i, group in enumerate(found)}
     lengths = {name: together[f"length{i}"] / together["events"] for i, name in enumerate(texts)}
     padded = {name: together[f"padded{i}"] / together["events"] for i, name in enumerate(texts)}
-    return FrameLook(len(parts), _stretch(together), _stretch(largest), groups, lengths, padded)
+    return FrameProfile(len(parts), _stretch(together), _stretch(largest), groups, lengths, padded)
 
 
 def _stretch(row: Mapping[str, Any]) -> PartitionSpan:
@@ -168,39 +164,34 @@ def is_text(type_: pa.DataType) -> bool:
     return bool(pt.is_string(type_) or pt.is_binary(type_))
 
 
-def event_time(schema: pa.Schema, time: str, unit: str) -> tuple[str, str] | None:
-    """The time of an event and the condition that it has one, in SQL; None if Spark cannot say it exactly."""
-    return ticks(schema.field(time), unit)
-
-
 def when(time: tuple[str, str] | None) -> str:
-    """The same as one value: null where an event has none."""
+    """The time of an event in SQL, null where it has none; ``time``: it, and the condition that there is one."""
     return "CAST(NULL AS BIGINT)" if time is None else f"CASE WHEN {time[1]} THEN {time[0]} END"
 
 
-def row_bytes(look: FrameLook, schema: pa.Schema, columns: Iterable[str], more: int = 0) -> float:
+def row_bytes(profile: FrameProfile, schema: pa.Schema, columns: Iterable[str], more: int = 0) -> float:
     """The size of a row of these columns, and so many long ones beside, as Spark shuffles it."""
     listed = list(columns)
     count = len(listed) + more
-    return (count + 63) // 64 * 8 + count * 8 + sum(_beside(look, schema.field(name)) for name in listed)
+    return (count + 63) // 64 * 8 + count * 8 + sum(_beside(profile, schema.field(name)) for name in listed)
 
 
-def _beside(look: FrameLook, field: pa.Field) -> float:
+def _beside(profile: FrameProfile, field: pa.Field) -> float:
     """What does not fit the eight bytes that each column has. Lists and structs are not looked at."""
     if pt.is_decimal(field.type) and field.type.precision > 18:
         return 16.0
-    return look.padded.get(field.name, 0.0)
+    return profile.padded.get(field.name, 0.0)
 
 
-def arrow_bytes(look: FrameLook, schema: pa.Schema, columns: Iterable[str]) -> float:
+def arrow_bytes(profile: FrameProfile, schema: pa.Schema, columns: Iterable[str]) -> float:
     """The size of an event of these columns, as Spark gives it to Python."""
-    return sum(_arrow(look, schema.field(name)) for name in columns)
+    return sum(_arrow(profile, schema.field(name)) for name in columns)
 
 
-def _arrow(look: FrameLook, field: pa.Field) -> float:
+def _arrow(profile: FrameProfile, field: pa.Field) -> float:
     try:
         values = field.type.bit_width / 8
     except ValueError:
-        values = 4 + look.lengths.get(field.name, 0.0)
+        values = 4 + profile.lengths.get(field.name, 0.0)
     # A bit for each says whether it is null.
     return float(values) + 1 / 8

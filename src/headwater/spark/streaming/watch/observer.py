@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from headwater.errors import DataError
 from headwater.spark.streaming.watch.batch_log import log_status
-from headwater.spark.streaming.watch.status import StreamStatus, line
-from headwater.spark.streaming.watch.status_board import StatusBoard
+from headwater.spark.streaming.watch.status import StatusBoard, StreamStatus, line
 from headwater.spark.terminal import TERMINAL, Terminal, is_terminal
 
 if TYPE_CHECKING:

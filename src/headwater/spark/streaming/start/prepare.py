@@ -1,0 +1,156 @@
+"""What `hw.stream` checks and chooses before the first batch.
+
+The input that a user's source means; whether sinks work through Spark Connect; where the root runs; settings of Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from headwater.base.arrow import plain_array
+from headwater.errors import DataError, QueryError
+from headwater.language.query import Query
+from headwater.spark.batch.root import ROOTS_MAX
+from headwater.spark.formats import Wanted
+from headwater.spark.streaming.checkpoint import About, CheckpointError, StreamCheckpoint
+from headwater.spark.streaming.inputs.input import Input, LogInput
+from headwater.spark.streaming.sinks import CallableSink, ConsoleSink, MemorySink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NAMES = {MemorySink: "'memory'", ConsoleSink: "'console'", CallableSink: "a function"}
+_THERE = "through Spark Connect batches run at the server"
+_FORM = "give a folder, a LogSink or a KafkaSink"
+#: How many events are looked at, and from how many keys among them on there are too many for the driver.
+LOOK_EVENTS = 200_000
+MANY_KEYS = 50_000
+#: Spark's default writes its logs through Hadoop's FileContext, which for files of this machine starts a program for each file
+#: and each checksum, to set their permissions: more than a third of a small batch. This one writes the same files without.
+_FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_CHEAP_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+#: The class is Spark's own business, and has moved before: elsewhere the default does, only slower.
+_VERSIONS = ("4.3.",)
+
+
+def open_input(
+    source: Any, checkpoint: StreamCheckpoint, *, pace: str, time: str, unit: str, **of_folder: Any
+) -> Input:
+    """A folder, a segment log, generators, or an input that is one already; ``of_folder``: what a `FolderInput` is made of."""
+    if hasattr(source, "extents"):
+        given: Input = source
+        return given
+    if hasattr(source, "batches") or isinstance(source, list | tuple):
+        from headwater.spark.streaming.inputs.generator import GeneratorInput
+
+        listed = [source] if hasattr(source, "batches") else list(source)
+        return GeneratorInput(listed, pace=pace, time=time, unit=unit, seen=checkpoint.path / "generated")
+    if not isinstance(source, str | os.PathLike):
+        raise DataError(f"source is {source!r}: give a folder, a segment log, generators, or KafkaInput(...)")
+    path = Path(source)
+    if not path.is_dir():
+        raise DataError(f"{path}: there is no such folder; a stream reads a folder, and goes on as files come to it")
+    if (path / "log.json").is_file() and of_folder["format"] in (None, "log"):
+        return LogInput(path, of_folder["schema"])
+    from headwater.spark.streaming.inputs.folder import FolderInput
+
+    return FolderInput(path, checkpoint.path / "seen", **of_folder)
+
+
+def check_same(about: About, given: Input, settings: Mapping[str, Any], place: Path) -> None:
+    """Refuse to go on with another source, or with times that mean something else."""
+    if about.kind != given.kind or _lasting(about.input) != _lasting(given.to_data()):
+        raise CheckpointError(f"{place}: this checkpoint is of a stream over another source; give another folder")
+    for name, value in settings.items():
+        if about.settings[name] != value:
+            raise CheckpointError(
+                f"{place}: {name} is {value!r}, but was {about.settings[name]!r} when the stream began; it cannot change"
+            )
+
+
+def _lasting(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What an input is, without when it began."""
+    return {name: value for name, value in data.items() if name not in ("began_ns", "began", "schema")}
+
+
+def check_remote(sinks: Mapping[str, Any], metrics_port: int | None, progress: bool | None) -> None:
+    """Refuse sinks and metrics that cannot work through Spark Connect: they would be lost without a word."""
+    from pyspark import cloudpickle
+
+    for what, sink in sinks.items():
+        if type(sink) in _NAMES:
+            raise DataError(
+                f"{what} is {_NAMES[type(sink)]}: {_THERE}, and nothing of them would be seen here; {_FORM}"
+            )
+        try:
+            cloudpickle.dumps(sink)  # type: ignore[no-untyped-call]
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            raise DataError(f"{what} is {sink!r}: {_THERE}, and it cannot travel there ({error}); {_FORM}") from None
+    for name, value in (("metrics_port", metrics_port), ("progress", progress or None)):
+        if value is not None:
+            raise DataError(
+                f"{name} is {value!r}: {_THERE}, and only stream.progress tells of them here; leave {name} out"
+            )
+
+
+def choose_roots(opened: Input, queries: Sequence[Query], cores: int, wanted: str) -> tuple[int, str]:
+    """How many roots, and why."""
+    if wanted not in ("auto", "driver", "reducers"):
+        raise QueryError(f"root is {wanted!r}: give 'auto', 'driver' or 'reducers'")
+    roots = max(2, min(cores, ROOTS_MAX))
+    keyed = [query for query in queries if query.keys]
+    if wanted == "reducers":
+        if not keyed:
+            raise QueryError("root is 'reducers', but no query has keys that they could share; give 'driver'")
+        return roots, "asked for"
+    if wanted == "driver":
+        return 1, "asked for"
+    if not keyed:
+        return 1, "no query has keys to share"
+    count, looked = _key_count(opened, keyed)
+    if count >= MANY_KEYS:
+        return roots, f"{count} keys among the first {looked} events: roots in tasks share them"
+    return 1, f"{count} keys among the first {looked} events: the driver answers soonest"
+
+
+def _key_count(opened: Input, queries: Sequence[Query]) -> tuple[int, int]:
+    """The most keys that a query has among the first events of all sources, and how many events were looked at."""
+    names = sorted({name for query in queries for name in query.keys})
+    tables = list(_looks(opened, names))
+    if not tables:
+        return 0, 0
+    table = pa.Table.from_batches(tables)
+    counts = [len(table.group_by(list(query.keys)).aggregate([])) for query in queries]
+    return max(counts), len(table)
+
+
+def _looks(opened: Input, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    extents = {source: extent for source, extent in opened.extents().items() if extent.end > 0}
+    wanted = Wanted(names, opened.schema)
+    for source, extent in extents.items():
+        end = min(extent.end, LOOK_EVENTS // len(extents) + 1)
+        for stretch in opened.stretches(source, 0, end):
+            for batch in opened.read(stretch, wanted):
+                if isinstance(batch, pa.RecordBatch) and set(names) <= set(batch.schema.names):
+                    plain = [plain_array(batch.column(name)) for name in names]
+                    yield pa.RecordBatch.from_arrays(plain, names=list(names))
+
+
+@contextmanager
+def cheap_batches(spark: SparkSession) -> Iterator[None]:
+    """A stream that is started in this ``with`` keeps the setting; what a user has set stays as it is."""
+    is_ours = spark.version.startswith(_VERSIONS) and spark.conf.get(_FILE_MANAGER, None) is None
+    if is_ours:
+        spark.conf.set(_FILE_MANAGER, _CHEAP_MANAGER)
+    try:
+        yield
+    finally:
+        if is_ours:
+            spark.conf.unset(_FILE_MANAGER)

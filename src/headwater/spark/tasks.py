@@ -1,0 +1,24 @@
+"""Functions of headwater's modules, run inside Spark tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def in_tasks(
+    frame: DataFrame, schema: pa.Schema, function: Callable[..., Iterator[pa.RecordBatch]], /, *given: Any, **named: Any
+) -> DataFrame:
+    """What ``function(*given, batches, **named)`` makes of the batches of each partition: rows with the columns of ``schema``.
+
+    It is a function of a module: workers import it by its name, and only the arguments travel.
+    """
+    from headwater.spark.types import spark_types
+
+    return frame.mapInArrow(partial(function, *given, **named), spark_types(schema)[1])
