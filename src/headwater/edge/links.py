@@ -71,8 +71,6 @@ class Link:
     queued_bytes_max: int = 0
     sent: Traffic = field(default_factory=Traffic)
     received: Traffic = field(default_factory=Traffic)
-    #: Frames for somebody who is not there.
-    lost: int = 0
 
 
 class Links:
@@ -171,9 +169,9 @@ class Links:
         except zmq.Again:
             return False
         except zmq.ZMQError as error:
+            # A frame for a neighbour that is not there is lost.
             if error.errno != zmq.EHOSTUNREACH:
                 raise
-            link.lost += 1
             return True
         link.sent.add(len(frame))
         return True

@@ -40,13 +40,11 @@ class NodeOutcome:
     #: On the link to its parent; nothing at the root.
     up: Traffic = field(default_factory=Traffic)
     down: Traffic = field(default_factory=Traffic)
-    #: How many bytes waited for the links at most, and how many frames were for somebody who was not there.
+    #: The most bytes that waited for the links.
     queued_bytes_max: int = 0
-    frames_lost: int = 0
-    finished_ns: int | None = None
     #: What the node itself has counted, if it does.
     report: dict[str, float] = field(default_factory=dict)
-    #: How often it noted what.
+    #: How often it noted each thing.
     notes: dict[str, int] = field(default_factory=dict)
 
 
@@ -97,11 +95,6 @@ class ClusterOutcome:
     def total_bytes(self) -> int:
         """Of frames on all links, both directions."""
         return sum(node.up.bytes + node.down.bytes for node in self.nodes.values())
-
-    @property
-    def total_wire_bytes(self) -> int:
-        """The same with ZeroMQ's own bytes."""
-        return sum(node.up.wire_bytes + node.down.wire_bytes for node in self.nodes.values())
 
 
 def joined(tables: Iterable[pa.Table]) -> pa.Table:
