@@ -117,7 +117,7 @@ class NodeHost:
         return bool(frames)
 
     def _read(self) -> bool:
-        """One piece of one source, however large: nothing here looks at single events."""
+        """One piece of one source, however large: no work here is per event."""
         if self.feed is None or self.links.is_full:
             return False
         event = self.feed.next_event(self._clock())

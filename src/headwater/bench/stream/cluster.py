@@ -18,7 +18,7 @@ WAIT_SECONDS = 90.0
 
 
 def wait_for(is_so: Callable[[], bool], what: str) -> None:
-    """Until it is so; an error if that takes too long."""
+    """Wait until ``is_so``; an error if that takes too long."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not is_so():
         if time.monotonic() > deadline:

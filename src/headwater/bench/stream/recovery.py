@@ -34,7 +34,7 @@ RATE = 10_000
 WINDOW = "100 ms"
 #: Longer than any run needs it.
 LOAD_SECONDS = 600.0
-#: Before a kill this many rows in a row come at most so many seconds after the end of their window: less than it takes to
+#: Before a kill, `STEADY_ROWS` rows in a row come within `STEADY_SECONDS` after the end of their window: less than it takes to
 #: give a task to another executor, so all executors do their share, also a successor whose Python had to start first.
 STEADY_ROWS = 20
 STEADY_SECONDS = 0.6
@@ -62,7 +62,7 @@ def recovery(bench: StreamBench) -> None:
 
 
 class SeenRows:
-    """Which windows' rows have come, as the driver says."""
+    """Listens to the driver, which says which windows' rows have come."""
 
     def __init__(self, lines: IO[str]) -> None:
         self.count = 0

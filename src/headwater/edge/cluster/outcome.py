@@ -16,7 +16,7 @@ from headwater.edge.rates import SECOND_NS
 
 @dataclass(frozen=True)
 class Emission:
-    """The rows of one step of the root and when they came out, by `time.monotonic_ns`: all processes have the same."""
+    """The rows of one step of the root and when they came out, by `time.monotonic_ns`, which is one clock for all processes."""
 
     step: int
     emitted_ns: int
@@ -50,7 +50,7 @@ class NodeOutcome:
 
 @dataclass(frozen=True)
 class ClusterOutcome:
-    """All of a run. An event that is due ``d`` nanoseconds after the begin was due at ``begin_ns + d``."""
+    """What came of a run. An event that is due ``d`` nanoseconds after the begin was due at ``begin_ns + d``."""
 
     emissions: tuple[Emission, ...]
     aside: pa.Table | None
@@ -76,7 +76,7 @@ class ClusterOutcome:
 
     @property
     def wall_s(self) -> float:
-        """From the begin of reading to the end of the stream at the root."""
+        """Seconds from the begin of reading to the end of the stream at the root."""
         return (self.finished_ns - self.begin_ns) / SECOND_NS
 
     @property
@@ -93,12 +93,12 @@ class ClusterOutcome:
 
     @property
     def total_bytes(self) -> int:
-        """Of frames on all links, both directions."""
+        """The bytes of frames on all links, in both directions."""
         return sum(node.up.bytes + node.down.bytes for node in self.nodes.values())
 
 
 def joined(tables: Iterable[pa.Table]) -> pa.Table:
-    """One table of many; of none one without columns.
+    """One table of many; without columns if there are none.
 
     >>> joined([pa.table({"n": [1]}), pa.table({"n": [2]})]).column("n").to_pylist(), joined([]).num_rows
     ([1, 2], 0)

@@ -106,7 +106,7 @@ class Process:
                 self._tell(control.NodeStopped(host.name, host.stopped))
 
     def _tell(self, report: control.Report) -> None:
-        """Once each."""
+        """Send a report to the cluster, once."""
         if report not in self._told:
             self._told.add(report)
             self._connection.send(report)
@@ -192,7 +192,7 @@ def serve(connection: Connection[Any, Any]) -> None:
     """Run one share after another until there are no more."""
     while True:
         share = connection.recv()
-        # What is loaded stays: a look through all of it takes as long as several windows, and would find nothing.
+        # What is loaded stays: a garbage collection of all of it takes as long as several windows, and would free nothing.
         gc.collect()
         gc.freeze()
         process = Process(share, connection)

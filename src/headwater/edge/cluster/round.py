@@ -29,7 +29,7 @@ STOP_S = 10.0
 
 
 class Round:
-    """A run. ``workers`` are those of the cluster, the root's first; one that is made anew takes the place of the old."""
+    """One run of a plan by the workers of a cluster, the root's first; one that is made anew takes the place of the old."""
 
     def __init__(self, plan: ClusterPlan, workers: list[Worker]) -> None:
         self._plan = plan
@@ -53,7 +53,7 @@ class Round:
             self._folder.cleanup()
 
     def run(self) -> ClusterOutcome:
-        """All of it."""
+        """Run the plan to its end."""
         for worker in self._workers:
             worker.send(self._share(worker))
         for bound in self._each(control.Listening, "open its sources"):
@@ -99,7 +99,7 @@ class Round:
         return [found[worker.pid] for worker in self._workers]
 
     def _bound_processors(self, workers: Sequence[Worker]) -> dict[str, str]:
-        """How each was bounded, if the plan asks for it."""
+        """Bound the processors of each process as the plan asks; returns how."""
         wanted = {worker: self._plan.cpus_of(worker.names) for worker in workers}
         return {worker.names[0]: worker.bind(cpus) for worker, cpus in wanted.items() if cpus is not None}
 
@@ -165,7 +165,7 @@ class Round:
                 raise EdgeError(f"the time limit is over: {late()}")
 
     def _checked(self, worker: Worker, report: control.Report) -> control.Report:
-        """A report, unless it is one of an error."""
+        """The report; an error if it tells of one."""
         match report:
             case control.Failed(reason):
                 raise EdgeError(f"{worker.title} failed: {reason}")
