@@ -39,9 +39,9 @@ Seeds = Annotated[str, typer.Option(help="A range of seeds, such as 0..500, or o
 Processes = Annotated[
     int | None, typer.Option("--jobs", min=1, help="Processes; as many as there are cores by default.")
 ]
-Seconds = Annotated[float | None, typer.Option(min=0, help="Begin no new run after so many seconds.")]
+Seconds = Annotated[float | None, typer.Option(min=0, help="Begin no new run after this many seconds.")]
 OneNode = Annotated[str | None, typer.Option("--node", help="Only the steps of this node.")]
-LastSteps = Annotated[int | None, typer.Option("--last", min=1, help="Only the last so many steps.")]
+LastSteps = Annotated[int | None, typer.Option("--last", min=1, help="Only this many steps, the last ones.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per figure and line instead of a table.")]
 Plots = Annotated[Path | None, typer.Option(file_okay=False, help="Draw the figures into this folder.")]
 
@@ -276,7 +276,7 @@ def replay_count_windows(
     node: OneNode = None,
     last: LastSteps = None,
 ) -> None:
-    """The same for a run of count windows, with what it has cost."""
+    """Run one seed of count windows again and show every step, with what the run has cost."""
     from headwater.simulator.console import show_run
 
     raise typer.Exit(show_run(_run_options("count-windows", seed, leaves, 1, faults, plant), node, last))

@@ -74,10 +74,10 @@ class SmartHome:
     seed: int = 7
     #: Other rates from some second on: pairs (second, rate), by second.
     changes: tuple[tuple[int, int], ...] = ()
-    #: Every so many seconds the rate is drawn anew, up to this share below or above what it is said to be.
+    #: Every ``drift_seconds`` the rate is drawn anew, up to this share below or above what it is said to be.
     drift: float = 0.0
     drift_seconds: int = 60
-    #: Only the houses of one source, of so many that share them: see `sources`.
+    #: Only the houses of source ``share``, of ``shares`` that have them together: see `sources`.
     share: int = 0
     shares: int = 1
 
@@ -164,7 +164,7 @@ class SmartHome:
             del kept[passed]
         arrivals = np.concatenate([arrivals for _, arrivals in arriving])
         here = np.flatnonzero((arrivals >= begin) & ((block == self._born_count) | (arrivals < end)))
-        # Who arrives at the same time does so in the order of birth.
+        # Events that arrive at one time do so in the order of their birth.
         order = here[np.argsort(arrivals[here], kind="stable")]
         return _joined([events for events, _ in arriving]).take(pa.array(order))
 

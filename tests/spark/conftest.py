@@ -23,11 +23,11 @@ def processes(tmp_path):
     """Processes of a test that starts a cluster or a driver of its own."""
     pytest.importorskip("pyspark")
     pytest.importorskip("psutil")
-    from spark.clusters import Processes, environment
+    from spark.clusters import Processes
 
-    started = Processes(tmp_path, environment())
+    started = Processes(tmp_path)
     yield started
-    started.stop()
+    started.close()
 
 
 @pytest.fixture(scope="session")
@@ -35,12 +35,11 @@ def cluster(tmp_path_factory):
     """The address of a master and its two workers: started once, for all tests whose executors die."""
     pytest.importorskip("pyspark")
     pytest.importorskip("psutil")
-    from spark.clusters import Processes, environment, start_cluster
+    from spark.clusters import Processes, start_cluster
 
-    folder = tmp_path_factory.mktemp("cluster")
-    started = Processes(folder, environment())
-    yield start_cluster(started, folder)
-    started.stop()
+    started = Processes(tmp_path_factory.mktemp("cluster"))
+    yield start_cluster(started)
+    started.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
-"""Benchmarks: one file per question, peers measured in the same run, every figure beside the bound it must reach.
+"""Benchmarks: one folder per question, peers measured in the same run, every figure beside the bound it must reach.
 
-``workload`` makes the events and the queries, ``engine``, ``sharing``, ``tree`` and ``spark`` ask the questions, ``peers`` runs
-DuckDB and Polars, ``children`` measures what needs a process of its own, and ``report`` shows the answers.
+`engine.py`, `sharing.py` and the folders `tree`, `spark`, `stream` and `deco` ask the questions. `common` has what they share:
+events and queries, timing, DuckDB and Polars as peers, what needs a process of its own, plots, and the report of the answers.
+`load` sends events on a schedule.
 """

@@ -43,7 +43,7 @@ class EngineBench:
 
     @property
     def part(self) -> int:
-        """By how much a quick run is smaller."""
+        """The factor by which a quick run is smaller."""
         return QUICK_PART if self.report.quick else 1
 
     def table(self, *columns: str) -> pa.Table:
@@ -57,7 +57,7 @@ class EngineBench:
         return timed
 
     def show(self, name: str, timed: Timed) -> None:
-        """Tell the reader of stderr, and put the number of rows beside the figures."""
+        """Say how long it took, and put the number of rows beside the figures."""
         self.report.say(f"  {name}: {timed.seconds:.3f} s")
         self.report.add(f"{name}_rows", timed.rows, "rows")
 
@@ -140,7 +140,7 @@ def quantiles(bench: EngineBench) -> None:
     note = f"np.sort of {sorting.rows:,} groups that are grouped already: {sorting.seconds:.2f} s"
     bench.report.add("quantiles_1000_sort_ratio", sorting.seconds / timed.seconds, "ratio", at_least(0.5), note)
     selecting = best_of(lambda: select_and_sort(bench.events), repeats=1)
-    note = f"the same when NumPy must find each group first: {selecting.seconds:.2f} s"
+    note = f"np.sort when NumPy must find each group first: {selecting.seconds:.2f} s"
     bench.report.add("quantiles_1000_select_sort_ratio", selecting.seconds / timed.seconds, "ratio", None, note)
 
 
@@ -201,7 +201,7 @@ def rows_live(batches: list[pa.RecordBatch]) -> int:
 
 
 def million_keys(bench: EngineBench) -> None:
-    """So many keys that most of a slice's rows hold one event or two."""
+    """A million keys: most of a slice's rows hold one event or two."""
     table = bench.table("value").set_column(1, "key", pa.array(bench.events.million_keys()))
     timed = bench.time("keys_million", table, [scan_query("value", hw.tumbling("100 s"))])
     bench.report.add("keys_million_rate", bench.events.events / timed.seconds / 1e6, "M events/s", at_least(5))
@@ -256,7 +256,7 @@ def peers_hundred(bench: EngineBench) -> None:
 
 
 def check_rows(peer: str, timed: Timed, ours: Timed) -> None:
-    """A comparison counts only if both answered the same question."""
+    """Refuse a comparison in which both did not answer the same question."""
     if timed.rows != ours.rows:
         raise RuntimeError(
             f"{peer} produced {timed.rows:,} rows, headwater {ours.rows:,}: they did not answer the same queries"

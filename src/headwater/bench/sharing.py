@@ -1,7 +1,7 @@
 """``headwater bench sharing``: what sharing brings, as the Desis paper shows it (section 6, figures 6b, 8, 9 and 10).
 
-The same queries run in every mode of the engine, from nothing shared to everything shared, and three things are looked
-at: events per second, slices per minute of event time, and the calculations that 10 million events take. The paper's
+The same queries run in every mode of the engine, from nothing shared to everything shared, and three things are
+measured: events per second, slices per minute of event time, and the calculations that 10 million events take. The paper's
 machines and ours differ, and so do the numbers; what carries over is how each mode's line bends.
 
 Ten keys, as in the paper, but 10,000 events a second instead of about a million: then modes that share nothing still see
@@ -45,7 +45,7 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Experiment:
-    """One figure of the paper: what varies along its axis, the queries at each place, and what is looked at."""
+    """One figure of the paper: what varies along its axis, the queries at each place, and what is measured."""
 
     name: str
     title: str
@@ -75,7 +75,7 @@ def run(report: Report, plots: Path | None = None) -> None:
     seconds = SECONDS_PER_CELL / (QUICK_PART if report.quick else 1)
     for number, (experiment, mode, x) in enumerate(cells, 1):
         if x == experiment.xs[0]:
-            # The first cell of a mode would pay for loading its kernels; nobody should measure that.
+            # The first cell of a mode would pay for loading its kernels, which is not what is measured.
             measure(experiment.queries(2), mode, BATCH_EVENTS, seconds=0.0)
         measured = measure(experiment.queries(x), mode, experiment.events_min(x), seconds)
         found = f"{measured.throughput:,.0f} events/s, {measured.rows:,} rows"
@@ -130,7 +130,7 @@ def measure(queries: Sequence[hw.Query], mode: str, events_min: int, seconds: fl
 
 
 def _add_ratios(report: Report, points: Sequence[Point]) -> None:
-    """How much faster everything shared is than nothing shared, for the most queries there were."""
+    """Report how much faster everything shared is than nothing shared, for the most queries there were."""
     rates = {(p.experiment, p.mode, p.x): p.value for p in points if p.metric == "throughput"}
     for name in dict.fromkeys(p.experiment for p in points if "calculations" in _of(p.experiment).metrics):
         most = max(x for experiment, _, x in rates if experiment == name)
@@ -144,7 +144,7 @@ def _of(name: str) -> Experiment:
 
 
 def _show(points: Sequence[Point], console: Console) -> None:
-    """A grid per experiment and metric: modes down, the experiment's axis across."""
+    """Print a grid per experiment and metric: modes down, the experiment's axis across."""
     for name, metric in dict.fromkeys((point.experiment, point.metric) for point in points):
         chosen = {(p.mode, p.x): p.value for p in points if (p.experiment, p.metric) == (name, metric)}
         xs = sorted({x for _, x in chosen})
@@ -157,7 +157,7 @@ def _show(points: Sequence[Point], console: Console) -> None:
 
 
 def _readable(value: float) -> str:
-    """Three digits, and no powers of ten.
+    """A number of three digits, without powers of ten.
 
     >>> _readable(18_287_519.3), _readable(2.4338)
     ('18,300,000', '2.43')

@@ -43,7 +43,7 @@ class Street:
 
 
 def streets(events: int, seed: int, rate: int) -> list[Street]:
-    """Streets that send about so many events together, ``rate`` per second and street."""
+    """Streets that send about ``events`` events together, ``rate`` per second and street."""
     names = ("acacia", "birch", "cedar", "elm", "larch", "maple", "oak", "willow")
     seconds = max(1, round(events / rate / len(names)))
     sensors = HOUSES * PLUGS

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 EVENTS = 8_000_000
 #: Events per second and street.
 RATE = 1_000
-#: In a batch job nobody can tell leaves where to cut, so all events would travel for it: see the demo in one process.
+#: In a batch job leaves cannot be told where to cut, so all events would travel for it: see the demo in one process.
 LEFT_OUT = ("appliance",)
 
 
@@ -59,7 +59,7 @@ def run(out: Path, events: int = EVENTS, seed: int = 7, console: Console | None 
 
 
 def _check_folder(out: Path) -> None:
-    """What is there is replaced, so it must be of an earlier demo."""
+    """Refuse a folder with anything that is not of an earlier demo: the demo replaces what is there."""
     names = [path.name for path in sorted(out.iterdir())] if out.exists() else []
     foreign = [name for name in names if not name.startswith("query=") and name not in ("_SUCCESS", "._SUCCESS.crc")]
     if foreign:

@@ -32,7 +32,7 @@ _HEADINGS = {
 
 
 def show_query(query: hw.Query, meaning: str, rows: pa.Table, console: Console) -> None:
-    """What a query asks, and its last rows."""
+    """Print what a query asks, and its last rows."""
     revisions = rows.column("revision").to_pylist() if "revision" in rows.column_names else []
     revised = sum(revision > 0 for revision in revisions)
     note = f", {revised:,} of them revisions for late events" if revised else ""

@@ -12,17 +12,17 @@ from headwater.edge.rates import FAR_NS, SECOND_NS
 from headwater.edge.sources import Store
 from headwater.protocols.events import BatchArrived, Event, SourceEnded
 
-#: How soon to look again into a log that somebody is writing.
+#: How soon to look again into a log that is still being written.
 LOOK_NS = SECOND_NS // 1000
 
 
 @dataclass(slots=True)
 class SourceReader:
-    """How far one source has been read.
+    """Reads one source, from where its leaf asks and no event before it is due.
 
     >>> from headwater.edge.sources import MemoryStore
     >>> reader = SourceReader("s", MemoryStore(pa.schema({"time": pa.int64()}), [pa.record_batch({"time": [5, 6, 7]})]))
-    >>> reader.next_event(0, 2) is None  # nobody has asked for it
+    >>> reader.next_event(0, 2) is None  # the leaf has not asked for it
     True
     >>> reader.move(0)
     >>> [reader.next_event(0, 2).offset for _ in range(3)], reader.next_event(0, 2)
@@ -44,7 +44,7 @@ class SourceReader:
     _schedule: BatchSchedule | None = None
 
     def move(self, offset: int) -> None:
-        """Go on from here, back or forth."""
+        """Read on from ``offset``, back or forth."""
         if offset != self.position or self.has_ended:
             self.position, self.has_ended, self.next_ns = offset, False, 0
 
@@ -102,7 +102,7 @@ class Feed:
 
     @property
     def events(self) -> int:
-        """How many events were handed over, each counted once."""
+        """The number of events that were handed over, each counted once."""
         return sum(reader.furthest for reader in self._turns)
 
     def next_event(self, now_ns: int) -> Event | None:

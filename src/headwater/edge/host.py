@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
@@ -15,36 +15,26 @@ from headwater.edge.links import Links
 from headwater.edge.rates import FAR_NS
 from headwater.node import Node
 from headwater.node.root import THE_END
-from headwater.protocols.actions import (
-    Action,
-    Checkpoint,
-    EmitAside,
-    EmitRows,
-    Finished,
-    Noted,
-    PauseReading,
-    ReadFrom,
-    Record,
-    Refused,
-    ResumeReading,
-    SendMessage,
-    SetTimer,
-    Superseded,
-)
-from headwater.protocols.events import Event, MessageReceived, SourceOpened, Started, TimerFired
+from headwater.protocols import actions, events
 
 #: Frames that are handled before events are read again.
 FRAMES_MAX = 32
 
 
 class NodeHost:
-    """A node and its surroundings: links, timers, at a leaf a feed of events.
+    """A node and its surroundings: links, timers, at a leaf a feed of events; ``clock`` tells nanoseconds.
 
     What it has to tell others about is left in `is_finished`, `stopped` and the rows.
     """
 
     def __init__(
-        self, name: str, node: Node, links: Links, feed: Feed | None = None, journal: Journal | None = None
+        self,
+        name: str,
+        node: Node,
+        links: Links,
+        feed: Feed | None = None,
+        journal: Journal | None = None,
+        clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.name = name
         self.node = node
@@ -59,6 +49,7 @@ class NodeHost:
         self.notes: Counter[str] = Counter()
         #: Processor time of this thread that was spent here.
         self.work_ns = 0
+        self._clock = clock
         self._timers: dict[str, int] = {}
         self._is_started = False
 
@@ -71,41 +62,34 @@ class NodeHost:
         """Whether it could read, were it time: the root knows its sources."""
         return self._is_started and (self.feed is None or self.feed.is_asked_for)
 
-    def repeat(self, kept: Sequence[Emission], actions: Sequence[Action]) -> None:
-        """Take up what came out of a root that is gone, and what the one that was made from its journal gives again."""
+    def repeat(self, kept: Sequence[Emission], asked: Sequence[actions.Action]) -> None:
+        """Take up what came out of a root that is gone, and what the one that was made from its journal asks for again."""
         self.emissions = list(kept)
-        for action in actions:
+        for action in asked:
             self._do(action)
 
     def start(self) -> None:
         """Let the node begin, with its sources if it has any."""
         self._is_started = True
-        self.handle(Started())
+        self.handle(events.Started())
         for reader in () if self.feed is None else self.feed.readers.values():
-            self.handle(SourceOpened(reader.name, self.name, reader.store.schema))
+            self.handle(events.SourceOpened(reader.name, self.name, reader.store.schema))
 
     # --- what happens ---
 
-    def turn(self) -> bool:
-        """Let everything happen that is due, but not for long; returns whether there may be more."""
-        begin_ns = time.thread_time_ns()
-        is_busy = self._tend()
-        is_busy = self._read() or is_busy
-        self.work_ns += time.thread_time_ns() - begin_ns
-        return is_busy
+    def turn(self, *, reads: bool = True) -> bool:
+        """Let everything happen that is due, but not for long; returns whether there may be more.
 
-    def tend(self) -> bool:
-        """The same without reading."""
+        Not ``reads``: timers and frames, but no events of sources.
+        """
         begin_ns = time.thread_time_ns()
-        is_busy = self._tend()
-        self.work_ns += time.thread_time_ns() - begin_ns
-        return is_busy
-
-    def _tend(self) -> bool:
-        now_ns = time.monotonic_ns()
+        now_ns = self._clock()
         self.links.pump(now_ns)
         is_busy = self._fire(now_ns)
-        return self._hear() or is_busy
+        is_busy = self._hear() or is_busy
+        is_busy = (reads and self._read()) or is_busy
+        self.work_ns += time.thread_time_ns() - begin_ns
+        return is_busy
 
     def timer_ns(self) -> int:
         """When the next timer fires."""
@@ -123,58 +107,61 @@ class NodeHost:
             # One that fired before it may have set this one anew.
             if self._timers.get(name, FAR_NS) <= now_ns:
                 del self._timers[name]
-                self.handle(TimerFired(name))
+                self.handle(events.TimerFired(name))
         return bool(due)
 
     def _hear(self) -> bool:
         frames = self.links.receive(FRAMES_MAX)
         for sender, frame in frames:
-            self.handle(MessageReceived(sender, frame))
+            self.handle(events.MessageReceived(sender, frame))
         return bool(frames)
 
     def _read(self) -> bool:
-        """One piece of one source, however large: nothing here looks at single events."""
+        """One piece of one source, however large: no work here is per event."""
         if self.feed is None or self.links.is_full:
             return False
-        event = self.feed.next_event(time.monotonic_ns())
+        event = self.feed.next_event(self._clock())
         if event is None:
             return False
         self.handle(event)
         return True
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event: events.Event) -> None:
         """Let one thing happen to the node, and do what it asks for, in that order."""
-        for action in self.node.handle(event, time.monotonic_ns()):
+        for action in self.node.handle(event, self._clock()):
             self._do(action)
 
     # --- what is asked for ---
 
-    def _do(self, action: Action) -> None:
+    def _do(self, action: actions.Action) -> None:
         match action:
-            case SendMessage(target, frame):
-                self.links.send(target, frame, time.monotonic_ns())
-            case SetTimer(name, delay_ns):
-                self._timers[name] = time.monotonic_ns() + delay_ns
-            case ReadFrom() | PauseReading() | ResumeReading():
-                self._steer(action)
-            case EmitRows(step, rows):
-                self._emit(Emission(step, time.monotonic_ns(), rows))
-            case EmitAside(_, rows):
+            case actions.SendMessage(target, frame):
+                self.links.send(target, frame, self._clock())
+            case actions.SetTimer(name, delay_ns):
+                self._timers[name] = self._clock() + delay_ns
+            case actions.ReadFrom(source, offset) if self.feed is not None and source in self.feed.readers:
+                self.feed.readers[source].move(offset)
+            case actions.PauseReading() | actions.ResumeReading() if self.feed is not None:
+                self.feed.is_paused = isinstance(action, actions.PauseReading)
+            case actions.EmitRows(step, rows):
+                self._emit(Emission(step, self._clock(), rows))
+            case actions.EmitAside(_, rows):
                 self.aside.append(rows)
-            case Record(data):
-                self._keep(RECORD, data)
-            case Checkpoint(data):
-                self._keep(CHECKPOINT, data)
-            case Finished():
-                self.finished_ns = time.monotonic_ns()
-            case Superseded():
+            # Without a journal a root is not made again: a run that loses it has failed.
+            case actions.Record(data) if self.journal is not None:
+                self.journal.add(RECORD, data)
+            case actions.Checkpoint(data) if self.journal is not None:
+                self.journal.add(CHECKPOINT, data)
+            case actions.Finished():
+                self.finished_ns = self._clock()
+            case actions.Superseded():
                 self.stopped = "another node has taken its sources over"
-            case Refused(reason) if reason == THE_END:
+            case actions.Refused(reason) if reason == THE_END:
                 # The root has everything it needs, and may have said so to others before this leaf hears of it.
-                self.finished_ns = self.finished_ns or time.monotonic_ns()
-            case Refused(reason):
+                self.finished_ns = self.finished_ns or self._clock()
+            case actions.Refused(reason):
                 self.stopped = f"it was refused: {reason}"
-            case Noted(what):
+            case actions.Noted(what):
                 self.notes[what] += 1
 
     def _emit(self, emission: Emission) -> None:
@@ -184,21 +171,3 @@ class NodeHost:
         self.emissions.append(emission)
         if self.journal is not None:
             self.journal.emit(emission)
-
-    def _keep(self, kind: bytes, data: bytes) -> None:
-        """Without a journal nobody makes this root again: a run that loses it has failed."""
-        if self.journal is not None:
-            self.journal.add(kind, data)
-
-    def _steer(self, action: ReadFrom | PauseReading | ResumeReading) -> None:
-        feed = self.feed
-        if feed is None:
-            return
-        match action:
-            case ReadFrom(source, offset):
-                if source in feed.readers:
-                    feed.readers[source].move(offset)
-            case PauseReading():
-                feed.is_paused = True
-            case ResumeReading():
-                feed.is_paused = False

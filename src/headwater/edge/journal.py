@@ -29,7 +29,7 @@ class JournalContents:
 
 
 class Journal:
-    """The journal of a root.
+    """The file in which a root keeps its records, checkpoints and rows.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -53,7 +53,7 @@ class Journal:
             view = view[self._file.write(view) :]
 
     def emit(self, emission: Emission) -> None:
-        """Rows that came out."""
+        """Append rows that came out."""
         self.add(EMISSION, pickle.dumps(emission))
 
     def read(self) -> JournalContents:

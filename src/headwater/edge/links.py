@@ -1,10 +1,10 @@
 """Links to neighbours over ZeroMQ: frames out and in, counted, bounded, and as slow as they are told to be.
 
-A node binds one ROUTER, where whoever has its address finds it, and dials a DEALER to each neighbour whose address it has, when
+A node binds one ROUTER, where those who have its address find it, and dials a DEALER to each neighbour whose address it has, when
 it first has something to say there. A dialled link carries frames both ways; the name of who dialled is its identity.
 
-Nothing here waits to send. What a link cannot take now waits in a queue of its own, so a neighbour that is slow holds up nobody
-else; `is_full` tells the host to stop reading events. Nothing is dropped, unless the neighbour is not there.
+Nothing here waits to send. What a link cannot take now waits in a queue of its own, so a slow neighbour holds up no
+other; `is_full` tells the host to stop reading events. Nothing is dropped, unless the neighbour is not there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: Any free port, for this machine only.
 LOOPBACK = "tcp://127.0.0.1:*"
-#: ZeroMQ itself holds no more than so many frames of a link at either end; the rest stays where it can be counted.
+#: The most frames of a link that ZeroMQ itself holds at either end; the rest stays where it can be counted.
 FRAMES_HELD_MAX = 16
 #: Longer frames are not copied on their way; for shorter ones a copy is cheaper.
 COPY_BYTES_MAX = 1 << 16
@@ -71,8 +71,6 @@ class Link:
     queued_bytes_max: int = 0
     sent: Traffic = field(default_factory=Traffic)
     received: Traffic = field(default_factory=Traffic)
-    #: Frames for somebody who is not there.
-    lost: int = 0
 
 
 class Links:
@@ -171,9 +169,9 @@ class Links:
         except zmq.Again:
             return False
         except zmq.ZMQError as error:
+            # A frame for a neighbour that is not there is lost.
             if error.errno != zmq.EHOSTUNREACH:
                 raise
-            link.lost += 1
             return True
         link.sent.add(len(frame))
         return True
@@ -204,7 +202,7 @@ class Links:
 
     @property
     def files(self) -> list[int]:
-        """Those that can be read when something has changed."""
+        """File descriptors that can be read when something has changed."""
         return [file for _, _, file in self._inlets]
 
     def next_ns(self, now_ns: int) -> int:

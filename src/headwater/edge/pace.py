@@ -1,4 +1,4 @@
-"""The schedule of a leaf's events: each is due when its own time says, whether or not anybody is ready for it. No clock.
+"""The schedule of a leaf's events: each is due when its own time says, whether or not a reader is ready for it. No clock.
 
 The schedule is the truth of a latency: a leaf that is behind hands over late what was due before, and the wait counts.
 """
@@ -17,7 +17,7 @@ from headwater.errors import DataError, shown
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The time ``begin`` is due at once, and ``per_s`` units of time in each second.
+    """How fast event time passes: ``begin`` is due at once, and ``per_s`` units of time in each second.
 
     >>> Pace(begin=100, per_s=10).moments_ns(np.array([100, 105])).tolist()
     [0, 500000000]
@@ -55,7 +55,7 @@ class BatchSchedule:
     pace: Pace
 
     def due(self, elapsed_ns: int) -> int:
-        """How many events are due by then: the place behind the last of them, found among the few that are near it."""
+        """The number of events that are due by then."""
         ticks = self.pace.begin + int(elapsed_ns * self.pace.per_s / SECOND_NS)
         slack = 2 + abs(ticks) // 2**50  # of floats
         edges = np.clip([float(ticks - slack), float(ticks + slack)], -(2.0**62), 2.0**62).astype(np.int64)
@@ -64,5 +64,5 @@ class BatchSchedule:
         return int(low) + int(np.searchsorted(near, elapsed_ns, side="right"))
 
     def at_ns(self, place: int) -> int:
-        """When one of them is."""
+        """When the event at ``place`` is due."""
         return int(self.pace.moments_ns(self.times[place : place + 1])[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headwater.errors import DataError, shown
 
 SECOND_NS = 1_000_000_000
-#: No moment that anybody waits for.
+#: A moment that never comes.
 FAR_NS = 1 << 62
 
 
@@ -13,7 +13,7 @@ class TokenBucket:
     """Says when a frame may leave so that a link carries no more than ``bits_per_s``, beyond ``burst_bytes`` at once.
 
     A frame leaves when its last byte would have: so the time that its bytes take on a thin link is part of its way, also if
-    nothing else is sent. The bucket is kept as one number, the moment up to which the link is taken; whoever asks has taken it.
+    nothing else is sent. The bucket is kept as one number, the moment up to which the link is taken; to ask is to take.
 
     >>> bucket = TokenBucket(8_000)  # a thousand bytes a second
     >>> [bucket.leaves_ns(500, now_ns) / 1e9 for now_ns in (0, 0, 5_000_000_000)]
@@ -30,7 +30,7 @@ class TokenBucket:
         self._taken_ns: int | None = None
 
     def takes_ns(self, size: int) -> int:
-        """How long so many bytes take."""
+        """How long ``size`` bytes take."""
         return -int(-size * 8 * SECOND_NS // self.bits_per_s)
 
     def leaves_ns(self, size: int, now_ns: int) -> int:
@@ -42,7 +42,7 @@ class TokenBucket:
 
 
 def wire_bytes(size: int) -> int:
-    """What a message of so many bytes is on a ZeroMQ link: a flag and its length stand in front. TCP's headers are not in it.
+    """The bytes of a message of ``size`` on a ZeroMQ link, with the flag and the length in front of it, without TCP's headers.
 
     >>> wire_bytes(100), wire_bytes(1000)
     (102, 1009)

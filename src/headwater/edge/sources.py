@@ -27,7 +27,7 @@ class Store(Protocol):
 
     @property
     def end(self) -> int | None:
-        """How many events there are in all; None while that is not known."""
+        """The number of events in all; None while that is not known."""
 
     def load(self, offset: int) -> tuple[int, pa.RecordBatch] | None:
         """The batch that holds the event at ``offset``, and the offset of its first; None if it is not there now."""
@@ -37,7 +37,7 @@ class Store(Protocol):
 class LogSource:
     """A partition of a segment log, up to the offset ``stop``; without it, what is there when it is opened.
 
-    With a ``stop`` that the log has not reached, the log is followed while somebody writes it. ``in_memory``: everything is
+    With a ``stop`` that the log has not reached, the log is followed while it is written. ``in_memory``: everything is
     read and decoded before the run begins.
     """
 

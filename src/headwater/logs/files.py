@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: A file of this suffix is unfinished: it has no name that anybody reads yet.
+#: The suffix of a file that is unfinished: readers do not know it yet.
 UNFINISHED = ".tmp"
 
 

@@ -41,7 +41,7 @@ class FsyncPolicy:
             raise DataError(f"fsync is {shown(self.mode)}: give 'always', 'batch' or 'never'")
 
     def is_due(self, unsafe_bytes: int, waited: int) -> bool:
-        """Whether to sync now, with so many bytes unsafe and the oldest of them for so long."""
+        """Whether to sync now, with ``unsafe_bytes`` of which the oldest have ``waited`` this long."""
         if self.mode != "batch":
             return self.mode == "always"
         return unsafe_bytes >= self.byte_count or (self.interval is not None and waited >= self.interval)

@@ -1,9 +1,9 @@
-"""One writer per partition: a lock file created exclusively, which a crash does not keep for ever.
+"""One writer per partition: a lock file created exclusively, which does not outlast a crash.
 
 The file is locked with `flock` before it gets its name, and names its owner (process, host, boot of the kernel). Two
 mechanisms, because each covers what the other cannot:
 
-- `flock` is undone by the kernel the moment its owner dies, however it dies. A lock file that nobody holds any more is one
+- `flock` is undone by the kernel the moment its owner dies, however it dies. A lock file that no process holds any more is one
   that a crashed writer left: the next writer takes it over at once. No process number is ever guessed about.
 - The exclusive creation also counts where `flock` does not reach, on a file system that several machines share. A file left
   by another host and another boot says that its owner may still live there: it is refused unless the caller knows better
@@ -55,7 +55,10 @@ class Owner(NamedTuple):
 
 
 class WriterLock:
-    """Held from construction to `release`; LockedError at once, without waiting, if another writer holds it."""
+    """The lock of a partition's writer, held from construction to `release`.
+
+    LockedError at once, without waiting, if another writer holds it.
+    """
 
     def __init__(self, path: Path, *, owner: Owner | None = None, take_over: bool = False) -> None:
         self.path = path
@@ -65,7 +68,7 @@ class WriterLock:
     def release(self) -> None:
         """Remove the file, then let go of it; a second call does nothing."""
         if self._descriptor >= 0:
-            # Removed while it is held: whoever opened it meanwhile sees that the name no longer leads to it.
+            # Removed while it is held: a process that opened it meanwhile sees that the name no longer leads to it.
             self.path.unlink(missing_ok=True)
             os.close(self._descriptor)
             self._descriptor = -1
@@ -79,13 +82,13 @@ class WriterLock:
                 return descriptor
 
     def _created(self) -> int | None:
-        """The lock under a name nobody had; None if the name is taken."""
+        """The lock under a name that was free; None if the name is taken."""
         unfinished = self.path.with_name(f"{self.path.name}.{os.getpid()}-{threading.get_ident()}{UNFINISHED}")
         descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             write_all(descriptor, json.dumps(self.owner._asdict()).encode())
-            # Locked and filled before it gets the name: nobody ever sees it free or empty.
+            # Locked and filled before it gets the name: it is never seen free or empty.
             os.link(unfinished, self.path)
         except BaseException as error:
             os.close(descriptor)

@@ -6,8 +6,9 @@ first append. A caller that does not know whether its last append counted append
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import pyarrow as pa
@@ -104,7 +105,7 @@ class PartitionWriter:
         rows = batch.slice(held)
         if rows.num_rows:
             span = time_span(rows, self.time)
-            with _StopOnError(self):
+            with self._stopping_on_error():
                 self._write(rows, arrival, span)
         return int(rows.num_rows)
 
@@ -136,7 +137,7 @@ class PartitionWriter:
         if appender and appender.segment.schema.equals(schema) and (is_empty or appender.size < self.segment_bytes):
             return appender
         if appender and is_empty:
-            # Still empty, and the next would have the same name: it makes room.
+            # Still empty, and the next one would have its name: it makes room.
             appender.close()
             appender.segment.index_path.unlink(missing_ok=True)
             appender.segment.path.unlink()
@@ -154,7 +155,7 @@ class PartitionWriter:
         """Make everything appended so far safe from a loss of power."""
         self._check_running()
         if self._appender and self._durable < self.end:
-            with _StopOnError(self):
+            with self._stopping_on_error():
                 self._sync(self._appender)
 
     def _sync(self, appender: SegmentAppender) -> None:
@@ -207,28 +208,21 @@ class PartitionWriter:
         if self._stopped is not None:
             raise WriterStoppedError(f"{self.directory}: the writer {self._stopped}; open the partition again")
 
+    @contextmanager
+    def _stopping_on_error(self) -> Iterator[None]:
+        """Stop the writer at the first error while it writes.
+
+        After half a record, nothing may be appended behind it; and after a failed sync the kernel may have forgotten which
+        bytes were unsafe, so a second sync that succeeds would prove nothing. Opening again reads what is really there.
+        """
+        try:
+            yield
+        except BaseException as error:
+            self._stopped = f"stopped after an error ({shown(error)})"
+            raise
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class _StopOnError:
-    """Stops the writer at the first error while it writes.
-
-    After half a record, nothing may be appended behind it; and after a failed sync the kernel may have forgotten which
-    bytes were unsafe, so a second sync that succeeds would prove nothing. Opening again reads what is really there.
-    """
-
-    def __init__(self, writer: PartitionWriter) -> None:
-        self._writer = writer
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is not None:
-            self._writer._stopped = f"stopped after an error ({shown(error)})"

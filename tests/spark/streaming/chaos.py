@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from spark.clusters import Processes, environment, start_cluster
+from spark.clusters import Processes, start_cluster
 from spark.streaming.kill_job import STEPS, Death
 from spark.streaming.kills import AfterBatches, AtRandom, ExecutorKill, Kill, Story
 
@@ -53,14 +53,14 @@ def run_round(seed: int, folder: Path, cluster: tuple[str, Sequence[Any]], tell:
     settings, kills = drawn_settings(dice), drawn_kills(dice)
     tell(f"seed {seed}: {', '.join(f'{name} {value}' for name, value in settings.items())}")
     place = folder / f"round-{seed}"
-    processes = Processes(folder, environment())
+    processes = Processes(folder)
     try:
         master, workers = cluster
         Story(processes, place, seed, master=master, workers=workers, **settings).run(
             kills, lambda line: tell(f"  {line}")
         )
     finally:
-        processes.stop()
+        processes.close()
     # What went wrong stays, to be looked at.
     shutil.rmtree(place)
 
@@ -69,13 +69,13 @@ def run_rounds(seeds: Sequence[int], tell: Callable[[str], object]) -> int:
     """All of them on one cluster; how many failed."""
     began, failed = time.monotonic(), []
     folder = Path(tempfile.mkdtemp(prefix="headwater-chaos-"))
-    processes = Processes(folder, environment())
+    processes = Processes(folder)
 
     def stamped(line: str) -> None:
         tell(f"[{time.monotonic() - began:7.1f} s] {line}")
 
     try:
-        cluster = start_cluster(processes, folder)
+        cluster = start_cluster(processes)
         for number, seed in enumerate(seeds, start=1):
             try:
                 run_round(seed, folder, cluster, stamped)
@@ -85,7 +85,7 @@ def run_rounds(seeds: Sequence[int], tell: Callable[[str], object]) -> int:
                 stamped(f"seed {seed}: FAILED ({number} of {len(seeds)}), its files are in {folder}")
                 tell(traceback.format_exc())
     finally:
-        processes.stop()
+        processes.close()
     if not failed:
         shutil.rmtree(folder, ignore_errors=True)
     seconds = time.monotonic() - began

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headwater.bench.stream.cluster import executors
 from headwater.cases import HOSTS
 from headwater.cases.hosts import result_rows
 from headwater.engine.wire.query_set import read_query_set
@@ -24,7 +25,7 @@ from headwater.logs import Log
 from headwater.reference.history import Added, Arrived, Flushed, Joined, Step, StreamSettings
 from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from spark.answers import assert_same
-from spark.clusters import Processes, executors
+from spark.clusters import Processes
 from spark.streaming.kill_job import DISORDER, LATER, LIFE_SECONDS_MAX, QUERIES, Death, Job
 
 SCHEMA = pa.schema([("time", pa.int64()), ("house", pa.string()), ("load", pa.float64()), ("note", pa.string())])

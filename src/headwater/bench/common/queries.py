@@ -44,7 +44,7 @@ class WindowSpec:
 
     @property
     def alias(self) -> str:
-        """In one result table a column has one type: counts and other results have one each."""
+        """The name of the result: counts and other results have a column each, since a column has one type."""
         return "events" if self.function == "count" else "result"
 
     @property
@@ -58,7 +58,7 @@ class WindowSpec:
         return self.size == self.slide
 
     def query(self, name: str) -> hw.Query:
-        """The same as a headwater query."""
+        """This description as a headwater query."""
         window = hw.sliding(self.size, self.slide, offset=self.offset)
         aggregate = getattr(hw, "value_range" if self.function == "range" else self.function)(self.column)
         return hw.query(name, window, keys=["key"], **{self.alias: aggregate})

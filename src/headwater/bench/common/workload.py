@@ -44,7 +44,10 @@ class EventColumns:
 
     @cached_property
     def times(self) -> Int64Array:
-        """Microseconds, sorted. Running sums of exponential gaps are distributed like sorted uniform times, without a sort."""
+        """Event times in microseconds, sorted.
+
+        Running sums of exponential gaps are distributed like sorted uniform times, without a sort.
+        """
         ends = self._rng("times").standard_exponential(self.events + 1).cumsum()
         return np.asarray(ends[:-1] * (self.seconds * SECOND / ends[-1]), np.int64)
 
@@ -55,7 +58,7 @@ class EventColumns:
 
     @cached_property
     def values(self) -> Float64Array:
-        """Standard normal."""
+        """A standard normal value per event."""
         return self._rng("values").standard_normal(self.events)
 
     @cached_property
@@ -105,7 +108,7 @@ def workload(events: int = EVENTS_FULL) -> EventColumns:
 
 
 def endless(events: int, batch_events: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """A stream as long as one likes: one block of events over and over, each time later; with the events so far.
+    """A stream of any length: one block of events over and over, each time later; with the number of events so far.
 
     >>> [(seen, batch["time"][0].as_py() // SECOND) for seen, batch in endless(30_000, 10_000)]
     [(10000, 0), (20000, 1), (30000, 2)]

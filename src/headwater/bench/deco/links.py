@@ -95,7 +95,10 @@ def logged(workload: DecoWorkload) -> Iterator[Logged]:
 
 
 def write_log(workload: DecoWorkload, path: Path, columns: Sequence[str], record_events: int = 0) -> TrueWindows:
-    """A partition for each leaf, with a slice of time in a record, or several while there is room; returns the true windows."""
+    """Write a workload as a log, a partition for each leaf; returns the true windows.
+
+    A record has one slice of time, or several while they have no more than ``record_events``.
+    """
     log, truth = Log.create(path, partition_count=workload.leaves, time="time"), WindowTruth(workload)
     waiting: list[list[pa.RecordBatch]] = [[] for _ in range(workload.leaves)]
     with ExitStack() as stack:
@@ -115,7 +118,7 @@ def write_log(workload: DecoWorkload, path: Path, columns: Sequence[str], record
 
 @contextmanager
 def warm_cluster(events: Logged, schemes: Sequence[str]) -> Iterator[Cluster]:
-    """Processes in which each scheme has run already."""
+    """A cluster in whose processes each scheme has run already."""
     with Cluster(events.plan(schemes[0])) as cluster:
         for scheme in schemes:
             cluster.run(events.plan(scheme, windows=min(WARM_WINDOWS, len(events.truth))))
@@ -137,7 +140,7 @@ def take_turns(
 
 
 def check_sums(rows: pa.Table, truth: TrueWindows, scheme: str) -> None:
-    """A fast answer to another question is not counted: the rows are those of the first windows."""
+    """Refuse rows that are not those of the first windows: a fast answer to another question does not count."""
     right = right_sums(rows, truth)
     if not right.any() or int(right.sum()) != rows.num_rows or not right[: rows.num_rows].all():
         raise LoadError(f"with the scheme {scheme!r} {rows.num_rows - int(right.sum())} rows are of no true window")
@@ -156,7 +159,7 @@ def busier_s(outcome: ClusterOutcome, seconds: Callable[[NodeOutcome], float]) -
 
 
 def check_rate(outcome: ClusterOutcome, scheme: str) -> None:
-    """A thread works no longer than the clock runs: a run that seems to is not timed rightly."""
+    """Refuse a run whose thread worked longer than the clock ran: it is not timed rightly."""
     busiest_s = busier_s(outcome, lambda node: node.work_s)
     if outcome.wall_s < 0.95 * busiest_s:
         raise LoadError(f"{scheme!r}: {busiest_s:.2f} s of work in a run of {outcome.wall_s:.2f} s")
@@ -164,7 +167,7 @@ def check_rate(outcome: ClusterOutcome, scheme: str) -> None:
 
 @dataclass(frozen=True)
 class LinkRate:
-    """Of several runs of a scheme: the fastest, which others disturbed least, and the middle one.
+    """The rates of a scheme over several runs: the fastest, which others disturbed least, and the median.
 
     A run is timed as a whole, from the begin of reading to the end of the stream. Not from the row of a later window on: by then
     leaves have read ahead, and what they have read would count as done in no time.

@@ -35,12 +35,12 @@ def network(report: Report, workload: DecoWorkload | None = None) -> dict[str, S
 
 
 def runs_of(workload: DecoWorkload, schemes: tuple[str, ...]) -> dict[str, SchemeRun]:
-    """Of a plain sum, over events that are times and values."""
+    """Run schemes with a plain sum, over events that are times and values."""
     return run_together(workload, plain_query(workload.window), schemes, PLAIN)
 
 
 def bytes_shares(runs: dict[str, SchemeRun], workload: DecoWorkload) -> dict[str, float]:
-    """The bytes of each run / those of central over as many events: if it is not among them, some windows of it are enough."""
+    """The bytes of each run / those of central over as many events; a few windows of central are run if it is not among them."""
     few = DecoWorkload(workload.leaves, workload.window, min(CENTRAL_WINDOWS, workload.windows), workload.change)
     central = runs.get(CENTRAL) or runs_of(few, (CENTRAL,))[CENTRAL]
     own = central.total_bytes / central.workload.events
@@ -49,7 +49,7 @@ def bytes_shares(runs: dict[str, SchemeRun], workload: DecoWorkload) -> dict[str
 
 
 def add_corrections(report: Report, runs: dict[str, SchemeRun]) -> None:
-    """How many of a hundred windows a leaf had to be asked about."""
+    """Report in how many of a hundred windows a leaf had to be asked."""
     found = {scheme: 100 * run.per_window("corrections") for scheme, run in runs.items() if scheme in (*EXACT, FRUGAL)}
     note = ", ".join(f"{scheme} {count:.1f}" for scheme, count in found.items())
     windows = runs["auto"].rows.num_rows
@@ -57,7 +57,7 @@ def add_corrections(report: Report, runs: dict[str, SchemeRun]) -> None:
 
 
 def add_costs(report: Report, scheme: str, run: SchemeRun) -> None:
-    """One figure for each of what `costs` tells."""
+    """Report each of the numbers that `costs` tells."""
     leaves = run.workload.leaves
     for way in ("up", "down"):
         flows = run.per_window(f"{way}_flows") / leaves

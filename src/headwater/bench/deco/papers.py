@@ -88,7 +88,7 @@ def _corrections(figure: str, x: float, cell: SweepPlace) -> Iterator[Point]:
 
 
 def _correct(figure: str, x: float, cell: SweepPlace) -> Iterator[Point]:
-    """Those that are exact were compared with the truth."""
+    """The share of right events; exact schemes were compared with the truth."""
     for scheme in cell.rates:
         share = cell.approx_right if scheme == APPROX else cell.exact_right
         yield Point(figure, "correct", "share of events", scheme, x, share)

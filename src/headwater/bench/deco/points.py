@@ -1,6 +1,6 @@
 """Is every window right? Sixty points that cover all pairs of rate change, window size and number of leaves.
 
-Every scheme reads the same events of a point; `Truth` says which of them are in which window. All pairs: whatever two settings
+Every scheme reads the same events of a point; `truth.py` says which of them are in which window. All pairs: whatever two settings
 only fail together is tried, at a third of the cost of trying all three at once.
 """
 
@@ -43,7 +43,7 @@ class CountPoint:
     leaves: int
 
     def workload(self, seed: int, is_quick: bool = False) -> DecoWorkload:
-        """Its events."""
+        """The events of this point."""
         if is_quick:
             window = min(self.window, QUICK_WINDOW_MAX)
             return DecoWorkload(self.leaves, window, QUICK_WINDOW_COUNT, self.change, seed)
@@ -55,15 +55,16 @@ class CountPoint:
 
 
 def pairs_of(point: CountPoint) -> set[tuple[int, int, float, float]]:
-    """Every two of its settings, with which they are."""
+    """Every pair of settings of a point, each with its two places among the three."""
     settings = (point.change, point.window, point.leaves)
     return {(i, j, settings[i], settings[j]) for i, j in combinations(range(3), 2)}
 
 
 def covering_points(count: int = POINTS, seed: int = SEED) -> list[CountPoint]:
-    """``count`` different points that together have every pair of settings: always one that has most pairs that are missing.
+    """``count`` different points that together have every pair of settings.
 
-    Among equals one whose settings were used least, and then chance decides.
+    Greedy: each time the point with most pairs that are still missing; among equals one whose settings were used least, and
+    then chance decides.
 
     >>> points = covering_points()
     >>> len(points), len(set(points))
@@ -94,7 +95,7 @@ def _uses(used: Counter[float], point: CountPoint) -> int:
 
 @dataclass(frozen=True)
 class Checked:
-    """How many windows of a point a scheme had right."""
+    """The number of windows of a point that a scheme had right."""
 
     point: CountPoint
     scheme: str

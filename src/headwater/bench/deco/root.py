@@ -73,7 +73,9 @@ def root_cost(workload: DecoWorkload) -> RootCost:
 
 
 def _steady(workload: DecoWorkload, relays: int) -> tuple[float, float]:
-    """Without the first windows and the end; a leaf reads all its events of a window time at once.
+    """Processor milliseconds per window of the root and of the busiest relay, without the first windows and the end.
+
+    A leaf reads all its events of a window time at once.
 
     The root is timed alone: another one hears the same again, for in a process with a thousand leaves it finds nothing in the
     processor's caches. Of several times the quickest, which others have disturbed least.
@@ -99,7 +101,7 @@ def _steady(workload: DecoWorkload, relays: int) -> tuple[float, float]:
 
 
 def _alone_s(root: RootNode, heard: Sequence[tuple[Event, int]], begin: int) -> float:
-    """Processor seconds of a root for what it hears from a place on."""
+    """Processor seconds of a root for what it hears from number ``begin`` on."""
     for event, now_ns in heard[:begin]:
         root.handle(event, now_ns)
     start = time.process_time()

@@ -69,7 +69,7 @@ class CountTree(InstantTree):
 
     @property
     def total_bytes(self) -> int:
-        """Of all links, both directions."""
+        """The bytes of all links, in both directions."""
         return sum(self.bytes_up.values()) + sum(self.bytes_down.values())
 
     def read_some(self, stop: int) -> None:
@@ -91,7 +91,7 @@ class CountTree(InstantTree):
             self.read_some(stop)
 
     def finish(self) -> None:
-        """The end of the stream."""
+        """Read everything and end the stream."""
         self.read_until(self.workload.slices)
         for leaf in range(self.workload.leaves):
             self._tell_end(leaf)
@@ -102,7 +102,7 @@ class CountTree(InstantTree):
             raise RuntimeError("the root has not finished although every event was read")
 
     def handle(self, name: str, event: Event) -> None:
-        """As the tree does, with the processor time that the node took."""
+        """Let one thing happen to one node, and note the processor time that this takes."""
         self.now_ns += 1
         if name == ROOT:
             self.heard.append((event, self.now_ns))
@@ -146,7 +146,7 @@ class CountTree(InstantTree):
 
 
 def parents_of(leaves: Sequence[str], relays: int = 0) -> dict[str, str]:
-    """Who stands above whom.
+    """The parent of every node.
 
     >>> parents_of(["a", "b", "c"], 2)
     {'a': 'relay-0', 'b': 'relay-0', 'c': 'relay-1', 'relay-0': 'root', 'relay-1': 'root'}

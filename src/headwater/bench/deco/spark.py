@@ -46,7 +46,7 @@ def spark_vs_rownumber(report: Report) -> None:
     ours = ways.reading(ways.counted(hw.sum("value")))
     (peer,) = ways.row_numbers("sum(value)")
     with begun(report, ("float",)) as bench:
-        # On so many events that ours goes the same way as on all of them.
+        # On enough events that ours goes the same way as on all of them.
         bench.check([peer, ours], "float", "part")
         many, some = bench.data.events("float", "all"), bench.data.events("float", "part")
         works = [partial(bench.materialize, ours, many), partial(bench.materialize, peer, some)]

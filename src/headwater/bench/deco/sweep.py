@@ -29,7 +29,7 @@ REPEATS = 2
 
 @dataclass(frozen=True)
 class SweepPlace:
-    """What schemes showed at one place."""
+    """What all schemes showed with one rate change, window size and number of leaves."""
 
     workload: DecoWorkload
     rates: dict[str, float]
@@ -85,14 +85,14 @@ class SweepBench:
         self.report.add("auto_worst", worst.auto_share, "ratio", at_least(0.8), note)
 
     def more_leaves(self) -> None:
-        """For the papers' figures."""
+        """Measure more numbers of leaves, for the paper's figures."""
         window = max(QUICK_WINDOWS if self.report.quick else WINDOWS)
         for leaves in (1, 2) if self.report.quick else LEAVES:
             self.cell(0.01, window, leaves)
 
 
 def slices_at_once(workload: DecoWorkload) -> int:
-    """How many slices of time make a batch of a leaf.
+    """The number of slices of time in a batch of a leaf.
 
     >>> slices_at_once(DecoWorkload(leaves=8, window=1_000)), slices_at_once(DecoWorkload(leaves=8))
     (132, 1)
@@ -102,7 +102,7 @@ def slices_at_once(workload: DecoWorkload) -> int:
 
 
 def warm_up() -> None:
-    """Kernels are compiled or loaded."""
+    """Let all kernels be compiled or loaded."""
     for window, count in ((1_000, 200), (50_000, 12)):
         measured(DecoWorkload(2, window, count, 0.1), 2, 1)
 

@@ -51,7 +51,7 @@ class LinkBench:
     latencies: dict[str, WindowLatency] = field(default_factory=dict)
 
     def run(self, workload: DecoWorkload | None = None) -> None:
-        """All of it over one log, in the same two processes."""
+        """Measure everything over one log, in the same two processes."""
         workload = workload or (QUICK if self.report.quick else FULL)
         self.report.say(f"links: writing {workload.events:,} events")
         with links.logged(workload) as events, links.warm_cluster(events, SCHEMES) as cluster:
@@ -120,7 +120,7 @@ class WindowLatency:
 
 
 def latency_of(cluster: Cluster, events: Logged, scheme: str, rate: float) -> WindowLatency:
-    """At 75 % of the rate that a scheme sustains; ``rate``: the one to try first."""
+    """How late results are at 75 % of the rate that a scheme sustains; ``rate``: the one to try first."""
     behind = provable_times(events)
     for _ in range(TRIALS):
         if is_steady(latencies_ms(paced(cluster, events, scheme, rate), behind, rate), events.workload.window / rate):
@@ -160,7 +160,7 @@ def times_of(source: LogSource) -> Int64Array:
 
 
 def latencies_ms(outcome: ClusterOutcome, behind: Int64Array, rate: float) -> Float64Array:
-    """How late each window's row was, but those of the first."""
+    """How late each window's row was, without the first windows."""
     places = np.searchsorted(outcome.rows["window_start"].to_numpy(), np.arange(len(behind)) * links.window_of(outcome))
     due_ns = outcome.begin_ns + Pace(0, rate).moments_ns(behind)
     late: Float64Array = (outcome.row_emitted_ns[places] - due_ns) / 1e6

@@ -34,7 +34,7 @@ class TrueWindows:
 
 
 class WindowTruth:
-    """Told the slices of a workload one after the other; then it knows the windows.
+    """Finds the true windows of a workload, which is given to it slice by slice.
 
     >>> workload = DecoWorkload(leaves=2, window=100, windows=3, change=0.5)
     >>> windows = true_windows(workload)
@@ -59,7 +59,7 @@ class WindowTruth:
         self._last_time = 0
 
     def add(self, batches: list[pa.RecordBatch]) -> None:
-        """The next slice: the events of every leaf in it, by number."""
+        """Take the next slice: the events of every leaf in it, by the leaf's number."""
         count = sum(map(len, batches))
         low, high = np.searchsorted(self._cuts, [self._position, self._position + count])
         # A cut at the very end has its first event in a later slice, which comes back to it.
@@ -89,7 +89,7 @@ class WindowTruth:
                 self._after[place] = times[order[at]]
 
     def windows(self) -> TrueWindows:
-        """When all slices were added."""
+        """The true windows; all slices were added."""
         if self._slice != self.workload.slices:
             raise RuntimeError(
                 f"{self._slice} of {self.workload.slices} slices were added: the windows are not known yet"
@@ -148,7 +148,7 @@ def right_sums(rows: pa.Table, truth: TrueWindows) -> NDArray[np.bool_]:
 
 
 def shared_events(counts: Int64Array, truth: TrueWindows) -> int:
-    """How many events are in their true window, given how many of each leaf each window took: as the paper measures.
+    """The number of events in their true window, given how many of each leaf each window took: as the paper measures.
 
     A leaf's events are in its windows in order, so offsets say which they are.
 

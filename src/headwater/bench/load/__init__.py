@@ -1,1 +1,1 @@
-"""A load driver: events on a schedule that waits for nobody, and latency judged from that schedule."""
+"""A load driver: events on a schedule that never waits for the system under test, and latency judged from that schedule."""

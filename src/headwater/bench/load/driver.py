@@ -78,7 +78,7 @@ class RunningLoad:
 
     def look(self, done: Callable[[], int]) -> LoadSample:
         """How far the load is now."""
-        # What is done comes first: a queue that looks a little too long is honest, one that looks too short is not.
+        # What is done comes first: a sample may show the queue a little too long, never too short.
         count = done()
         at_us = now_us()
         return LoadSample(at_us, self.schedule.due(at_us), count)
@@ -108,7 +108,7 @@ def start_load(schedule: Schedule, log: Path) -> Iterator[RunningLoad]:
 
 
 def _received(control: Connection[Any, Any]) -> float:
-    """What the process reports; its error is ours."""
+    """What the process reports; its error is raised here."""
     try:
         report = control.recv()
     except EOFError:

@@ -11,7 +11,7 @@ queue in each of a few equal spans. A rate is sustainable if, after the warm-up,
 
 **Latency** of a window is the moment its row was seen minus its end: by the schedule its last event was due just then. Rows are
 cut off by the windows' ends and not by when they were seen, and windows that never came count as endless: else a system that
-stops answering would look fast.
+stops answering would seem fast.
 """
 
 from __future__ import annotations

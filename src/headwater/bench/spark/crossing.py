@@ -24,12 +24,12 @@ class CrossedBytes:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """All bytes together."""
         return self.python + self.shuffle + self.results
 
 
 def crossing(spark: SparkSession, work: Callable[[], object]) -> CrossedBytes:
-    """What ``work`` made cross; it runs one or several jobs in this session."""
+    """The bytes that cross while ``work`` runs one or several jobs in this session."""
     store = spark._jsparkSession.sharedState().statusStore()
     before = {execution.executionId() for execution in _all(store.executionsList())}
     work()
@@ -80,7 +80,7 @@ def _metric(node: Any, name: str) -> Any | None:
 
 
 def _value(spark: SparkSession, metric: Any, texts: Any) -> int:
-    """The number itself while Spark still has it, else what its text for people says."""
+    """The value of a metric: the number itself while Spark still has it, else what its text for people says."""
     assert spark._jvm is not None
     found = spark._jvm.org.apache.spark.util.AccumulatorContext.get(metric.accumulatorId())
     if found.isDefined():

@@ -34,7 +34,7 @@ IPC_BATCH_EVENTS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class EventFiles:
-    """So many events in these files."""
+    """Files of events, and the number of events in them."""
 
     count: int
     files: tuple[str, ...]

@@ -67,7 +67,7 @@ def aggregating(queries: Callable[[EventFiles], list[hw.Query]], **settings: Any
 
 
 def every(*queries: hw.Query) -> Callable[[EventFiles], list[hw.Query]]:
-    """The same queries whatever the events."""
+    """These queries, whatever the events."""
     return lambda events: list(queries)
 
 
@@ -107,7 +107,7 @@ def count_window(events: EventFiles) -> int:
 
 
 def files(spark: SparkSession, events: EventFiles) -> DataFrame:
-    """Spark's own reader; it is told the columns, so that it need not look for them."""
+    """Spark's own reader; it is told the columns, so that it need not infer them."""
     value = "double" if "float-" in events.files[0] else "bigint"
     return spark.read.schema(f"time bigint, key bigint, value {value}").parquet(*events.files)
 
@@ -126,13 +126,13 @@ def by_start(events: DataFrame, start: str, *aggregates: str) -> DataFrame:
 
 
 def tumbling(*aggregates: str) -> list[Way]:
-    """A second by key."""
+    """Tumbling windows of a second by key."""
     window = "window(timestamp_micros(time), '1 second')"
     return [grouped("window()", window, *aggregates), grouped("integer division", f"time div {SECOND}", *aggregates)]
 
 
 def sliding(*aggregates: str) -> list[Way]:
-    """Ten seconds every second, by key."""
+    """Windows of ten seconds every second, by key."""
     return [grouped("window()", "window(timestamp_micros(time), '10 seconds', '1 second')", *aggregates)]
 
 
@@ -195,5 +195,5 @@ def floor() -> Way:
 
 
 def one_row(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """How many rows there were."""
+    """One row with the number of rows."""
     yield pa.record_batch({"event_count": pa.array([sum(batch.num_rows for batch in batches)], pa.int64())})

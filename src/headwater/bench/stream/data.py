@@ -20,14 +20,14 @@ from headwater.logs import Log
 
 SOURCES = 2
 MILLISECOND = 1_000
-#: A peer that runs on some of the files has so many, for a few batches of a few files of each source.
+#: The fewest files on which a peer runs: a few batches of a few files of each source.
 FILES_MIN = 32
 RECORD_EVENTS = 1 << 16
 
 
 @dataclass(frozen=True)
 class StreamData:
-    """All of one run, below a folder that the caller deletes; written when first asked for."""
+    """The files and the log of one run, below a folder that the caller deletes; written when first asked for."""
 
     folder: Path
     events: int
@@ -53,7 +53,7 @@ class StreamData:
         return self.folder / "files"
 
     def some_files(self, events: int) -> Path:
-        """The first files of both folders, together with at least so many events, under names of their own."""
+        """The first files of both folders, together with at least ``events`` events, under names of their own."""
         place = self.folder / f"some-{events}"
         if not place.exists():
             for path in sorted(self.files.glob("*/*.parquet")):

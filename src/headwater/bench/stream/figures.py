@@ -81,7 +81,7 @@ def trigger_overhead(bench: StreamBench) -> None:
             times[name] += some
     ours, cheap, default = (statistics.median(each) for each in times.values())
     note = f"{ours * 1000:.0f} ms, an empty one {cheap * 1000:.0f} ms, with Spark's default settings {default * 1000:.0f} ms"
-    # Against the faster of the two: what headwater sets for its own streams anybody could set for an empty one.
+    # Against the faster of the two: what headwater sets for its own streams can be set for an empty one too.
     bench.report.add("trigger_overhead", ours / min(cheap, default), "ratio", at_most(1.4), note)
     bench.report.add("trigger_overhead_default", ours / default, "ratio", note="the empty one as Spark is by default")
     bench.report.add("batch_seconds", ours, "s")
@@ -188,7 +188,7 @@ def random_keys(source: int, keys: int, events: int) -> Int64Array:
 
 
 def append(log: Log, keys: Sequence[Int64Array]) -> None:
-    """Events of these keys, for each partition; times go on from where they were."""
+    """Append events of these keys to each partition; times go on from where they were."""
     for source, own in enumerate(keys):
         with log.writer(source, fsync="never") as writer:
             times = np.arange(writer.end, writer.end + len(own), dtype=np.int64)
@@ -226,7 +226,7 @@ def best_way(bench: StreamBench, ways: Mapping[str, Callable[[int], float]], tri
 
 
 def native_rate(bench: StreamBench, frames: Frames) -> Rate:
-    """Of the faster store."""
+    """The rate of Spark with the faster of its state stores."""
     events = bench.sizes.native_events
     ways = {f"with {store}": partial(native_drain, bench, bench.data, store, frames) for store in native.STORES}
     return best_way(bench, ways, events // 4, events)
@@ -256,13 +256,13 @@ def native_hundred(bench: StreamBench, lengths: Sequence[int]) -> Rate:
 
 
 def hundred_drain(bench: StreamBench, form: Frames, events: int) -> float:
-    """In two batches, one to warm up: each takes long, however few events it has."""
+    """Events per second of one form of the hundred queries, in two batches, one to warm up: each takes long, however small."""
     data = StreamData(bench.place(), events, events // (2 * SOURCES))
     return native_drain(bench, data, "HDFS-backed store", form, events)
 
 
 def check(bench: StreamBench, queries: list[hw.Query], frame: Callable[[Any], Any]) -> None:
-    """Both give the same rows for a few events, as far as both have closed the windows; else nothing is compared."""
+    """Refuse a comparison unless both give the same rows for a few events, as far as both have closed the windows."""
     folder = bench.data.some_files(1)
     last = bench.data.file_events // 1000 * SECOND
     spark = native.session(bench.spark, "HDFS-backed store", CORES)
@@ -283,7 +283,7 @@ def check(bench: StreamBench, queries: list[hw.Query], frame: Callable[[Any], An
 
 
 def epoch(moment: datetime) -> int:
-    """Microseconds; Spark gives times of the session's zone, which is UTC, without one."""
+    """A time in microseconds; Spark gives times of the session's zone, which is UTC, without one."""
     return round(moment.replace(tzinfo=UTC).timestamp() * SECOND)
 
 

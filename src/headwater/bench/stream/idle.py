@@ -19,7 +19,7 @@ NAME = "headwater_bench_idle"
 
 
 class IdleSource(DataSource):
-    """There is always a next batch, and nothing in it but one row for each of ``partitions``."""
+    """A source that always has a next batch, with one row for each of ``partitions`` and nothing else."""
 
     @classmethod
     def name(cls) -> str:
@@ -33,7 +33,7 @@ class IdleSource(DataSource):
 
 
 class IdleReader(DataSourceStreamReader):
-    """Offsets are the numbers of batches."""
+    """The reader of the idle source; its offsets are the numbers of batches."""
 
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
@@ -52,7 +52,7 @@ class IdleReader(DataSourceStreamReader):
 
 
 def start_idle(spark: SparkSession, partitions: int, checkpoint: Path, is_cheap: bool) -> StreamingQuery:
-    """One batch after the other, as fast as Spark goes; ``is_cheap``: with the settings that headwater's streams have."""
+    """Start a stream of empty batches, as fast as Spark goes; ``is_cheap``: with the settings that headwater's streams have."""
     spark.dataSource.register(IdleSource)
     frame = spark.readStream.format(NAME).option("partitions", partitions).load()
     writer = frame.writeStream.foreachBatch(_collect).option("checkpointLocation", str(checkpoint))

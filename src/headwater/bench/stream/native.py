@@ -32,7 +32,7 @@ AGGREGATES = ("count(*) AS event_count", "sum(value) AS answer")
 
 
 def session(spark: SparkSession, store: str, tasks: int) -> SparkSession:
-    """A session of its own, so that nothing set here is headwater's too."""
+    """A session of its own: what is set in it does not touch headwater's."""
     own = spark.newSession()
     settings = {"spark.sql.shuffle.partitions": str(tasks), "spark.sql.session.timeZone": "UTC", **STORES[store]}
     for name, value in settings.items():
@@ -41,7 +41,7 @@ def session(spark: SparkSession, store: str, tasks: int) -> SparkSession:
 
 
 def files(spark: SparkSession, folder: Path, files_per_batch: int) -> DataFrame:
-    """The files of both sources in the order of their numbers, so many in a batch."""
+    """The files of both sources in the order of their numbers, ``files_per_batch`` at a time."""
     reader = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", files_per_batch)
     return reader.parquet(f"{folder}/*/").withWatermark("time", "0 seconds")
 
@@ -54,7 +54,7 @@ def windowed(events: DataFrame, size: str, slide: str | None = None) -> DataFram
 
 
 def union(events: DataFrame, lengths: Sequence[int]) -> DataFrame:
-    """All lengths as one query."""
+    """The windows of all lengths as one query."""
     each = [windowed(events, f"{length} seconds") for length in lengths]
     return reduce(lambda one, other: one.unionAll(other), each)
 
@@ -74,7 +74,7 @@ def started(frames: Sequence[DataFrame], bench: StreamBench) -> Iterator[list[St
 
 
 class WorkedOff:
-    """How many events a query has worked off, by the batches of files that Spark says are done."""
+    """Counts the events that a query has worked off, by the batches of files that Spark says are done."""
 
     def __init__(self, query: StreamingQuery, batch_events: int) -> None:
         self._query = query

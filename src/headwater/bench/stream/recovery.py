@@ -6,10 +6,14 @@ this is the driver of that stream; it says on stdout which window's row has come
 
 from __future__ import annotations
 
+import os
+import signal
 import statistics
+import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
@@ -20,7 +24,7 @@ from headwater.bench.common.workload import SECOND
 from headwater.bench.load.driver import now_us, start_load
 from headwater.bench.load.schedule import SCHEMA, Schedule
 from headwater.bench.spark.ways import two
-from headwater.bench.stream.cluster import SparkCluster, started, wait_for
+from headwater.bench.stream.cluster import SparkProcesses, wait_for
 from headwater.bench.stream.data import SOURCES
 from headwater.bench.stream.timing import StreamBench
 from headwater.logs import Log
@@ -30,7 +34,7 @@ RATE = 10_000
 WINDOW = "100 ms"
 #: Longer than any run needs it.
 LOAD_SECONDS = 600.0
-#: Before a kill this many rows in a row come at most so many seconds after the end of their window: less than it takes to
+#: Before a kill, `STEADY_ROWS` rows in a row come within `STEADY_SECONDS` after the end of their window: less than it takes to
 #: give a task to another executor, so all executors do their share, also a successor whose Python had to start first.
 STEADY_ROWS = 20
 STEADY_SECONDS = 0.6
@@ -38,10 +42,14 @@ STEADY_SECONDS = 0.6
 
 def recovery(bench: StreamBench) -> None:
     """Kill an executor, wait for the next row and for the executor's successor, and again."""
-    with TemporaryDirectory(prefix="headwater-bench-") as name, started(Path(name, "cluster"), WORKERS) as cluster:
-        place = Path(name)
+    with (
+        TemporaryDirectory(prefix="headwater-bench-") as name,
+        closing(SparkProcesses(Path(name, "cluster"))) as cluster,
+    ):
+        place, address = Path(name), cluster.start_cluster(WORKERS)
         log = Log.create(place / "log", partition_count=SOURCES, time="time")
-        driver = cluster.start("driver", sys.executable, "-m", __name__, cluster.address, str(place), is_heard=True)
+        command = (sys.executable, "-m", __name__, address, str(place))
+        driver = cluster.start("driver", *command, stdout=subprocess.PIPE)
         assert driver.stdout is not None
         rows = SeenRows(driver.stdout)
         with start_load(Schedule(RATE, LOAD_SECONDS), log.path):
@@ -54,7 +62,7 @@ def recovery(bench: StreamBench) -> None:
 
 
 class SeenRows:
-    """Which windows' rows have come, as the driver says."""
+    """Listens to the driver, which says which windows' rows have come."""
 
     def __init__(self, lines: IO[str]) -> None:
         self.count = 0
@@ -70,14 +78,14 @@ class SeenRows:
             self.steady = self.steady + 1 if now_us() - self.end_us < STEADY_SECONDS * SECOND else 0
 
 
-def killed(cluster: SparkCluster, rows: SeenRows, worker: int) -> float:
+def killed(cluster: SparkProcesses, rows: SeenRows, worker: int) -> float:
     """Seconds from the kill of an executor until there is a row of a window that ends later."""
     wait_for(lambda: len(cluster.executors()) == WORKERS, "an executor on each worker")
     rows.steady = 0
     wait_for(lambda: rows.steady >= STEADY_ROWS, "a steady stream of rows")
     victim = cluster.executors()[worker]
     at_us, began = now_us(), time.perf_counter()
-    cluster.kill(victim)
+    os.kill(victim, signal.SIGKILL)
     wait_for(lambda: rows.end_us > at_us, "a row after the kill")
     seconds = time.perf_counter() - began
     wait_for(lambda: victim not in cluster.executors(), "the end of the executor")

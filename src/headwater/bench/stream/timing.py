@@ -67,7 +67,7 @@ def forget(rows: Any, batch: int) -> None:
 
 
 def drained(is_running: Callable[[], bool], done: Callable[[], int], events: int, warm_up: int) -> float:
-    """Events per second from the first look at which ``warm_up`` were done until all ``events`` are."""
+    """Events per second from the first moment at which ``warm_up`` were done until all ``events`` are."""
     began, seen, moved = None, 0, time.monotonic()
     while True:
         now_done, now = done(), time.perf_counter()

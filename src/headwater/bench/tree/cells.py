@@ -42,7 +42,7 @@ class Cell:
 
     @property
     def total_bytes(self) -> int:
-        """All links, with the start."""
+        """The bytes of all links, with the start."""
         return sum(self.begin_bytes) + sum(self.level_bytes)
 
     @property
@@ -57,7 +57,7 @@ class Cell:
 
     @property
     def worst_level(self) -> float:
-        """The level that saves least, with its start."""
+        """The bytes of the level that saves least, with its start, / those of central."""
         return max(b + s for b, s in zip(self.begin_bytes, self.level_bytes)) / self.central_bytes
 
     def seconds_of(self, role: str) -> float:
@@ -73,7 +73,7 @@ class MeasuredTree(InstantTree):
         super().__init__(parents, queries, **settings)
 
     def handle(self, name: str, event: Event) -> None:
-        """As the tree does, with the time it took."""
+        """Let one thing happen to one node, and note the processor time that this takes."""
         start = time.process_time()
         super().handle(name, event)
         role = name.partition("-")[0]
@@ -81,7 +81,7 @@ class MeasuredTree(InstantTree):
         self.work[role, done] += time.process_time() - start
 
     def open_all(self, leaf: str, names: Sequence[str]) -> None:
-        """All sources of a leaf at once, as a leaf that starts has them."""
+        """Open all sources of a leaf at once, as a leaf that starts has them."""
         for name in names:
             self.sources[name] = LiveLog(leaf)
             self.handle(leaf, SourceOpened(name, "", SCHEMA))
@@ -133,10 +133,10 @@ def windows(count: int, **aggregates: Any) -> list[hw.Query]:
 
 
 def average(count: int = 1) -> list[hw.Query]:
-    """The decomposable case."""
+    """Averages: the decomposable case."""
     return windows(count, avg=hw.avg("value"))
 
 
 def medians(count: int = 1) -> list[hw.Query]:
-    """The holistic case."""
+    """Medians: the holistic case."""
     return windows(count, median=hw.median("value"))

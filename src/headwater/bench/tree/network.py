@@ -34,7 +34,7 @@ class NetworkBench:
         return cell
 
     def seconds(self, full: int) -> int:
-        """How much event time a run covers."""
+        """The seconds of event time that a run covers."""
         return max(3, full // 4) if self.report.quick else full
 
 

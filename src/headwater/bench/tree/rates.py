@@ -48,11 +48,11 @@ class RateBench:
 
     @property
     def repeats(self) -> int:
-        """Of how many runs the best counts."""
+        """The number of runs of which the best counts."""
         return 2 if self.report.quick else REPEATS
 
     def rounds(self, full: int) -> int:
-        """How many seconds of children's frames are made."""
+        """The number of seconds of which children's frames are made."""
         return max(2, full // 4) if self.report.quick else full
 
     def best(self, *works: Callable[[], Callable[[], int]], times: int = 1) -> list[tuple[float, int]]:

@@ -39,11 +39,6 @@ class Cluster:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(at_once=kind is not None)
 
-    @property
-    def pids(self) -> dict[str, int]:
-        """The process of each node."""
-        return {name: worker.pid for worker in self.workers for name in worker.names}
-
     def run(self, plan: ClusterPlan) -> ClusterOutcome:
         """Run a plan to its end; after an error the cluster is of no use any more."""
         plan.check()

@@ -16,7 +16,7 @@ from headwater.edge.rates import SECOND_NS
 
 @dataclass(frozen=True)
 class Emission:
-    """The rows of one step of the root and when they came out, by `time.monotonic_ns`: all processes have the same."""
+    """The rows of one step of the root and when they came out, by `time.monotonic_ns`, which is one clock for all processes."""
 
     step: int
     emitted_ns: int
@@ -40,19 +40,17 @@ class NodeOutcome:
     #: On the link to its parent; nothing at the root.
     up: Traffic = field(default_factory=Traffic)
     down: Traffic = field(default_factory=Traffic)
-    #: How many bytes waited for the links at most, and how many frames were for somebody who was not there.
+    #: The most bytes that waited for the links.
     queued_bytes_max: int = 0
-    frames_lost: int = 0
-    finished_ns: int | None = None
     #: What the node itself has counted, if it does.
     report: dict[str, float] = field(default_factory=dict)
-    #: How often it noted what.
+    #: How often it noted each thing.
     notes: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class ClusterOutcome:
-    """All of a run. An event that is due ``d`` nanoseconds after the begin was due at ``begin_ns + d``."""
+    """What came of a run. An event that is due ``d`` nanoseconds after the begin was due at ``begin_ns + d``."""
 
     emissions: tuple[Emission, ...]
     aside: pa.Table | None
@@ -78,7 +76,7 @@ class ClusterOutcome:
 
     @property
     def wall_s(self) -> float:
-        """From the begin of reading to the end of the stream at the root."""
+        """Seconds from the begin of reading to the end of the stream at the root."""
         return (self.finished_ns - self.begin_ns) / SECOND_NS
 
     @property
@@ -95,17 +93,12 @@ class ClusterOutcome:
 
     @property
     def total_bytes(self) -> int:
-        """Of frames on all links, both directions."""
+        """The bytes of frames on all links, in both directions."""
         return sum(node.up.bytes + node.down.bytes for node in self.nodes.values())
-
-    @property
-    def total_wire_bytes(self) -> int:
-        """The same with ZeroMQ's own bytes."""
-        return sum(node.up.wire_bytes + node.down.wire_bytes for node in self.nodes.values())
 
 
 def joined(tables: Iterable[pa.Table]) -> pa.Table:
-    """One table of many; of none one without columns.
+    """One table of many; without columns if there are none.
 
     >>> joined([pa.table({"n": [1]}), pa.table({"n": [2]})]).column("n").to_pylist(), joined([]).num_rows
     ([1, 2], 0)

@@ -14,7 +14,7 @@ from headwater.language.query import Query
 from headwater.node import NodeSettings
 
 ROOT = "root"
-#: Nobody restores these nodes, unless the root is to be killed: then it is recorded all the same.
+#: These nodes are never restored, unless the root is to be killed: then it is recorded whatever this says.
 UNRECORDED = NodeSettings(is_recorded=False)
 
 
@@ -58,14 +58,14 @@ class ClusterPlan:
     root_cpus: float | None = None
     leaf_cpus: float | None = None
     leaves_per_process: int = 1
-    #: How many events a leaf is given at once, and how often scheduled ones.
+    #: The events that a leaf is given at once, and how often it is given scheduled ones.
     events_max: int = 1 << 16
     slot_ns: int = SECOND_NS // 1000
-    #: Before the run, in the same processes, a run over so many events of each source: kernels are compiled and loaded then.
+    #: Before the run, in the same processes, a run over this many events of each source: kernels are compiled and loaded then.
     warm_up_events: int = 0
-    #: So long after the begin of reading the root is killed, and another is made from its journal; if it still runs then.
+    #: This long after the begin of reading the root is killed, if it still runs, and another is made from its journal.
     restart_root_s: float | None = None
-    #: A run that has not ended by then never will. The first one may have to wait for kernels to be compiled.
+    #: A run that takes longer fails. The first one may have to wait for kernels to be compiled.
     limit_s: float = 120.0
 
     @property
@@ -91,7 +91,7 @@ class ClusterPlan:
         return [(ROOT,), *((relay.name,) for relay in self.relays), *together]
 
     def cpus_of(self, group: Collection[str]) -> float | None:
-        """How many processors the process of these nodes may use."""
+        """The number of processors that the process of these nodes may use; None: all."""
         if ROOT in group:
             return self.root_cpus
         return None if self.leaf_cpus is None else self.leaf_cpus * len(group)
@@ -117,7 +117,7 @@ class ClusterPlan:
         return replace(self, leaves=tuple(leaf for leaf in self.leaves if leaf.name in names))
 
     def warm_up(self) -> ClusterPlan:
-        """The same nodes over the first events of each source, without bounds of links and processors; nobody is killed."""
+        """The same nodes over the first events of each source, without bounds of links and processors, and without a kill."""
         count = self.warm_up_events
         leaves = tuple(replace(leaf, sources=tuple(s.head(count) for s in leaf.sources)) for leaf in self.leaves)
         plan = replace(self, leaves=leaves, bits_per_s=None, root_cpus=None, leaf_cpus=None)

@@ -12,32 +12,17 @@ import select
 import sys
 import time
 import traceback
-from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
-from headwater.edge.cluster.control import (
-    Begin,
-    Command,
-    Done,
-    Failed,
-    FlushRoot,
-    Listening,
-    Meet,
-    NodeFinished,
-    NodeStopped,
-    Ready,
-    Report,
-    Share,
-    Stop,
-)
+from headwater.edge.cluster import control
 from headwater.edge.cluster.outcome import NodeOutcome
 from headwater.edge.cluster.plan import ROOT, ClusterPlan, Leaf
 from headwater.edge.feed import Feed, SourceReader
 from headwater.edge.host import NodeHost
 from headwater.edge.journal import Journal
-from headwater.edge.links import LOOPBACK, Link, Links, wait_for, zeromq
+from headwater.edge.links import LOOPBACK, Links, wait_for, zeromq
 from headwater.edge.rates import SECOND_NS
 from headwater.node import LeafNode, Node, RelayNode, RootNode
 from headwater.protocols.events import FlushAsked
@@ -49,9 +34,9 @@ FULL_BYTES_MIN, FULL_BYTES_MAX = 1 << 16, 1 << 22
 class Process:
     """The nodes of one process during one run."""
 
-    def __init__(self, share: Share, control: Connection[Any, Any]) -> None:
+    def __init__(self, share: control.Share, connection: Connection[Any, Any]) -> None:
         self._parents = share.plan.parents
-        self._control = control
+        self._connection = connection
         self._context = zeromq().Context()
         self._addresses = share.addresses
         self.hosts = [make_host(name, share, self._context) for name in share.names]
@@ -62,20 +47,20 @@ class Process:
         """Listen where others dial, and say where that is."""
         hosts = [host for host in self.hosts if host.feed is None]
         bound = {host.name: host.links.bind(self._addresses.get(host.name, LOOPBACK)) for host in hosts}
-        self._control.send(Listening(bound))
+        self._connection.send(control.Listening(bound))
 
     def run(self) -> None:
         """Drive the nodes until the cluster says stop."""
         links = [host.links for host in self.hosts]
         while True:
-            # All of them have their turn before anybody is asked for more; whoever hears something need not wait for it.
+            # All of them have their turn before any is asked for more; one that hears something need not wait for it.
             is_busy = False
             for host in self.hosts:
                 is_busy = host.turn() or is_busy
                 is_busy = self._tend() or is_busy
             self._tell_news()
             until_ns = 0 if is_busy else min(host.next_ns() for host in self.hosts)
-            if wait_for(links, until_ns, self._control.fileno()) and self._is_over(self._control.recv()):
+            if wait_for(links, until_ns, self._connection.fileno()) and self._is_over(self._connection.recv()):
                 return
 
     def _tend(self) -> bool:
@@ -86,21 +71,21 @@ class Process:
         readable = set(select.select(files, [], [], 0)[0])
         now_ns = time.monotonic_ns()
         called = [h for h in self.hosts if h.timer_ns() <= now_ns or not readable.isdisjoint(h.links.files)]
-        return sum(host.tend() for host in called) > 0
+        return sum(host.turn(reads=False) for host in called) > 0
 
-    def _is_over(self, command: Command) -> bool:
+    def _is_over(self, command: control.Command) -> bool:
         match command:
-            case Meet(addresses):
+            case control.Meet(addresses):
                 for host in self.hosts:
                     parent = self._parents.get(host.name)
                     host.links.addresses = {} if parent is None else {parent: addresses[parent]}
                     host.start()
-            case Begin(begin_ns):
+            case control.Begin(begin_ns):
                 self._begin(begin_ns)
-            case FlushRoot():
+            case control.FlushRoot():
                 self.hosts[0].handle(FlushAsked())
-            case Stop():
-                self._control.send(self._done())
+            case control.Stop():
+                self._connection.send(self._done())
                 return True
         return False
 
@@ -113,25 +98,25 @@ class Process:
 
     def _tell_news(self) -> None:
         if all(host.is_ready for host in self.hosts):
-            self._tell(Ready())
+            self._tell(control.Ready())
         for host in self.hosts:
             if host.is_finished:
-                self._tell(NodeFinished(host.name))
+                self._tell(control.NodeFinished(host.name))
             if host.stopped is not None:
-                self._tell(NodeStopped(host.name, host.stopped))
+                self._tell(control.NodeStopped(host.name, host.stopped))
 
-    def _tell(self, report: Report) -> None:
-        """Once each."""
+    def _tell(self, report: control.Report) -> None:
+        """Send a report to the cluster, once."""
         if report not in self._told:
             self._told.add(report)
-            self._control.send(report)
+            self._connection.send(report)
 
-    def _done(self) -> Done:
+    def _done(self) -> control.Done:
         cpu_s = time.process_time() - self._cpu_begin_s
         work_ns = max(1, sum(host.work_ns for host in self.hosts))
         nodes = [outcome_of(host, self._parents, cpu_s * host.work_ns / work_ns) for host in self.hosts]
         first = self.hosts[0]
-        return Done(nodes, first.emissions, first.aside, first.finished_ns)
+        return control.Done(nodes, first.emissions, first.aside, first.finished_ns)
 
     def close(self) -> None:
         for host in self.hosts:
@@ -141,7 +126,7 @@ class Process:
         self._context.destroy(linger=0)
 
 
-def make_host(name: str, share: Share, context: Any) -> NodeHost:
+def make_host(name: str, share: control.Share, context: Any) -> NodeHost:
     """The node of this name and its surroundings."""
     plan = share.plan
     try:
@@ -178,8 +163,7 @@ def make_root(plan: ClusterPlan, is_recorded: bool = False) -> RootNode:
 def make_node(name: str, plan: ClusterPlan) -> Node:
     if name == ROOT:
         return make_root(plan)
-    is_relay = any(relay.name == name for relay in plan.relays)
-    make = RelayNode if is_relay else LeafNode
+    make = RelayNode if any(relay.name == name for relay in plan.relays) else LeafNode
     return make(name, plan.parents[name], settings=plan.leaf_settings)
 
 
@@ -190,31 +174,28 @@ def make_feed(leaf: Leaf, plan: ClusterPlan) -> Feed:
 
 def outcome_of(host: NodeHost, parents: dict[str, str], cpu_s: float) -> NodeOutcome:
     """What a node did."""
-    links: Sequence[Link] = list(host.links.links.values())
+    links = host.links.links.values()
     above = host.links.links.get(parents.get(host.name, ""))
-    report: dict[str, float] = getattr(host.node, "count_report", dict)()
     return NodeOutcome(
         host.name,
         cpu_s,
         host.work_ns / SECOND_NS,
         events=0 if host.feed is None else host.feed.events,
         queued_bytes_max=max((link.queued_bytes_max for link in links), default=0),
-        frames_lost=sum(link.lost for link in links),
-        finished_ns=host.finished_ns,
-        report=dict(report),
+        report=dict(getattr(host.node, "count_report", dict)()),
         notes=dict(host.notes),
         **({} if above is None else {"up": above.sent, "down": above.received}),
     )
 
 
-def serve(control: Connection[Any, Any]) -> None:
+def serve(connection: Connection[Any, Any]) -> None:
     """Run one share after another until there are no more."""
     while True:
-        share = control.recv()
-        # What is loaded stays: a look through all of it takes as long as several windows, and would find nothing.
+        share = connection.recv()
+        # What is loaded stays: a garbage collection of all of it takes as long as several windows, and would free nothing.
         gc.collect()
         gc.freeze()
-        process = Process(share, control)
+        process = Process(share, connection)
         try:
             process.bind()
             process.run()
@@ -224,14 +205,14 @@ def serve(control: Connection[Any, Any]) -> None:
 
 def main(file: int) -> None:
     """Be a process of a cluster; an error is told to it with everything that is known."""
-    control: Connection[Any, Any] = Connection(file)
+    connection: Connection[Any, Any] = Connection(file)
     try:
-        serve(control)
+        serve(connection)
     except (EOFError, ConnectionError):
         pass  # the cluster is gone, or does not need this process any more
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-        control.send(Failed("\n".join([reason, *getattr(error, "__notes__", []), traceback.format_exc()])))
+        connection.send(control.Failed("\n".join([reason, *getattr(error, "__notes__", []), traceback.format_exc()])))
 
 
 if __name__ == "__main__":

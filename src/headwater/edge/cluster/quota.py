@@ -15,7 +15,7 @@ from pathlib import Path
 
 from headwater.errors import DataError, shown
 
-#: The kernel looks at the time that was used in each such period; shorter ones spread it better.
+#: The kernel bounds the time that is used in each such period; shorter ones spread it better.
 PERIOD_US = 10_000
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -31,7 +31,7 @@ class Quota:
     places: tuple[int, ...] = ()
 
     def lift(self) -> None:
-        """As it was before; the process may have ended."""
+        """Let the process run as before the bound; it may have ended."""
         # An error here is one of cleaning up: it must not hide what came of the run.
         with contextlib.suppress(OSError):
             if self.places:
@@ -45,7 +45,7 @@ class Quota:
 
 
 def bound(pid: int, cpus: float, root: Path = CGROUPS) -> Quota:
-    """Let a process use no more than so many processors from now on."""
+    """Let a process use no more than ``cpus`` processors from now on."""
     if not cpus > 0:
         raise DataError(f"cpus is {shown(cpus)}: give a number above 0, or None for no bound")
     for write in (_bound_by_v2, _bound_by_v1):
@@ -97,6 +97,6 @@ def _bound_by_place(pid: int, cpus: float) -> Quota:
 
 
 def _place(pid: int, places: Collection[int]) -> None:
-    """All threads: those that are there do not follow the first."""
+    """Let all threads of a process run on these processors: those that are there do not follow the first."""
     for thread in os.listdir(f"/proc/{pid}/task"):
         os.sched_setaffinity(int(thread), places)

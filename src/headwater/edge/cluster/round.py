@@ -13,20 +13,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Self
 
-from headwater.edge.cluster.control import (
-    Begin,
-    Done,
-    Failed,
-    FlushRoot,
-    Listening,
-    Meet,
-    NodeFinished,
-    NodeStopped,
-    Ready,
-    Report,
-    Share,
-    Stop,
-)
+from headwater.edge.cluster import control
 from headwater.edge.cluster.outcome import ClusterOutcome, joined
 from headwater.edge.cluster.plan import ROOT, ClusterPlan
 from headwater.edge.cluster.worker import Worker
@@ -42,7 +29,7 @@ STOP_S = 10.0
 
 
 class Round:
-    """A run. ``workers`` are those of the cluster, the root's first; one that is made anew takes the place of the old."""
+    """One run of a plan by the workers of a cluster, the root's first; one that is made anew takes the place of the old."""
 
     def __init__(self, plan: ClusterPlan, workers: list[Worker]) -> None:
         self._plan = plan
@@ -66,38 +53,38 @@ class Round:
             self._folder.cleanup()
 
     def run(self) -> ClusterOutcome:
-        """All of it."""
+        """Run the plan to its end."""
         for worker in self._workers:
             worker.send(self._share(worker))
-        for bound in self._each(Listening, "open its sources"):
+        for bound in self._each(control.Listening, "open its sources"):
             self._addresses |= bound.addresses
-        self._say(Meet(self._addresses))
-        self._each(Ready, "join")
+        self._say(control.Meet(self._addresses))
+        self._each(control.Ready, "join")
         # Only now: to start a process and to load kernels takes processors too.
         quotas = self._bound_processors(self._workers)
         self._begin()
         self._until_finished()
-        self._say(Stop())
+        self._say(control.Stop())
         self._deadline_s, self._enough_s = max(self._deadline_s, time.monotonic() + STOP_S), None
-        done = self._each(Done, "say what came of it")
+        done = self._each(control.Done, "say what came of it")
         for worker in self._workers:
             worker.unbind()
         return self._outcome(done, quotas)
 
     # --- the stages ---
 
-    def _share(self, worker: Worker) -> Share:
+    def _share(self, worker: Worker) -> control.Share:
         is_root = ROOT in worker.names
         journal = Path(self._folder.name, ROOT) if self._folder is not None and is_root else None
-        return Share(worker.names, self._plan.only(worker.names), self._addresses if is_root else {}, journal)
+        return control.Share(worker.names, self._plan.only(worker.names), self._addresses if is_root else {}, journal)
 
-    def _say(self, command: Meet | Begin | Stop) -> None:
+    def _say(self, command: control.Command) -> None:
         for worker in self._workers:
             worker.send(command)
 
     def _each(self, kind: type[Any], what: str) -> list[Any]:
         """Wait until every process has reported this; the reports in the order of the processes."""
-        found: dict[int, Report] = {}
+        found: dict[int, control.Report] = {}
         missing = {worker.pid: worker for worker in self._workers}
 
         def late() -> str:
@@ -112,13 +99,13 @@ class Round:
         return [found[worker.pid] for worker in self._workers]
 
     def _bound_processors(self, workers: Sequence[Worker]) -> dict[str, str]:
-        """How each was bounded, if the plan asks for it."""
+        """Bound the processors of each process as the plan asks; returns how."""
         wanted = {worker: self._plan.cpus_of(worker.names) for worker in workers}
         return {worker.names[0]: worker.bind(cpus) for worker, cpus in wanted.items() if cpus is not None}
 
     def _begin(self) -> None:
         self._begin_ns = time.monotonic_ns() + BEGIN_SOON_NS
-        self._say(Begin(self._begin_ns))
+        self._say(control.Begin(self._begin_ns))
         if self._plan.restart_root_s is not None:
             self._kill_s = self._begin_ns / SECOND_NS + self._plan.restart_root_s
 
@@ -130,14 +117,14 @@ class Round:
             return f"{', '.join(map(repr, sorted(missing)))} did not finish"
 
         for _, report in self._reports(late):
-            if not isinstance(report, NodeFinished):
+            if not isinstance(report, control.NodeFinished):
                 continue
             missing.discard(report.name)
             if report.name == ROOT:
                 self._is_over, self._enough_s, self._kill_s = True, time.monotonic() + GRACE_S, None
             if missing == {ROOT}:
                 # Sources that have all ended end the stream; should something else hold it open, nothing more can come.
-                self._workers[0].send(FlushRoot())
+                self._workers[0].send(control.FlushRoot())
             if not missing:
                 return
 
@@ -149,16 +136,16 @@ class Round:
         old.end()
         new = self._workers[0] = Worker(old.names)
         new.send(self._share(new))
-        while not isinstance(self._checked(new, new.receive(self._deadline_s)), Listening):
+        while not isinstance(self._checked(new, new.receive(self._deadline_s)), control.Listening):
             pass
         self._bound_processors([new])
-        new.send(Meet(self._addresses))
-        new.send(Begin(self._begin_ns))
+        new.send(control.Meet(self._addresses))
+        new.send(control.Begin(self._begin_ns))
         self._restarted_ns = time.monotonic_ns()
 
     # --- what processes say ---
 
-    def _reports(self, late: Callable[[], str]) -> Iterator[tuple[Worker, Report]]:
+    def _reports(self, late: Callable[[], str]) -> Iterator[tuple[Worker, control.Report]]:
         """Reports as they come, until it is enough; past the deadline, an error."""
         while True:
             by_control = {id(worker.control): worker for worker in self._workers}
@@ -166,7 +153,7 @@ class Round:
             end_s = min(moment for moment in moments if moment is not None)
             ready = wait([worker.control for worker in self._workers], max(0.0, end_s - time.monotonic()))
             # The root first: what leaves say behind it may mean something else.
-            for worker in sorted((by_control[id(control)] for control in ready), key=self._workers.index):
+            for worker in sorted((by_control[id(connection)] for connection in ready), key=self._workers.index):
                 yield worker, self._checked(worker, worker.receive())
             if ready:
                 continue
@@ -177,16 +164,16 @@ class Round:
             else:
                 raise EdgeError(f"the time limit is over: {late()}")
 
-    def _checked(self, worker: Worker, report: Report) -> Report:
-        """A report, unless it is one of an error."""
+    def _checked(self, worker: Worker, report: control.Report) -> control.Report:
+        """The report; an error if it tells of one."""
         match report:
-            case Failed(reason):
+            case control.Failed(reason):
                 raise EdgeError(f"{worker.title} failed: {reason}")
-            case NodeStopped(name, reason) if not self._is_over:
+            case control.NodeStopped(name, reason) if not self._is_over:
                 raise EdgeError(f"node {name!r} has stopped: {reason}")
         return report
 
-    def _outcome(self, done: Sequence[Done], quotas: dict[str, str]) -> ClusterOutcome:
+    def _outcome(self, done: Sequence[control.Done], quotas: dict[str, str]) -> ClusterOutcome:
         root = done[0]
         assert root.finished_ns is not None
         return ClusterOutcome(

@@ -21,7 +21,7 @@ END_S = 5.0
 
 
 class Worker:
-    """The process of some nodes."""
+    """A process that runs some nodes of a cluster."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
@@ -47,7 +47,7 @@ class Worker:
 
     @property
     def title(self) -> str:
-        """Who it is, in messages."""
+        """Its nodes, as messages name them."""
         nodes = "node" if len(self.names) == 1 else "nodes"
         return f"{nodes} {', '.join(map(repr, self.names))}"
 
@@ -68,7 +68,7 @@ class Worker:
         return report
 
     def _death(self) -> EdgeError:
-        """Why it is gone: it may have said so itself."""
+        """The error that says why the process is gone; it may have said so itself."""
         try:
             while self.control.poll():
                 report = self.control.recv()
@@ -106,12 +106,12 @@ class Worker:
         self._written.close()
 
     def bind(self, cpus: float) -> str:
-        """Let it use no more than so many processors; returns how."""
+        """Let it use no more than ``cpus`` processors; returns how that is enforced."""
         self._quota = bound(self.pid, cpus)
         return self._quota.how
 
     def unbind(self) -> None:
-        """As many as it likes."""
+        """Lift the bound on its processors."""
         if self._quota is not None:
             self._quota.lift()
         self._quota = None

@@ -16,18 +16,8 @@ import pyarrow as pa
 
 from headwater.logs import files
 from headwater.logs.errors import DamageError
+from headwater.logs.segments import layout
 from headwater.logs.segments.index import SegmentIndex
-from headwater.logs.segments.layout import (
-    HEADER_LENGTH,
-    RECORD_LENGTH,
-    RecordHeader,
-    SegmentHeader,
-    batch_of,
-    header_length,
-    payload,
-    record,
-    segment_header,
-)
 
 SUFFIX = ".segment"
 INDEX_SUFFIX = ".index"
@@ -58,13 +48,13 @@ def stored_index(path: Path) -> SegmentIndex | None:
         return None
 
 
-def read_header(path: Path) -> SegmentHeader | None:
+def read_header(path: Path) -> layout.SegmentHeader | None:
     """The header of a segment file; None while it is not wholly there."""
     with files.opened(path) as descriptor:
-        start = files.read_at(descriptor, HEADER_LENGTH, 0)
+        start = files.read_at(descriptor, layout.HEADER_LENGTH, 0)
         # Never more than the file has: a damaged length must not ask for gigabytes.
-        length = min(header_length(start), os.fstat(descriptor).st_size)
-        header = segment_header(files.read_at(descriptor, length, 0), path)
+        length = min(layout.header_length(start), os.fstat(descriptor).st_size)
+        header = layout.segment_header(files.read_at(descriptor, length, 0), path)
     if header is None and (index := stored_index(path)):
         raise DamageError(path, length, f"the file ends here, but it was closed with {index.end} bytes")
     if header is not None and path.stem != f"{header.base:019d}":
@@ -75,7 +65,7 @@ def read_header(path: Path) -> SegmentHeader | None:
 class Segment:
     """What is known of one segment file so far: its schema and the index of its whole records."""
 
-    def __init__(self, path: Path, header: SegmentHeader) -> None:
+    def __init__(self, path: Path, header: layout.SegmentHeader) -> None:
         self.path = path
         self.base = header.base
         self.header = header
@@ -113,18 +103,18 @@ class Segment:
         if is_sealed and size != self.index.end:
             raise DamageError(self.path, self.index.end, f"{size - self.index.end} bytes here are no whole record")
 
-    def _next(self, descriptor: int, is_sealed: bool) -> RecordHeader | None:
+    def _next(self, descriptor: int, is_sealed: bool) -> layout.RecordHeader | None:
         """The header of the next record, None if it is not wholly there."""
         position = self.index.end
         while True:
-            data = files.read_at(descriptor, RECORD_LENGTH, position)
+            data = files.read_at(descriptor, layout.RECORD_LENGTH, position)
             size = os.fstat(descriptor).st_size
-            found = record(data, self.base, position)
+            found = layout.record(data, self.base, position)
             whole = found is not None and found.end <= size
             # While this looked, a new writer may have cut a torn record off and begun another: look again.
-            if not is_sealed and data != files.read_at(descriptor, RECORD_LENGTH, position):
+            if not is_sealed and data != files.read_at(descriptor, layout.RECORD_LENGTH, position):
                 continue
-            if found is None and len(data) == RECORD_LENGTH:
+            if found is None and len(data) == layout.RECORD_LENGTH:
                 raise DamageError(self.path, position, "the header of a record does not match its checksum")
             if found is not None and found.offset != self.offset_end:
                 raise DamageError(
@@ -142,7 +132,7 @@ class Segment:
 
     def stored(self, descriptor: int, position: int) -> Stored:
         """The record at ``position``, whose checksums are both right."""
-        found = record(files.read_at(descriptor, RECORD_LENGTH, position), self.base, position)
+        found = layout.record(files.read_at(descriptor, layout.RECORD_LENGTH, position), self.base, position)
         if found is None:
             raise DamageError(self.path, position, "the header of a record does not match its checksum")
         # Not a map of the file: a file that is cut short under a map kills the process that reads it.
@@ -155,7 +145,7 @@ class Segment:
             raise DamageError(self.path, found.payload + count, "the file ends inside a record")
         if zlib.crc32(view[len(prefix) :]) != found.checksum:
             raise DamageError(self.path, position, "the rows of a record do not match their checksum")
-        batch = batch_of(stream)
+        batch = layout.batch_of(stream)
         assert batch.num_rows == found.row_count
         return Stored(found.offset, found.arrival, batch)
 
@@ -185,7 +175,7 @@ class SegmentAppender:
     def created(cls, directory: Path, base: int, schema: pa.Schema) -> SegmentAppender:
         """A new, empty segment; FileExistsError if there is one that begins at this offset."""
         path = segment_path(directory, base)
-        header = SegmentHeader(base, schema.serialize().to_pybytes())
+        header = layout.SegmentHeader(base, schema.serialize().to_pybytes())
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
             files.write_all(descriptor, header.to_bytes())
@@ -200,7 +190,7 @@ class SegmentAppender:
     def opened(cls, segment: Segment) -> SegmentAppender:
         """An existing segment, after repair."""
         appender = cls(segment, os.open(segment.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC))
-        # Whoever wrote these bytes may have died before they were safe; from here on they count as safe.
+        # The process that wrote these bytes may have died before they were safe; from here on they are.
         appender.sync()
         return appender
 
@@ -212,8 +202,10 @@ class SegmentAppender:
     def append(self, batch: pa.RecordBatch, arrival: int, span: tuple[int, int]) -> None:
         """Write one record and index it; ``batch`` has the segment's schema."""
         index = self.segment.index
-        data = payload(batch)
-        found = RecordHeader(index.end, zlib.crc32(data), batch.num_rows, index.offset_end, len(data), arrival, *span)
+        data = layout.payload(batch)
+        found = layout.RecordHeader(
+            index.end, zlib.crc32(data), batch.num_rows, index.offset_end, len(data), arrival, *span
+        )
         files.write_all(self._descriptor, found.to_bytes(self.segment.base))
         files.write_all(self._descriptor, data)
         index.add(found)
