@@ -7,7 +7,7 @@ anything would ever be looked into twice.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from random import Random
 from unittest import mock
 
@@ -42,7 +42,6 @@ def draw_limits(dice: Random) -> CountLimits:
 @contextmanager
 def limited(limits: CountLimits) -> Iterator[None]:
     """While this lasts, groups of the root that are given no settings keep to these, too."""
-    with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(placement, "SMALL_COUNT_MAX", limits.small_max))
-        stack.enter_context(mock.patch.object(raw_cuts, "LOCAL_PARTS", limits.local_parts))
+    small = mock.patch.object(placement, "SMALL_COUNT_MAX", limits.small_max)
+    with small, mock.patch.object(raw_cuts, "LOCAL_PARTS", limits.local_parts):
         yield
