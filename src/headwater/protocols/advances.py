@@ -128,7 +128,7 @@ def wrapped(value: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Moves(Mapping[str, list[int]]):
-    """By the name of each source of these numbers its row; put together when somebody looks.
+    """Rows by the names of sources, given by their numbers; the dictionary is only made when it is read.
 
     >>> import numpy as np
     >>> Moves(["a", "b"], np.array([1]), np.array([[0, 5, 99]]))

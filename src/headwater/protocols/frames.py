@@ -1,6 +1,6 @@
 """Frames: a fixed header in front of a body, so that a reader knows what it has, whether it is whole, and whether to take it.
 
-Whatever is wrong with a frame, there is one error, `FrameError`, and it says what.
+There is one error for all that can be wrong with a frame, `FrameError`, and it says what.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from headwater.engine.counting import raw_cuts
 
 
 def draw_limits(dice: Random) -> CountLimits:
-    """Small ones."""
+    """Draw limits that small streams meet."""
     smallest = dice.choice([1, 2, 5])
     return CountLimits(
         piece_min=smallest,
