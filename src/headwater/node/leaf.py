@@ -24,7 +24,7 @@ from headwater.protocols import events, messages
 from headwater.protocols.actions import Action, Noted
 from headwater.protocols.events import Event
 from headwater.protocols.frames import FrameError
-from headwater.protocols.messages import decode, encode
+from headwater.protocols.messages import Assign, decode, encode
 from headwater.protocols.outbox import Outbox
 
 
@@ -95,7 +95,7 @@ class LeafNode:
         allowed = TRANSITIONS[before].get(type(what))
         if allowed is None:
             return []
-        actions = _HANDLERS[type(what)](self, what)
+        actions = HANDLERS[type(what)](self, what)
         self.state = self._settled()
         assert self.state is before or self.state in allowed, (
             f"{self.name} went from {before.value} to {self.state.value} by {type(what).__name__}"
@@ -157,7 +157,7 @@ class LeafNode:
     def _epoch(self) -> int:
         return 0 if self._sender is None else self._sender.assigned.epoch
 
-    def _on_assigned(self, assign: messages.Assign) -> list[Action]:
+    def _on_assigned(self, assign: Assign) -> list[Action]:
         if assign.chain != self.chain or assign.epoch <= self._epoch:
             return []
         if assign.node != self.name:
@@ -171,7 +171,7 @@ class LeafNode:
         self._queries, self._version = text, assign.version
         return self._begin(assign, queries)
 
-    def _begin(self, assign: messages.Assign, queries: QuerySet) -> list[Action]:
+    def _begin(self, assign: Assign, queries: QuerySet) -> list[Action]:
         """Slice from here on, under a new epoch; what was sliced under an older one is void."""
         again = self._sender is not None
         told = {source.name: (source.offset, source.watermark) for source in assign.sources}
@@ -187,19 +187,11 @@ class LeafNode:
         actions.extend(sender.reads())
         for source in assign.sources:
             self._end_if_read(source.name)
-        return [
-            *actions,
-            act.SetTimer("resend", self.settings.resend_ns),
-            act.SetTimer("hello", self.settings.hello_ns),
-        ]
+        timers = [act.SetTimer("resend", self.settings.resend_ns), act.SetTimer("hello", self.settings.hello_ns)]
+        return [*actions, *timers]
 
     def _made(
-        self,
-        assign: messages.Assign,
-        queries: QuerySet,
-        told: Mapping[str, tuple[int, int]],
-        latest: int,
-        cut_time: int,
+        self, assign: Assign, queries: QuerySet, told: Mapping[str, tuple[int, int]], latest: int, cut_time: int
     ) -> DeltaSender:
         """A sender that begins where it was assigned; of each source everything up to ``told`` was sent."""
         standings = [
@@ -487,7 +479,7 @@ class LeafNode:
     def _take_up(self, state: Mapping[str, Any]) -> None:
         """Own the chain as the snapshot says."""
         assigned, plan = decode(state["assigned"]), state.get("plan")
-        assert isinstance(assigned, messages.Assign) and self._queries is not None
+        assert isinstance(assigned, Assign) and self._queries is not None
         told = {name: (offset, watermark) for name, offset, watermark in state["told"]}
         cut_at, cut_frames, cut_time = state["cuts"]
         sender = self._sender = self._made(assigned, read_query_set(self._queries), told, state["latest"], cut_time)
@@ -501,7 +493,7 @@ class LeafNode:
 
 
 #: What is done about each kind of event and message that `TRANSITIONS` has.
-_HANDLERS: dict[type, Callable[[LeafNode, Any], list[Action]]] = {
+HANDLERS: dict[type, Callable[[LeafNode, Any], list[Action]]] = {
     events.Started: LeafNode._on_started,
     events.SourceOpened: LeafNode._on_opened,
     events.BatchArrived: LeafNode._on_batch,
@@ -510,7 +502,7 @@ _HANDLERS: dict[type, Callable[[LeafNode, Any], list[Action]]] = {
     events.SourceEnded: LeafNode._on_ended,
     events.TimerFired: LeafNode._on_timer,
     events.Leaving: LeafNode._on_leaving,
-    messages.Assign: LeafNode._on_assigned,
+    Assign: LeafNode._on_assigned,
     messages.Positions: LeafNode._on_positions,
     messages.Cuts: LeafNode._on_cuts,
     messages.CountPlan: LeafNode._on_plan,

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -295,21 +295,15 @@ class CountPlans:
         return found
 
     def state(self) -> list[Any]:
-        c = self.counting
+        counting, flows = list(astuple(self.counting)), [self.up_flows, self.down_flows]
         known = [[family, forecaster.state()] for family, forecaster in self.forecasters.items()]
         sizes = [[family, sizes.state()] for family, sizes in self.sizes.items()]
-        return [
-            [c.scheme, c.prefer, c.changes, c.margin, c.forecast],
-            self.number,
-            [self.up_flows, self.down_flows],
-            known,
-            sizes,
-        ]
+        return [counting, self.number, flows, known, sizes]
 
     @classmethod
     def restored(cls, state: Sequence[Any], limits: CountLimits) -> CountPlans:
-        counting = Counting(*state[0])
-        known = {family: Forecaster.restored(counting, kept, limits) for family, kept in state[3]}
-        sizes = {family: LocalSizes.restored(counting.changes, kept) for family, kept in state[4]}
-        up, down = state[2]
-        return cls(counting, limits, known, state[1], up, down, sizes)
+        settings, number, (up, down), known, sizes = state
+        counting = Counting(*settings)
+        forecasters = {family: Forecaster.restored(counting, kept, limits) for family, kept in known}
+        local_sizes = {family: LocalSizes.restored(counting.changes, kept) for family, kept in sizes}
+        return cls(counting, limits, forecasters, number, up, down, local_sizes)

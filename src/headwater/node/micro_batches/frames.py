@@ -113,11 +113,8 @@ class Frame:
     def from_bytes(cls, data: bytes) -> Frame:
         tree = from_bytes(data)
         sources = {name: Heard(count, latest) for name, count, latest in tree["sources"]}
-        return cls(
-            sources,
-            tree["last"],
-            {name: table_from_bytes(batch).to_batches()[0] for name, batch in tree["events"].items()},
-        )
+        events = {name: table_from_bytes(batch).to_batches()[0] for name, batch in tree["events"].items()}
+        return cls(sources, tree["last"], events)
 
 
 def frames(
