@@ -7,6 +7,7 @@ import pytest
 
 import headwater as hw
 from headwater.node import LeafNode, NodeSettings
+from headwater.node.leaf import HANDLERS
 from headwater.node.leaf_states import EVENTS, OCCASIONS, QUESTIONS, REMEMBERED, TRANSITIONS, LeafState
 from headwater.protocols.actions import PauseReading, SendMessage
 from headwater.protocols.events import BatchArrived, MessageReceived, SourceEnded, TimerFired
@@ -70,7 +71,7 @@ def test_every_state_can_be_reached_and_left_but_the_last():
     assert reached == set(LeafState) - {LeafState.WAITING}
     left = {state for state, row in TRANSITIONS.items() if any(row.values())}
     assert left == set(LeafState) - {LeafState.STOPPED}
-    assert set(KINDS) == {kind for row in TRANSITIONS.values() for kind in row}
+    assert set(KINDS) == set(HANDLERS) == {kind for row in TRANSITIONS.values() for kind in row}
 
 
 def test_a_leaf_goes_from_waiting_through_running_and_flushing_to_done():

@@ -1,4 +1,4 @@
-"""Whoever can run a case: a host plays a history step by step, and finishes partials that come from several nodes."""
+"""Hosts of cases: each plays a history step by step, and finishes partials that come from several nodes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Host(Protocol):
     def play(
         self, settings: steps.StreamSettings, history: Sequence[steps.Step], schema: pa.Schema | None = None
     ) -> Played:
-        """Let everything in the history happen, in order; without a schema the rows' values give the types."""
+        """Play a history step by step; without a schema the rows' values give the types."""
 
     def finish(self, aggregation: Aggregation, parts: Sequence[Sequence[Any]]) -> Any:
         """The aggregate of all parts together, each the values that one node has of its column."""
@@ -46,7 +46,7 @@ class Host(Protocol):
 
 
 class ReferenceHost:
-    """The slow, obvious one."""
+    """The reference: slow and obvious."""
 
     kinds = frozenset(("stream", "merge"))
 
@@ -112,7 +112,7 @@ class EngineHost:
         return Played(emitted, dropped_places(engine.side_output()), engine.counters())
 
     def changed(self, engine: Any, index: int) -> Any:
-        """The engine that takes the next step, whose index is given: a test may put another in its place."""
+        """The engine that takes step ``index``: a test may put another in its place."""
         return engine
 
     def push(self, engine: Any, arrivals: Sequence[steps.Arrived], schema: pa.Schema) -> None:

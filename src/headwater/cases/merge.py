@@ -1,4 +1,4 @@
-"""Merge cases: partials of several nodes in, windows out as soon as every node has said its part.
+"""Merge cases: partials of several nodes in, windows out as soon as the parts of all nodes are there.
 
 The merging itself is the host's; what is here is the bookkeeping of Disco's root, so that a case can say when a window
 may come out at the earliest.

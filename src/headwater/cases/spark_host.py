@@ -262,7 +262,7 @@ class Asking(EngineHost):
 
 
 class Answered(EngineHost):
-    """Knows what the job said: what came of a history, or the answers to all questions."""
+    """Answers with what the job gave: what came of a history, or the answers to all questions."""
 
     def __init__(self, answer: Any) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Cases as the input of a stream: each source of each case is a source, which shows as much of itself as it was told to.
+"""Cases as the input of a stream: each source of a case is a source of the stream, and shows as much of itself as it was told to.
 
 An item of a source is an event or a watermark. A watermark has an offset of its own, at which there is no event: so it is news
 even where no event came before it.
@@ -42,7 +42,7 @@ class CaseInput:
         self.schema = schema
 
     def store(self, sources: Mapping[str, CaseSource]) -> None:
-        """Once, before anything is shown."""
+        """Write the items of all sources, once, before any is shown."""
         text = json.dumps({name: [source.home, list(source.items)] for name, source in sources.items()})
         files.replace(self._folder / "items.json", text.encode())
         self.show({})
@@ -61,7 +61,7 @@ class CaseInput:
     def extents(self) -> dict[str, Extent]:
         items = json.loads((self._folder / "items.json").read_bytes())
         shown = json.loads((self._folder / "shown.json").read_bytes())
-        # A case that is over holds up nobody.
+        # A case that is over holds no other back.
         return {name: Extent(end, items[name][0], end == len(items[name][1])) for name, end in shown.items()}
 
     def stretches(self, source: str, start: int, end: int) -> list[dict[str, Any]]:

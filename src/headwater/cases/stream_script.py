@@ -101,13 +101,13 @@ def script_of(case: Case, number: int, floor: int, alignment: int) -> tuple[Scri
 
 
 def alignment_of(case: Case) -> int:
-    """Windows are the same wherever a case is moved by a multiple of this."""
+    """The unit by which a case can be moved in time without changing its windows."""
     lengths = [window[name] for window in case["windows"] for name in LENGTHS if name in window]
     return lcm(*(length for length in lengths if length > 0), 1)
 
 
 def reach(case: Case) -> tuple[int, int]:
-    """Between which times everything lies that a case may see or say."""
+    """The times between which all events and windows of a case lie."""
     if case["kind"] == "merge":
         return -1, 2
     lengths = [window[name] for window in case["windows"] for name in LENGTHS if name in window]

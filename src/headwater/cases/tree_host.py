@@ -145,7 +145,7 @@ class Player:
             self._tree.open(self._leaves[source], source, self._homes.get(source, ""), self._schema)
 
     def drive(self, step: steps.Step) -> None:
-        """Anything but arrivals."""
+        """Let a step happen that is no arrival."""
         tree = self._tree
         match step:
             case steps.Advanced(None, watermark):
@@ -226,7 +226,7 @@ class EveryTree(EngineHost):
 
 
 class DisagreementError(HeadwaterError):
-    """The same events gave other rows because they were born elsewhere."""
+    """Two arrangements of the same sources gave different rows."""
 
 
 def _all_rows(played: Played) -> list[ResultRow]:

@@ -1,4 +1,4 @@
-"""Leaves, relays and the root: engine and protocols joined, still without I/O. This page is the manual of whoever hosts one.
+"""Leaves, relays and the root: engine and protocols joined, still without I/O. This page is the manual for writing a host.
 
 A node is a function with a memory: ``handle(event, now_ns)`` takes one thing that happened and returns what is to be done
 about it. It reads no clock, opens no file and sends nothing. The host turns clocks, sockets and files into events
@@ -48,8 +48,8 @@ What a host owes its node
 **One thing at a time.** ``handle`` is called by one thread. ``now_ns`` is of a clock that never goes back; it need not
 agree with that of any other node.
 
-**Actions in their order.** A host that stops has done the first so many, and none behind them. Nothing else is asked: an
-action may be lost with the host, and whatever comes of that is put right by the protocol.
+**Actions in their order.** A host that stops has done the first few of them, and none behind. Nothing else is asked: actions
+may be lost with the host, and the protocol puts right what comes of that.
 
 **Durable first.** `Record` and `Checkpoint` come from a root, in front of what depends on them. Their bytes are on disk
 before the next action is done: what was recorded is told to others (`SendMessage`) and comes out (`EmitRows`) only then. A
@@ -64,8 +64,8 @@ damaged is noted and dropped. ``sender`` is the neighbour that it came from: the
 which they heard a chain.
 
 **Reading.** A host says `SourceOpened` for each source of a leaf, and feeds events when it is told `ReadFrom`: from that
-offset on, in order, as `BatchArrived` (or `MixedBatchArrived`, many sources at once; or `EventsPassed`, for what nobody has
-to read). A later `ReadFrom` moves the place, forward or back: the same offsets must give the same events and the same told
+offset on, in order, as `BatchArrived` (or `MixedBatchArrived`, many sources at once; or `EventsPassed`, for events that need
+not be read). A later `ReadFrom` moves the place, forward or back: the same offsets must give the same events and the same told
 watermarks; how they are cut into batches is free. So what cannot be read twice goes behind a log (`headwater.logs`).
 Between `PauseReading` and `ResumeReading` nothing should be fed; what is fed all the same may be passed over, and the
 `ReadFrom` in front of `ResumeReading` asks for it again. `SourceEnded` says how many events there were in all. `Leaving` is
@@ -87,7 +87,7 @@ leaf        a new one says `Hello`, and the root     ``LeafNode.restore(snapshot
 relay       a new one hears from its children who    ``RelayNode.restore(snapshot)``, then `Started`
             is there, and they send again
 root        the stream begins anew                   ``RootNode.recover(checkpoint, records)``, then `Started`: the same steps
-                                                     give the same rows again; whoever keeps rows drops steps that it has
+                                                     give the same rows again; a sink drops the steps that it has
 ==========  =======================================  ========================================================================
 
 A snapshot is of the moment of the crash or of no use: a leaf that comes back with what it knew earlier would send other
@@ -112,7 +112,7 @@ Down:
   leaf that had the chain it means: stop.
 - `Positions`: up to here deltas are accepted for good; or, with ``resend``, the chain stands here: send what lies behind.
 - `Cuts`: markers of all nodes cut windows at these times: send what lies below, cut so. It is said again until all have.
-- `CountPlan`: where count windows are expected to end; and before which time nobody looks into pieces any more.
+- `CountPlan`: where count windows are expected to end; and before which time the root asks about no piece any more.
 - `LookInto`: say what lies in these pieces of count windows; the answer is in a delta.
 - `Flush`: the stream is over; take in nothing more.
 - `Refuse`: the root will not have this chain, and why.
@@ -139,11 +139,11 @@ class Node(Protocol):
     """A leaf, a relay or a root."""
 
     def handle(self, event: Event, now_ns: int) -> list[Action]:
-        """What happens, at a time of the host's clock; returns what is to be done about it, in this order."""
+        """Take one event, at a time of the host's clock, and return the actions that the host has to do, in this order."""
         ...
 
     def snapshot(self) -> bytes:
-        """What it knows; ``restore`` of its class makes a node of this that goes on."""
+        """The state of the node as bytes; ``restore`` of its class makes a node that goes on from there."""
         ...
 
     def check(self) -> None:

@@ -27,8 +27,8 @@ class Assignments:
     """Where each owner goes on, and with which queries.
 
     Invariants: a chain has one owner, and a new epoch whenever its owner, its sources or the queries change: what was cut before
-    is void then, and whoever sends it is a zombie. A node that lost a chain to another never gets it back. No chain is assigned
-    before the columns of events are known.
+    is void then, and a node that sends it is a zombie. A node that lost a chain to another never gets it back. No chain is
+    assigned before the columns of events are known.
     """
 
     half: RootHalf
@@ -37,7 +37,7 @@ class Assignments:
     routes: Routes
     cuts: CutRounds
     counts: CountRounds
-    #: The columns of events, as far as somebody has told.
+    #: The columns of events, as far as leaves have told.
     schema: pa.Schema | None = None
     #: How often the queries have changed, from 1.
     version: int = 1
@@ -47,7 +47,7 @@ class Assignments:
     # --- queries ---
 
     def learn(self, schema: pa.Schema) -> bool:
-        """Columns of events; the first type that is heard of a column holds. Says whether there is a new one."""
+        """Take columns of events over; the first type of a column holds. Returns whether there was a new one."""
         if self.schema is not None:
             known = set(self.schema.names)
             new = [column for column in schema if column.name not in known]
@@ -71,7 +71,7 @@ class Assignments:
         self._versions[chain] = version
 
     def change_queries(self) -> list[Action]:
-        """All leaves begin anew behind what was accepted, with the queries of now."""
+        """The queries have changed: assign all chains anew, from behind what was accepted."""
         self.version += 1
         self._text = None
         actions: list[Action] = []
@@ -84,7 +84,7 @@ class Assignments:
     # --- owners ---
 
     def is_settled(self, hello: Hello) -> bool:
-        """Whether a leaf's word changes nothing: it owns the chain and brings no new source, or it is a zombie."""
+        """Whether a `Hello` changes nothing: its sender owns the chain and brings no new source, or is a zombie."""
         known = self.members.chains.get(hello.chain)
         if known is None:
             return False
@@ -95,12 +95,12 @@ class Assignments:
         return is_owner and names.issuperset(name for name, _ in hello.sources)
 
     def begin_anew(self, chain: str) -> list[Action]:
-        """Under a new epoch, the owner of a chain goes on behind what was accepted."""
+        """Assign a chain to its owner once more, under a new epoch, from behind what was accepted."""
         self.ledger.new_epoch(chain)
         return self.tell(chain)
 
     def tell(self, chain: str) -> list[Action]:
-        """Tell the owner of a chain where to go on. Whoever lost the chain hears so, too."""
+        """Tell the owner of a chain where to go on. A node that lost the chain hears it, too."""
         if self.schema is None:
             return []
         text = None if self._versions.get(chain) == self.version else self.query_text
@@ -111,14 +111,14 @@ class Assignments:
         return [note, *(action for frame in frames for action in self.routes.down(chain, frame))]
 
     def tell_waiting(self, chain: str) -> list[Action]:
-        """Tell the owner of a chain, and all that had to wait until columns were heard of."""
+        """Tell the owner of a chain, and the owners that had to wait until the columns of events were known."""
         waiting = [other for other in sorted(self.members.chains) if other == chain or self._versions.get(other) == 0]
         return [action for other in waiting for action in self.tell(other)]
 
     # --- what is told ---
 
     def of(self, chain: str, queries: str | None = None) -> Assign:
-        """Where the owner of a chain goes on, and with which queries if it does not have them."""
+        """The assignment of a chain; with the queries if its owner does not have them."""
         known, position = self.members.chains[chain], self.ledger.positions[chain]
         covered, looks = self.half.covered(chain), self.counts.looks_of(chain)
         states = tuple(self.members.states(chain, bool(looks) or self._reads_all(chain, covered)))
@@ -126,22 +126,22 @@ class Assignments:
         return Assign(chain, known.node, *places, states, self.version, queries, known.latest, covered, looks)
 
     def _reads_all(self, chain: str, covered: Mapping[int, int]) -> bool:
-        """Windows that markers cut need all events again, count windows those that are in no piece."""
+        """Whether all events are read again: windows that markers cut need them all, count windows those in no piece."""
         latest = self.members.chains[chain].latest
         return self.half.has_cuts or any(time <= latest for time in covered.values())
 
     def all(self) -> list[Assign]:
-        """Those of all chains, without the queries."""
+        """The assignments of all chains, without the queries."""
         return [self.of(chain) for chain in sorted(self.members.chains)]
 
     def first(self) -> Assign:
-        """What a leaf with one source would be told if nobody had come before; of others only the names differ."""
+        """What the first leaf with one source would be told; for other leaves only the names differ."""
         watermark = self.members.watermark()
         state = SourceState("", 0, watermark, 0, watermark)
         return Assign("", "", 1, 0, self.cuts.last_number, self.cuts.time, (state,), self.version, None, NEVER)
 
     def rereads(self, chain: str) -> list[Reread]:
-        """What holds the pieces of a chain that are looked into; none if it is to be read from where its assignment says."""
+        """The stretches that hold the pieces the root asks about; none if the chain is read from where its assignment says."""
         looks, known = self.half.looks(chain), self.members.chains[chain]
         if not looks or not known.marks or self._reads_all(chain, self.half.covered(chain)):
             return []

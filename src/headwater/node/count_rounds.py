@@ -40,7 +40,7 @@ class CountRounds:
     # --- plans ---
 
     def plan(self, has_guesses: bool = False) -> CountPlan:
-        """What all leaves are told; with ``has_guesses``, also by cuts that are not proven yet."""
+        """The plan that all leaves are told; with ``has_guesses`` it is also based on cuts that are not proven yet."""
         plans, groups = self.plans, self.half.counting()
         assert plans is not None
         for family, group in groups.items():
@@ -92,7 +92,7 @@ class CountRounds:
         return self.routes.to_all(encode(self.plan()))
 
     def frames(self) -> list[bytes]:
-        """What a leaf is told beside its assignment."""
+        """The frames that a leaf is sent behind its assignment."""
         return [] if self.plans is None else [encode(self.plan())]
 
     # --- looks ---
@@ -118,7 +118,7 @@ class CountRounds:
         return [*([Noted("look", {"pieces": len(fresh)})] if fresh else []), *actions]
 
     def tell_again(self) -> list[Action]:
-        """Looks and the plan once more: what was said may not have been heard."""
+        """Send looks and the plan once more: they may have been lost."""
         if self.plans is None:
             return []
         self._asked.clear()
@@ -127,7 +127,7 @@ class CountRounds:
     # --- costs and snapshots ---
 
     def count_flows(self, count: int) -> None:
-        """So many chains were spoken of in an accepted delta."""
+        """A delta of ``count`` chains was accepted."""
         if self.plans is not None:
             self.plans.up_flows += count
 

@@ -18,7 +18,7 @@ from headwater.protocols.messages import CountPlan, Rates
 
 @dataclass(slots=True)
 class CountingLeaf:
-    """What a leaf was told about count windows, whichever epoch it is in; the half that has the events follows it."""
+    """What a leaf was told about count windows. It outlives epochs; the half of each epoch follows it."""
 
     chain: str
     settings: NodeSettings
@@ -28,14 +28,14 @@ class CountingLeaf:
     rates: dict[int, dict[str, float]] = field(default_factory=dict)
 
     def begin(self, half: LeafHalf, covered: Mapping[int, int], looks: bytes) -> None:
-        """Before events come: which are in pieces already, and which of these somebody looks into."""
+        """Tell a new half which events are in pieces already, and which pieces the root asks about."""
         asked = looks_from_bytes(looks) if looks else {}
         settings = self.settings
         half.begin_counting(covered, asked, settings.held_max, settings.is_brief)
         self.follow(half)
 
     def hear_plan(self, plan: CountPlan) -> bool:
-        """Whether a plan is new."""
+        """Remember a plan; returns whether it is newer than the last one."""
         if self.plan is not None and plan.number <= self.plan.number:
             return False
         self.plan = plan
@@ -45,7 +45,7 @@ class CountingLeaf:
         self.rates.setdefault(rates.family, {})[rates.chain] = rates.rate
 
     def follow(self, half: LeafHalf) -> None:
-        """Let the half go by what is known now."""
+        """Give the half the zones and times that follow from the plan and the rates."""
         plan = self.plan
         if plan is None:
             return
@@ -73,7 +73,7 @@ class CountingLeaf:
         return replace(told, per_event=1 / total) if 0 < told.peers <= len(known) and total > 0 else told
 
     def take_rates(self, half: LeafHalf) -> list[Rates]:
-        """How fast events come here, for all other leaves, if they are to know; this one goes by it at once."""
+        """The rates of events here, for all other leaves, if the plan asks for them; this leaf uses them at once."""
         forecasts = {} if self.plan is None else self.plan.forecasts
         taken = []
         for family in [family for family, forecast in forecasts.items() if forecast.peers]:

@@ -42,7 +42,7 @@ class CutRounds:
         return self.half.has_cuts and self.announced is None and self.members.watermark() > self.time
 
     def announce(self) -> Cuts | None:
-        """Begin a round, if one is due: what to tell all leaves."""
+        """Begin a round, if one is due, and return what to tell all leaves."""
         if not self.is_due:
             return None
         members, until = self.members, self.members.watermark()
@@ -54,13 +54,13 @@ class CutRounds:
         return self.announced
 
     def unanswered(self) -> list[str]:
-        """The chains that everyone waits for."""
+        """The chains whose answers are missing."""
         if self.announced is None:
             return []
         return [chain for chain in self._awaited if self.ledger.cut_of(chain) < self.announced.number]
 
     def finish(self) -> Cuts | None:
-        """End the round, if all have answered: its windows are over."""
+        """End the round, if all leaves have answered, and return it: its windows are over."""
         done = self.announced
         if done is None or self.unanswered():
             return None
@@ -70,7 +70,7 @@ class CutRounds:
         return done
 
     def forget(self) -> None:
-        """No query asks for cuts any more."""
+        """End the round without answers: no query asks for cuts any more."""
         if self.announced is not None:
             self._pass(self.announced)
 
@@ -97,7 +97,7 @@ class CutRounds:
             assert self.announced.number == self._number + 1, f"cut {self.announced.number} follows {self._number}"
             assert self.announced.until > self.time, f"it ends at {self.announced.until}, before the last one"
             gone = set(self._awaited) - set(self.members.chains)
-            assert not gone, f"nobody has {gone}"
+            assert not gone, f"cuts are awaited of chains that are not there: {gone}"
 
     def state(self) -> dict[str, Any]:
         pending = None if self.announced is None else [encode(self.announced), list(self._awaited)]

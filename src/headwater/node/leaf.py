@@ -24,14 +24,14 @@ from headwater.protocols import events, messages
 from headwater.protocols.actions import Action, Noted
 from headwater.protocols.events import Event
 from headwater.protocols.frames import FrameError
-from headwater.protocols.messages import decode, encode
+from headwater.protocols.messages import Assign, decode, encode
 from headwater.protocols.outbox import Outbox
 
 
 class LeafNode:
     """Reads the sources of one chain, slices their events and sends deltas to its parent until they are accepted.
 
-    A leaf owns its chain only under the epoch it was assigned. Whatever happens to it, the root says where to go on. With several
+    A leaf owns its chain only under the epoch it was assigned. After a crash or a loss the root says where to go on. With several
     ``roots``, which share keys, its frames are bundles of one for each; ``sharing`` is what they agreed on, where queries may
     change.
     """
@@ -70,11 +70,11 @@ class LeafNode:
     # --- the one door ---
 
     def handle(self, event: Event, now_ns: int) -> list[Action]:
-        """What happens, and what is to be done about it."""
+        """Take one event and return the actions that the host has to do, in this order."""
         return self._on_frame(event.frame) if isinstance(event, events.MessageReceived) else self._happen(event)
 
     def hear(self, message: messages.Message) -> list[Action]:
-        """A message that comes from the host itself, which has it as an object."""
+        """Take a message that the host has as an object, not as a frame."""
         return self._happen(message)
 
     def _on_frame(self, frame: Bytes) -> list[Action]:
@@ -90,12 +90,12 @@ class LeafNode:
             return [Noted("damaged message", {"why": str(error)})]
 
     def _happen(self, what: Event | messages.Message) -> list[Action]:
-        """Do what is to be done in this state, and come to one that the table allows."""
+        """Handle an event or a message, unless the table passes it over in this state; assert that the next state is allowed."""
         before = self.state
         allowed = TRANSITIONS[before].get(type(what))
         if allowed is None:
             return []
-        actions = _HANDLERS[type(what)](self, what)
+        actions = HANDLERS[type(what)](self, what)
         self.state = self._settled()
         assert self.state is before or self.state in allowed, (
             f"{self.name} went from {before.value} to {self.state.value} by {type(what).__name__}"
@@ -103,20 +103,20 @@ class LeafNode:
         return actions
 
     def _settled(self) -> LeafState:
-        """The state that what is known amounts to."""
+        """The state that follows from what the leaf knows."""
         if self._sender is None or self.state in (LeafState.DONE, LeafState.STOPPED):
             return self.state
         if self._is_over:
             return LeafState.FLUSHING
         if self._is_paused:
             return LeafState.PAUSED
-        # Who has read everything again never has to, under this epoch.
+        # A leaf that has read everything again does not do so twice under one epoch.
         is_past = self.state is LeafState.RUNNING or self._sender.half.sources.are_past_reread()
         return LeafState.RUNNING if is_past else LeafState.REREADING
 
     @property
     def _owned(self) -> DeltaSender:
-        """What this leaf has of its chain, in every state in which it owns one."""
+        """The sender of the chain, in states in which the leaf owns one."""
         assert self._sender is not None, f"{self.name} owns no chain while it is {self.state.value}"
         return self._sender
 
@@ -127,7 +127,7 @@ class LeafNode:
         hello = act.SetTimer("hello", 0)
         if self._sender is None:
             return [hello]
-        # Back with all memory: go on where the sources were left, and send what nobody may have heard.
+        # Back with all memory: go on where the sources were left, and send what may not have arrived.
         pause: list[Action] = [act.PauseReading()] if self._is_paused else []
         timers = [act.SetTimer("resend", self.settings.resend_ns), act.SetTimer("send", 0)]
         return [hello, *pause, *self._sender.reads(), *timers]
@@ -142,7 +142,7 @@ class LeafNode:
         return [act.SetTimer("hello", 0)] if is_new else []
 
     def _hello(self, epoch: int, version: int = 0) -> act.SendMessage:
-        """Ask to be assigned the chain, anew if this leaf has it; with the queries unless it says which it has."""
+        """Ask for the chain, anew if this leaf has it; the answer has the queries unless this leaf has their ``version``."""
         hello = messages.Hello(self.chain, self.name, epoch, version, tuple(self._homes.items()), self._schema)
         return act.SendMessage(self.parent, encode(hello))
 
@@ -157,7 +157,7 @@ class LeafNode:
     def _epoch(self) -> int:
         return 0 if self._sender is None else self._sender.assigned.epoch
 
-    def _on_assigned(self, assign: messages.Assign) -> list[Action]:
+    def _on_assigned(self, assign: Assign) -> list[Action]:
         if assign.chain != self.chain or assign.epoch <= self._epoch:
             return []
         if assign.node != self.name:
@@ -171,8 +171,8 @@ class LeafNode:
         self._queries, self._version = text, assign.version
         return self._begin(assign, queries)
 
-    def _begin(self, assign: messages.Assign, queries: QuerySet) -> list[Action]:
-        """Slice from here on, under a new epoch; what was cut under an older one is void."""
+    def _begin(self, assign: Assign, queries: QuerySet) -> list[Action]:
+        """Slice from here on, under a new epoch; what was sliced under an older one is void."""
         again = self._sender is not None
         told = {source.name: (source.offset, source.watermark) for source in assign.sources}
         sender = self._sender = self._made(assign, queries, told, assign.latest, assign.cut_time)
@@ -187,19 +187,11 @@ class LeafNode:
         actions.extend(sender.reads())
         for source in assign.sources:
             self._end_if_read(source.name)
-        return [
-            *actions,
-            act.SetTimer("resend", self.settings.resend_ns),
-            act.SetTimer("hello", self.settings.hello_ns),
-        ]
+        timers = [act.SetTimer("resend", self.settings.resend_ns), act.SetTimer("hello", self.settings.hello_ns)]
+        return [*actions, *timers]
 
     def _made(
-        self,
-        assign: messages.Assign,
-        queries: QuerySet,
-        told: Mapping[str, tuple[int, int]],
-        latest: int,
-        cut_time: int,
+        self, assign: Assign, queries: QuerySet, told: Mapping[str, tuple[int, int]], latest: int, cut_time: int
     ) -> DeltaSender:
         """A sender that begins where it was assigned; of each source everything up to ``told`` was sent."""
         standings = [
@@ -218,7 +210,7 @@ class LeafNode:
         if refuse.chain != self.chain:
             return []
         told: list[Action] = [Noted("refused", {"why": refuse.reason}), act.Refused(refuse.reason)]
-        # Whoever has a chain and is refused has nothing more to say; others may fit later.
+        # A leaf with a chain that is refused has nothing more to say; one without may fit later.
         return told if self._sender is None else self._stop(told)
 
     # --- events ---
@@ -229,7 +221,7 @@ class LeafNode:
             return []
         expected = half.sources.next_offset(event.source)
         if expected >= self._ends.get(event.source, FOREVER):
-            return []  # a flush has ended the source here, whatever it still has to say
+            return []  # a flush has ended the source here
         if self._is_passed_over:
             return []
         if event.offset > expected:
@@ -266,7 +258,7 @@ class LeafNode:
 
     @property
     def _is_passed_over(self) -> bool:
-        """Whether what comes now has to come again, when there is room."""
+        """Whether events that come now are dropped, to be read again when there is room."""
         return self._is_paused and self._owned.must_wait
 
     def _taken_in(self) -> list[Action]:
@@ -335,7 +327,7 @@ class LeafNode:
         notes = self._owned.gather(is_last)
         if not self._owned.half.has_lost:
             return notes
-        # Somebody looks into events that are not in memory any more: begin anew, and read them again.
+        # The root asks about events that are not in memory any more: begin anew, and read them again.
         self._owned.half.has_lost = False
         return [*notes, Noted("looked too far back", {}), self._hello(0)]
 
@@ -372,7 +364,7 @@ class LeafNode:
             elif positions.resend and position.epoch == 0 and chain == self.chain:
                 actions.append(self._hello(0))
             elif positions.resend and position.epoch > epoch:
-                # What was assigned since has not arrived; the root will say it again, to whoever owns the chain now.
+                # A later assignment has not arrived: the root will send it again to the owner of now.
                 actions.append(self._hello(epoch))
         # There may be room again for what could not be sent.
         soon = [] if sender.must_wait else self._soon()
@@ -418,7 +410,7 @@ class LeafNode:
     # --- what is asked of it ---
 
     def watermark(self, source: str) -> int:
-        """How far a source has come, as far as it was read."""
+        """The watermark of a source, as far as it was read."""
         return NEVER if self._sender is None else self._sender.half.sources[source].watermark
 
     def count_report(self) -> dict[str, float]:
@@ -485,9 +477,9 @@ class LeafNode:
         return leaf
 
     def _take_up(self, state: Mapping[str, Any]) -> None:
-        """Own the chain as before."""
+        """Own the chain as the snapshot says."""
         assigned, plan = decode(state["assigned"]), state.get("plan")
-        assert isinstance(assigned, messages.Assign) and self._queries is not None
+        assert isinstance(assigned, Assign) and self._queries is not None
         told = {name: (offset, watermark) for name, offset, watermark in state["told"]}
         cut_at, cut_frames, cut_time = state["cuts"]
         sender = self._sender = self._made(assigned, read_query_set(self._queries), told, state["latest"], cut_time)
@@ -501,7 +493,7 @@ class LeafNode:
 
 
 #: What is done about each kind of event and message that `TRANSITIONS` has.
-_HANDLERS: dict[type, Callable[[LeafNode, Any], list[Action]]] = {
+HANDLERS: dict[type, Callable[[LeafNode, Any], list[Action]]] = {
     events.Started: LeafNode._on_started,
     events.SourceOpened: LeafNode._on_opened,
     events.BatchArrived: LeafNode._on_batch,
@@ -510,7 +502,7 @@ _HANDLERS: dict[type, Callable[[LeafNode, Any], list[Action]]] = {
     events.SourceEnded: LeafNode._on_ended,
     events.TimerFired: LeafNode._on_timer,
     events.Leaving: LeafNode._on_leaving,
-    messages.Assign: LeafNode._on_assigned,
+    Assign: LeafNode._on_assigned,
     messages.Positions: LeafNode._on_positions,
     messages.Cuts: LeafNode._on_cuts,
     messages.CountPlan: LeafNode._on_plan,

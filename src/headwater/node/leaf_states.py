@@ -1,4 +1,4 @@
-"""The states of a leaf, what is handled in each, and where that may lead: dispatch, assertions and docs from one table."""
+"""The states of a leaf, what is handled in each, and where that may lead: one table for code, assertions and docs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headwater.protocols.messages import Assign, CountPlan, Cuts, Flush, LookInt
 
 
 class LeafState(Enum):
-    """Where a leaf stands. Of several that hold, the last one named here: who flushes may be paused, or read again, as well."""
+    """The state of a leaf. If several hold, it is the last one named here: a leaf that flushes may also be paused."""
 
     #: It owns no chain: it asks the root for one, and remembers what it is told meanwhile.
     WAITING = "waiting"

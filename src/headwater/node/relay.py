@@ -24,7 +24,7 @@ from headwater.protocols.relaying import Held, Holding
 
 
 def merged(lists: Sequence[Sequence[Bytes]]) -> list[Bytes]:
-    """The parts of several deltas as those of one."""
+    """Merge the parts of several deltas into those of one."""
     if len(lists) == 1:
         return list(lists[0])
     parts: list[Part] = []
@@ -50,7 +50,7 @@ class RelayNode:
         self._send_timer = False
 
     def handle(self, event: Event, now_ns: int) -> list[Action]:
-        """What happens, and what is to be done about it."""
+        """Take one event and return the actions that the host has to do, in this order."""
         match event:
             case Started():
                 self._send_timer = False

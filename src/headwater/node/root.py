@@ -42,7 +42,7 @@ from headwater.protocols.membership import Membership
 from headwater.protocols.messages import decode, encode
 
 THE_END = "the stream has ended; what comes now is in no window"
-#: Observers are told how far each source came, unless so many moved at once.
+#: Observers are told how far each source came, unless more than this many moved at once.
 SOURCES_NOTED_MAX = 1000
 
 
@@ -50,7 +50,7 @@ class RootNode:
     """Accepts what its children send and answers the queries.
 
     Everything it knows is a function of the events that were recorded: a root that is lost is made again from its last
-    checkpoint and the records behind it, and repeats the same steps. It tells nobody of an acceptance before it is recorded.
+    checkpoint and the records behind it, and repeats the same steps. An acceptance is recorded before it is told.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class RootNode:
     def _hold(
         self, half: RootHalf, members: Membership, ledger: Ledger, routes: Routes, plans: CountPlans | None = None
     ) -> None:
-        """The parts, each with those that it asks."""
+        """Set the parts of the root, each with those that it depends on."""
         half.names, half.homes = members.names, members.homes
         self._half, self.members, self._ledger, self._routes = half, members, ledger, routes
         self.cuts = CutRounds(half, members, ledger)
@@ -105,7 +105,7 @@ class RootNode:
 
     @property
     def count_plan(self) -> messages.CountPlan | None:
-        """What leaves are told of count windows that are asked no sooner than in the next batch; None if nothing is."""
+        """The plan of count windows for leaves that are not asked before the next batch; None if there is none."""
         return None if self.counts.plans is None else self.counts.plan(has_guesses=True)
 
     @property
@@ -115,7 +115,7 @@ class RootNode:
 
     @property
     def idle_sources(self) -> list[str]:
-        """Those that nobody waits for, by name."""
+        """The sources that are not waited for, by name."""
         return [self.members.names[number] for number in self.members.idle_numbers()]
 
     @property
@@ -149,7 +149,7 @@ class RootNode:
     # --- the one door ---
 
     def handle(self, event: Event, now_ns: int) -> list[Action]:
-        """What happens, and what is to be done about it."""
+        """Take one event and return the actions that the host has to do, in this order."""
         self._changed = False
         actions = self._react(event, now_ns)
         if not self._changed or not self.settings.is_recorded:
@@ -209,7 +209,7 @@ class RootNode:
         return []
 
     def _on_tend_timer(self) -> list[Action]:
-        """Say again what may not have been heard."""
+        """Send again what may have been lost."""
         actions: list[Action] = [act.SetTimer("tend", self.settings.resend_ns), *self._cut_soon()]
         for chain in self.cuts.unanswered():
             actions.extend(self.assignments.tell(chain))  # it may not have heard of its epoch
@@ -322,12 +322,12 @@ class RootNode:
         return Moves(members.names, numbers, np.stack((ends - moved.counts, ends, members.watermarks[numbers]), 1))
 
     def _accepted(self, sender: str, delta: Delta) -> act.SendMessage:
-        """What is accepted of a delta's chains; it may have been said before and not been heard."""
+        """Tell the sender what is accepted of a delta's chains, perhaps once more."""
         known = {chain: position for chain, position in self._ledger.of(delta.ranges).items() if position.epoch}
         return act.SendMessage(sender, encode(messages.Positions(False, known)))
 
     def _say_again(self, sender: str, delta: Delta) -> act.SendMessage:
-        """Nothing of a delta was accepted: where its chains stand, from where to send again."""
+        """Tell the sender of a rejected delta from where to send its chains again."""
         return act.SendMessage(sender, encode(messages.Positions(True, self._ledger.of(delta.ranges))))
 
     def _reject(self, sender: str, delta: Delta, reasons: dict[str, str]) -> list[Action]:
@@ -348,7 +348,7 @@ class RootNode:
         return [*actions, self._say_again(sender, delta)]
 
     def _reject_after_the_end(self, sender: str, delta: Delta) -> list[Action]:
-        """Repeat an acceptance that was not heard; of anything else say that it comes too late, so that nobody sends on."""
+        """Repeat an acceptance that was not heard; refuse anything else as too late, so that it is not sent again."""
         known = self._ledger.of(delta.ranges)
         news = {
             chain.removesuffix(CUT_SUFFIX) for chain, stretch in delta.ranges.items() if stretch.end > known[chain].at
@@ -429,7 +429,7 @@ class RootNode:
         return [*notes, *self._put_out()]
 
     def _put_out(self) -> list[Action]:
-        """What has closed, cuts that are done, cuts that are due, the end."""
+        """Actions for cuts that are done, rows that have closed, cuts that are due, count windows, and the end."""
         return [*self._cut_done(), *self._emit(), *self._cut_soon(), *self.counts.advance(), *self._finish()]
 
     def _cut_done(self) -> list[Action]:

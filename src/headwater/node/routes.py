@@ -24,7 +24,7 @@ class Routes:
         self.links.setdefault(chain.removesuffix(CUT_SUFFIX), {})[link] = None
 
     def heard_all(self, chains: tuple[str, ...], link: str) -> None:
-        """The same of many; most often they are those of the last time."""
+        """The same for many chains; mostly they are those of the last time, and nothing is to be done."""
         if self._last.get(link) != chains:
             self._last[link] = chains
             for chain in chains:
@@ -34,15 +34,15 @@ class Routes:
         return list(self.links.get(chain.removesuffix(CUT_SUFFIX), ()))
 
     def down(self, chain: str, frame: bytes) -> list[Action]:
-        """To whoever speaks for a chain."""
+        """Send a frame down all links on which the chain was heard."""
         return [SendMessage(link, frame) for link in self.of(chain)]
 
     def to_all(self, frame: bytes, but: str | None = None) -> list[Action]:
-        """To all children, except one."""
+        """Send a frame to all children, except one."""
         return [SendMessage(link, frame) for link in self.children if link != but]
 
     def positions(self, resend: bool, positions: Mapping[str, Position]) -> list[Action]:
-        """Where these chains stand, to whoever speaks for them."""
+        """Tell each link where the chains stand that were heard on it."""
         told: dict[str, dict[str, Position]] = {}
         for chain, position in positions.items():
             for link in self.of(chain):

@@ -1,4 +1,4 @@
-"""How a leaf sends: deltas are kept until they are accepted, sent again when they got lost, and bounded."""
+"""How a leaf sends deltas: each is kept until it is accepted, sent again if it was lost, and their number is bounded."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class DeltaSender:
 
     @property
     def has_much(self) -> bool:
-        """Whether so much has come together that it is sent without waiting, for a frame has to hold it all."""
+        """Whether enough has come together to be sent without waiting: one frame has to hold all of it."""
         half, settings = self.half, self.settings
         return half.pending >= settings.pending_max or half.pending_bytes >= settings.pending_bytes_max
 
@@ -132,7 +132,7 @@ class DeltaSender:
         return [*self.sends(frames), Noted("resent", {"frames": len(frames)})] if frames else []
 
     def resend_overdue(self) -> list[Action]:
-        """The timer fired: send what nobody answered, and ask to be woken again."""
+        """The timer fired: send again what was not answered, and set the timer anew."""
         timer = SetTimer("resend", self.settings.resend_ns)
         self._answered.clear()
         if not self.outbox.frames and not self.cut_outbox.frames:

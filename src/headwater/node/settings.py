@@ -24,25 +24,25 @@ class NodeSettings:
     AssertionError: a leaf gathers 1048576 bytes, and may gather that once more before it sends: too much for a frame of 2097152
     """
 
-    #: A node gathers for so long before it sends: longer means fewer bytes, shorter means earlier results.
+    #: How long a node gathers before it sends: longer means fewer bytes, shorter means earlier results.
     linger_ns: int = SECOND_NS // 10
-    #: What nobody has answered for so long is sent again.
+    #: How long to wait for an answer before sending again.
     resend_ns: int = SECOND_NS
-    #: A leaf that has no chain asks again after this.
+    #: How long a leaf without a chain waits before it asks again.
     hello_ns: int = SECOND_NS
-    #: The root does not wait any more for a source that has been silent for so long; None: it waits for ever.
+    #: How long a source may be silent before the root stops waiting for it; None: for ever.
     idle_ns: int | None = None
-    #: A leaf stops reading while so many of its deltas are not accepted ...
+    #: A leaf stops reading while this many of its deltas are not accepted, or while this many events (``held_max``) wait for cuts
+    #: although nothing can come before them.
     steps_max: int = 16
-    #: ... or so many events wait for cuts although nothing can come before them.
     held_max: int = 1 << 20
     #: A leaf does not wait to send once this many rows and events have come together.
     pending_max: int = 1 << 18
-    #: The root writes a checkpoint after so many records.
+    #: The root writes a checkpoint after this many records.
     checkpoint_every: int = 256
     #: Frames that are longer are refused; relays combine up to half of it.
     frame_bytes_max: int = FRAME_BYTES_MAX
-    #: A leaf does not wait to send either once its partials take about so many bytes.
+    #: A leaf does not wait to send either once its partials take about this many bytes.
     pending_bytes_max: int = FRAME_BYTES_MAX // 4
     #: Whether the root records what happens to it; a host that begins anew rather than restore it has no use for that.
     is_recorded: bool = True
@@ -79,7 +79,7 @@ class NodeSettings:
 
     @property
     def calm_ns(self) -> int:
-        """How long a leaf gathers what nobody waits for; not so long that its sources would seem silent.
+        """How long a leaf gathers what no window is waiting for: shorter than what would make its sources seem silent.
 
         >>> NodeSettings(linger_ns=10**8).calm_ns, NodeSettings(linger_ns=10**8, idle_ns=10**9).calm_ns
         (1600000000, 250000000)

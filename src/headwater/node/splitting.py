@@ -93,7 +93,7 @@ def bundle(frames: Sequence[bytes]) -> bytes:
 
 
 def unbundled(data: Bytes, count: int) -> list[Bytes]:
-    """The frames of a bundle of so many; a single frame is no bundle."""
+    """The ``count`` frames of a bundle; a single frame is no bundle."""
     if count == 1:
         return [data]
     view, at = memoryview(data), count * _LENGTH.size

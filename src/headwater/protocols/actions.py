@@ -91,7 +91,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Something that observers may want to know: a decision, an acceptance, a rejection. Nobody has to act."""
+    """Something that observers may want to know: a decision, an acceptance, a rejection. The host has nothing to do."""
 
     what: str
     detail: dict[str, Any]

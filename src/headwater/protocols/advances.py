@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -28,15 +28,8 @@ class Advance:
         return cls(np.array(sources, np.int64), np.array(counts, np.int64), np.array(rises, np.int64), latest)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Advance) and all(
-            np.array_equal(mine, others)
-            for mine, others in (
-                (self.sources, other.sources),
-                (self.counts, other.counts),
-                (self.rises, other.rises),
-                (self.latest, other.latest),
-            )
-        )
+        names = (field.name for field in fields(self))
+        return isinstance(other, Advance) and all(np.array_equal(getattr(self, n), getattr(other, n)) for n in names)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -128,7 +121,7 @@ def wrapped(value: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Moves(Mapping[str, list[int]]):
-    """By the name of each source of these numbers its row; put together when somebody looks.
+    """Rows by the names of sources, given by their numbers; the dictionary is only made when it is read.
 
     >>> import numpy as np
     >>> Moves(["a", "b"], np.array([1]), np.array([[0, 5, 99]]))

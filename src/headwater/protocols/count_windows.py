@@ -1,13 +1,14 @@
 """Count windows over many nodes: how leaves are told where windows will end, and which scheme suits the streams.
 
-A scheme decides what leaves send before anybody asks. None of them decides where a window ends: the root proves that from keys
+A scheme decides what leaves send without being asked. None of them decides where a window ends: the root proves that from keys
 (`engine/counting/search.py`), and where it cannot, leaves look into their pieces. Only ``approx`` believes what it forecast.
 
 - ``central``: all events.
 - ``monitor``: small pieces, a number and partials each. Leaves look into those in which a window ends: every window costs a
   question and an answer, or two, and few bytes.
-- ``sync``, ``async``: large pieces, and raw events around the times at which windows are expected to end. Whoever is right about
-  that is not asked. With ``sync`` a leaf waits behind each expected end until it is told of the next, with ``async`` it goes on.
+- ``sync``, ``async``: large pieces, and raw events around the times at which windows are expected to end. Where the
+  forecast was right, no question is asked. With ``sync`` a leaf waits behind each expected end until it is told of the next,
+  with ``async`` it goes on.
 - ``monitor_local``: as ``async``, but leaves tell each other their rates and forecast by themselves; the paper's way to show that
   this costs more than it saves.
 - ``auto``: whichever of these the measured changes of rates and the sizes of windows suggest.
@@ -18,7 +19,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ FORECASTS = ("times", "sizes")
 EVENTS_BY_SPARE_PIECE = 64
 #: If a larger share of a window would travel raw around its end, looking into small pieces is cheaper.
 RAW_SHARE_MAX = 0.35
-#: A plan that says nothing new is said at every so many-th cut.
+#: A plan that says nothing new is sent once in this many cuts.
 REPEATED_MAX = 16
 
 
@@ -44,7 +45,7 @@ REPEATED_MAX = 16
 class Counting:
     """How count windows are computed over many nodes.
 
-    ``changes``: so many of the last changes say how far a forecast may be off; ``margin``: in multiples of their mean.
+    ``changes``: how many of the last changes say how far a forecast may be off; ``margin``: in multiples of their mean.
     ``prefer``: what ``auto`` saves, time ("speed") or bytes. ``forecast``: of the "times" at which windows end, or of the "sizes"
     of each leaf's part, as in the paper (``sync`` and ``async``).
     """
@@ -89,11 +90,11 @@ class Forecast:
     is_raw: bool = False
     #: By chain: from which of its events on each window has how many of them, and how many more or fewer.
     shares: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
-    #: So many leaves tell each other their rates, and go by those instead of ``per_event``; 0 if they do not.
+    #: How many leaves tell each other their rates, and go by those instead of ``per_event``; 0 if they do not.
     peers: int = 0
     #: For how much event time a leaf waits at the horizon.
     patience: int = 0
-    #: Looked into, a piece is answered with its events if it is about so many at most.
+    #: A piece that the root asks about is answered with its events if it has about this many at most.
     raw_max: int = CountLimits().raw_answer_bytes
 
 
@@ -131,7 +132,7 @@ class Forecaster:
             self._cuts.append(cut)
 
     def guessing(self, cuts: Sequence[tuple[int, int]]) -> Forecaster:
-        """One that was told these cuts as well, which nobody has proven yet."""
+        """A forecaster that was also told these cuts, which are not proven yet."""
         if not cuts:
             return self
         other = Forecaster.restored(self.counting, self.state(), self.limits)
@@ -151,7 +152,7 @@ class Forecaster:
         return len(self._errors[0]) >= 2
 
     def forecast(self) -> Forecast:
-        """What to tell leaves."""
+        """The forecast that leaves are told."""
         limits = self.limits
         per_leaf = self.size / max(self.leaves, 1)
         scheme = self._scheme(per_leaf)
@@ -183,7 +184,7 @@ class Forecaster:
         return max(1, math.ceil(self.size * self._best()[0] / 4))
 
     def timeout(self) -> int:
-        """After so much event time a leaf goes on without a plan: as long as a window takes, and what it may take longer."""
+        """How much event time a leaf waits for a plan: as long as a window takes, and by how much that may vary."""
         per_event, spread = self._best()
         per_event = max(per_event, 1e-9)  # all of them may share a time
         return max(1, math.ceil(timeout(self.size, spread * math.sqrt(self.size) / per_event, 1 / per_event)))
@@ -251,7 +252,7 @@ class CountPlans:
                 sizes.told(dict(counts))
 
     def know(self, family: int, size: int, leaves: int) -> Forecaster:
-        """A family whose largest window has ``size`` events of so many leaves."""
+        """The forecaster of a family whose largest window has ``size`` events of this many leaves."""
         forecaster = self.forecasters.setdefault(family, Forecaster(self.counting, size, leaves, self.limits))
         forecaster.size, forecaster.leaves = size, leaves
         return forecaster
@@ -270,7 +271,7 @@ class CountPlans:
     def forecasts(
         self, horizons: Mapping[int, int], shares: Mapping[int, Shares], guesses: Mapping[int, Guesses]
     ) -> dict[int, Forecast]:
-        """What leaves are told of each family: where to wait if they have to, and what is believed of them."""
+        """The forecast of each family that leaves are told, with where they wait and what their shares are believed to be."""
         found = {}
         for family, known_so_far in self.forecasters.items():
             forecaster = known_so_far.guessing(guesses.get(family, ()))
@@ -294,21 +295,15 @@ class CountPlans:
         return found
 
     def state(self) -> list[Any]:
-        c = self.counting
+        counting, flows = list(astuple(self.counting)), [self.up_flows, self.down_flows]
         known = [[family, forecaster.state()] for family, forecaster in self.forecasters.items()]
         sizes = [[family, sizes.state()] for family, sizes in self.sizes.items()]
-        return [
-            [c.scheme, c.prefer, c.changes, c.margin, c.forecast],
-            self.number,
-            [self.up_flows, self.down_flows],
-            known,
-            sizes,
-        ]
+        return [counting, self.number, flows, known, sizes]
 
     @classmethod
     def restored(cls, state: Sequence[Any], limits: CountLimits) -> CountPlans:
-        counting = Counting(*state[0])
-        known = {family: Forecaster.restored(counting, kept, limits) for family, kept in state[3]}
-        sizes = {family: LocalSizes.restored(counting.changes, kept) for family, kept in state[4]}
-        up, down = state[2]
-        return cls(counting, limits, known, state[1], up, down, sizes)
+        settings, number, (up, down), known, sizes = state
+        counting = Counting(*settings)
+        forecasters = {family: Forecaster.restored(counting, kept, limits) for family, kept in known}
+        local_sizes = {family: LocalSizes.restored(counting.changes, kept) for family, kept in sizes}
+        return cls(counting, limits, forecasters, number, up, down, local_sizes)

@@ -67,9 +67,9 @@ class MixedBatchArrived:
 
 @dataclass(frozen=True, slots=True)
 class EventsPassed:
-    """The next ``count`` events of a source, which nobody had to read: no query wants any of them.
+    """The next ``count`` events of a source, which were not read because no query wants any of them.
 
-    That is known of them: each is well-formed and has a time in [low, high], both of which occur; no condition of a query is true
+    What is known of them: each is well-formed and has a time in [low, high], both of which occur; no condition of a query is true
     for it; it is in no window of a query without a condition. Without times there are no events at these offsets, as between the
     records of a broker's transactions: nothing is counted, and no watermark moves.
     """
@@ -126,7 +126,7 @@ class ReturnAsked:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """A leaf ends here, as after each batch on Spark: whatever waits in it is sent now, and nothing is kept for later."""
+    """A leaf ends here, as after each batch on Spark: what waits in it is sent now, and nothing is kept for later."""
 
 
 #: What happens to a leaf and its sources.

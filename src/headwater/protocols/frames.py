@@ -1,6 +1,6 @@
 """Frames: a fixed header in front of a body, so that a reader knows what it has, whether it is whole, and whether to take it.
 
-Whatever is wrong with a frame, there is one error, `FrameError`, and it says what.
+There is one error for all that can be wrong with a frame, `FrameError`, and it says what.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ class FrameError(FormatError):
     """These bytes are no frame that this release can read."""
 
 
-def frame(kind: int, body: bytes) -> bytes:
-    """
+def frame(kind: int, body: bytes, bytes_max: int = FRAME_BYTES_MAX) -> bytes:
+    """A frame around a body, which is refused if it is longer than ``bytes_max``.
+
     >>> len(frame(1, b"abc")) == HEADER.size + 3
     True
     """
-    if len(body) > FRAME_BYTES_MAX:
-        raise FrameError(f"a frame of {len(body)} bytes is longer than the {FRAME_BYTES_MAX} that are allowed")
+    if len(body) > bytes_max:
+        raise FrameError(f"a frame of {len(body)} bytes is longer than the {bytes_max} that are allowed")
     return HEADER.pack(MAGIC, VERSION, kind, len(body), zlib.crc32(body)) + body
 
 

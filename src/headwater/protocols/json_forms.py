@@ -49,7 +49,7 @@ def read_rate(value: Any) -> float:
 
 def _read_text(value: Any) -> str:
     text: str = _checked(value, str, "a text")
-    # Half a surrogate pair passes as JSON; whoever has to name it in a frame of bytes would fail.
+    # Half a surrogate pair passes as JSON, and could not be written into a frame of bytes.
     text.encode()
     return text
 

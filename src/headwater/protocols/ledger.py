@@ -24,7 +24,7 @@ class Position(NamedTuple):
     at: int
 
 
-#: A chain nobody has heard of.
+#: Where a chain stands that was never heard of.
 UNKNOWN = Position(0, 0)
 #: Why a zombie's stretch is refused.
 OLD_EPOCH = "old epoch"
@@ -69,7 +69,7 @@ class Ledger:
         return "gap" if stretch.start > position.at else "overlap"
 
     def accept(self, delta: Delta) -> None:
-        """Move on; call it only without objections."""
+        """Move the chains of a delta on; to be called only without objections."""
         for chain, stretch in delta.ranges.items():
             self.positions[chain] = Position(stretch.epoch, stretch.end)
 

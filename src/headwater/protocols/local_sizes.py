@@ -48,7 +48,7 @@ class LocalSizes:
             self.totals[chain] = self.totals.get(chain, 0) + count
 
     def shares(self) -> dict[str, tuple[int, int, int]]:
-        """By chain: from which of its events on it has how many in a window, and how many more or fewer."""
+        """By chain: its first event of the next window, how many it will have there, and how much that may be off."""
         return {c: (self.totals[c], *predict(list(sizes), self.changes)) for c, sizes in self.last.items()}
 
     def state(self) -> list[Any]:

@@ -21,7 +21,7 @@ from headwater.protocols.advances import Advance, Advances, wrapped
 from headwater.protocols.delta import CUT_SUFFIX
 from headwater.protocols.messages import SourceState
 
-#: A chain with few sources is marked after so many deltas if it is one of many chains, else after each.
+#: A chain with few sources is marked after this many deltas if it is one of many chains, else after each.
 DELTAS_PER_MARK_OF_FEW = 4
 
 
@@ -80,7 +80,7 @@ class Membership(SourceBook):
     # --- sources ---
 
     def join(self, chain: str, node: str, sources: Sequence[tuple[str, str]], now_ns: int) -> None:
-        """A leaf comes with these sources, known ones in the order in which it named them before."""
+        """A leaf has these sources; those that are known come in the order in which it named them before."""
         self._crowds.forget()
         known = self.chains.setdefault(chain, Chain(node))
         if known.node != node:
@@ -156,7 +156,7 @@ class Membership(SourceBook):
         return self.crowd(advances.chains).at(advances.chain, advances.sources)
 
     def hear(self, advances: Mapping[str, Advance], now_ns: int) -> None:
-        """These sources have spoken, though what they said has to be said again: they are not silent."""
+        """These sources are not silent, though what they sent was rejected and has to be sent again."""
         self._heard[self.moved(Advances.of(advances))] = now_ns
 
     def watermark(self) -> int:
@@ -170,14 +170,14 @@ class Membership(SourceBook):
     # --- decisions ---
 
     def decide_idle(self, now_ns: int, silence_ns: int) -> list[str]:
-        """Do not wait any more for those that have been silent for so long and have not ended."""
+        """Stop waiting for sources that have been silent for ``silence_ns`` and have not ended; returns their names."""
         silent = self.active & (self._heard <= now_ns - silence_ns) & (self.watermarks != FOREVER)
         numbers = np.flatnonzero(silent).tolist()
         self.set_idle(numbers)
         return [self.names[number] for number in numbers]
 
     def silent_at(self, silence_ns: int) -> int | None:
-        """When the next of them will have been silent for so long; None if there is nobody to wait for."""
+        """When the next source will have been silent for ``silence_ns``; None if none is waited for."""
         waited_for = self.active & (self.watermarks != FOREVER)
         return int(self._heard[waited_for].min()) + silence_ns if waited_for.any() else None
 
@@ -197,7 +197,7 @@ class Membership(SourceBook):
         self._mark([self.chains[chain]])
 
     def _mark(self, chains: Sequence[Chain]) -> None:
-        """All of them at once: looking up the few numbers of one takes as long as those of all."""
+        """Mark several chains at once: one lookup for all takes as long as one for each."""
         numbers = np.concatenate([chain.sources for chain in chains])
         offsets, watermarks, begin = self.offsets[numbers], self.watermarks[numbers], 0
         for chain in chains:
@@ -207,7 +207,7 @@ class Membership(SourceBook):
             begin = end
 
     def mark_sometimes(self, chains: Sequence[str]) -> None:
-        """The same after each delta: now and then is enough, for that only means to read a little more again.
+        """Mark chains after a delta, not each time: fewer marks only mean that a little more is read again.
 
         With few sources a mark is a few numbers, so there may be many.
         """
@@ -224,7 +224,7 @@ class Membership(SourceBook):
             self._mark(due)
 
     def settle(self, time: int) -> None:
-        """Nothing before ``time`` is asked for any more: of each chain, forget moments that are older than need be."""
+        """Forget marks that are not needed any more, as nothing before ``time`` is asked for."""
         for chain in self.chains.values():
             marks, count = chain.marks, 0
             while count < len(marks) and marks[count].latest < time:
@@ -235,12 +235,12 @@ class Membership(SourceBook):
                     self._drop_floors(chain)
 
     def forget_marks(self) -> None:
-        """Nothing will be read again."""
+        """Forget all marks: nothing will be read again."""
         for chain in self.chains.values():
             chain.marks.clear()
 
     def _drop_floors(self, chain: Chain) -> None:
-        """Floors before the first mark are part of its watermarks."""
+        """Forget floors before the first mark: its watermarks contain them."""
         first = dict(zip(chain.sources.tolist(), chain.marks[0].offsets.tolist(), strict=True))
         for number in [number for number in self._floors if number in first]:
             self._floors[number] = [floor for floor in self._floors[number] if floor[0] >= first[number]]

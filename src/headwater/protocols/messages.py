@@ -89,7 +89,7 @@ class Assign:
     latest: int = 0
     #: By family of count windows: before which time its events are in pieces already.
     covered: Mapping[int, int] = field(default_factory=dict)
-    #: The pieces that somebody looks into; the engine's affair.
+    #: The pieces that the root asks about, in the engine's form.
     looks: bytes = b""
 
 
@@ -105,7 +105,7 @@ class Positions:
 class Cuts:
     """Cut number ``number``: windows that markers cut are settled below ``until``. Leaves send what lies below, cut so.
 
-    ``idle``: of these sources only events before the offset count. ``cuts`` is the engine's affair.
+    ``idle``: of these sources only events before the offset count. ``cuts`` is in the engine's form.
     """
 
     number: int
@@ -118,7 +118,7 @@ class Cuts:
 class CountPlan:
     """Plan number ``number`` for count windows, for all leaves: by family, where windows are expected to end.
 
-    ``until``: the watermark of all; ``settled``: before this time nobody looks into pieces any more.
+    ``until``: the watermark of all; ``settled``: the root asks about no piece before this time any more.
     """
 
     number: int
@@ -129,7 +129,7 @@ class CountPlan:
 
 @dataclass(frozen=True, slots=True)
 class LookInto:
-    """The owner of the chain is to say what lies in some of its pieces; ``looks`` is the engine's affair."""
+    """The owner of the chain is to say what lies in some of its pieces; ``looks`` is in the engine's form."""
 
     chain: str
     looks: bytes
@@ -137,7 +137,7 @@ class LookInto:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """A leaf tells all others how many events of a family it has in a tick of event time; who is between passes it on."""
+    """A leaf tells all others how many events of a family it has in a tick of event time; relays and the root pass it on."""
 
     chain: str
     family: int
@@ -172,7 +172,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: Bytes, bytes_max: int = FRAME_BYTES_MAX) -> Message:
-    """The message in a frame; whatever is wrong with it, a `FrameError` says so."""
+    """The message in a frame; a `FrameError` says what is wrong with one that cannot be read."""
     kind, body = open_frame(data, bytes_max)
     if kind not in _FORMS:
         raise FrameError(f"no message has the kind {kind}")
@@ -288,7 +288,7 @@ def _in_text(made: type, form: JsonForm | None = None) -> BodyForm:
 
 
 def _in_bytes(made: type, *forms: tuple[Callable[[Writer, Any], object], Callable[[Reader], Any]]) -> BodyForm:
-    """Field by field, each as it is written and read."""
+    """A body of the fields one after the other, each with its functions to write and read it."""
 
     def write(message: Any) -> bytes:
         writer = Writer()

@@ -1,4 +1,4 @@
-"""What a leaf has sent and nobody has accepted yet: kept, bounded, and sent again when it got lost."""
+"""What a leaf has sent that is not accepted yet: kept, bounded, and sent again if it was lost."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Outbox:
             self._looks = 0
 
     def overdue(self) -> list[bytes]:
-        """What has to be sent again, asked at regular times: everything, if nothing was accepted between two of them."""
+        """What has to be sent again, called at regular times: everything, if nothing was accepted between two calls."""
         self._looks = self._looks + 1 if self.frames else 0
         if self._looks < 2:
             return []

@@ -20,7 +20,7 @@ _HEARSAY = frozenset({"gap", "duplicate", "overlap"})
 
 @dataclass(slots=True)
 class Held:
-    """A child's delta, its size, whether it was sent on, and for how many looks at the clock it has waited since."""
+    """A child's delta, its size, whether it was sent on, and how often `Holding.overdue` has met it since."""
 
     delta: Delta
     nbytes: int
@@ -40,7 +40,7 @@ class Holding:
 
     ledger: Ledger = field(default_factory=Ledger)
     held: list[Held] = field(default_factory=list)
-    #: What the root is known to have accepted: nobody has to send that again.
+    #: What the root is known to have accepted: it need not be sent again.
     safe: dict[str, Position] = field(default_factory=dict)
     #: Chains of which nothing is held and a gap was refused. If the child has nothing before it, the next one is believed.
     doubted: set[str] = field(default_factory=set)
@@ -65,7 +65,7 @@ class Holding:
         return True
 
     def _objections(self, delta: Delta) -> dict[str, str]:
-        """Those of the ledger, as far as it knows more than hearsay."""
+        """The objections of the ledger, without those that rest on hearsay."""
         objections = self.ledger.objections(delta.ranges)
         if _HEARSAY.isdisjoint(objections.values()):
             return objections
@@ -112,14 +112,14 @@ class Holding:
         return chosen
 
     def accepted(self, positions: Mapping[str, Position]) -> None:
-        """The root has these: let go of what they cover."""
+        """The root has accepted up to these positions: drop what they cover."""
         for chain, position in positions.items():
             self.safe[chain] = max(position, self.safe.get(chain, UNKNOWN))
             self.ledger.positions[chain] = max(position, self.ledger.positions.get(chain, UNKNOWN))
         self.held = [one for one in self.held if not _covered(one.delta, self.safe)]
 
     def safe_of(self, chains: Iterable[str]) -> dict[str, Position]:
-        """What the root is known to have of these chains: tell it a child whose delta is refused, for it may not have heard."""
+        """What the root is known to have of these chains, for a child that may have missed the acceptance."""
         return {chain: self.safe[chain] for chain in chains if chain in self.safe}
 
     def rejected(self, positions: Mapping[str, Position]) -> dict[str, Position]:
@@ -135,7 +135,7 @@ class Holding:
         self.held = [one for one in self.held if not chains & one.delta.ranges.keys()]
 
     def overdue(self) -> int:
-        """Asked at regular times: what was not accepted between two of them has to be sent once more. How many that are."""
+        """Called at regular times: mark what was not accepted between two calls to be sent again; returns how many."""
         count = 0
         for one in self.held:
             one.looks += one.sent
@@ -145,7 +145,7 @@ class Holding:
         return count
 
     def send_again(self) -> None:
-        """No answer came: everything has to be sent once more."""
+        """Mark everything to be sent once more."""
         for one in self.held:
             one.sent = False
 

@@ -1,4 +1,4 @@
-"""Which stretches of a chain's sources hold the events between some times: so that nobody has to read all of them again.
+"""Which stretches of a chain's sources hold the events between some times, so that only these are read again.
 
 A mark says how far each source was at some moment. No event before it is later than the chain's latest time then, and none behind
 it that counts is earlier than the watermarks then.

@@ -1,4 +1,4 @@
-"""A world for trees of nodes in which everything that can go wrong does, and one seed says what and when.
+"""A simulated world for trees of nodes: everything that can go wrong does, and one seed decides what and when.
 
 `simulate` runs one seed and `simulate_many` a range of them; `Run`, `World` and the rest are there to build other worlds from.
 `InstantTree` is a tree without faults that is driven by hand; `Counting` says how it computes count windows.

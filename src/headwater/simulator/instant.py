@@ -18,11 +18,11 @@ from headwater.protocols import events
 from headwater.protocols.actions import Action
 from headwater.protocols.events import Event
 
-#: Timers that only matter when something went wrong or nobody speaks.
+#: Timers that only matter when a message was lost or a source is silent.
 PATIENT = frozenset({"resend", "tend", "idle"})
 
 
-#: Nodes that talk on after so many steps, though nothing happens, will never stop.
+#: Nodes that still exchange messages after this many steps without an event will never stop.
 STEPS_MAX = 1_000_000
 
 
@@ -87,13 +87,13 @@ class InstantTree:
     # --- what happens ---
 
     def open(self, leaf: str, source: str, home: str = "", schema: pa.Schema | None = None) -> None:
-        """A leaf has a source from now on."""
+        """Give a leaf a source."""
         self.sources[source] = LiveLog(leaf)
         self.handle(leaf, events.SourceOpened(source, home, schema))
         self.settle()
 
     def push(self, source: str, batch: pa.RecordBatch, watermark: int | None = None, settle: bool = True) -> None:
-        """The next events of a source, and its watermark behind them."""
+        """Give a leaf the next events of a source, and its watermark behind them."""
         log = self.sources[source]
         log.batches.append((log.end, batch, watermark))
         self.handle(log.leaf, events.BatchArrived(source, log.end, batch, watermark))
@@ -104,21 +104,21 @@ class InstantTree:
     def push_mixed(
         self, sources: Sequence[str], which: Int64Array, offsets: Int64Array, batch: pa.RecordBatch, settle: bool = True
     ) -> None:
-        """The next events of many sources of one leaf; they cannot be read again."""
+        """Give a leaf the next events of many sources, which cannot be read again."""
         leaf = self.sources[sources[0]].leaf
         self.handle(leaf, events.MixedBatchArrived(sources, which, offsets, batch))
         if settle:
             self.settle()
 
     def end(self, source: str) -> None:
-        """No more events of a source."""
+        """End a source."""
         log = self.sources[source]
         log.ended = True
         self.handle(log.leaf, events.SourceEnded(source, log.end))
         self.settle()
 
     def flush(self) -> None:
-        """The end of the stream."""
+        """End the stream."""
         self.tell_root(events.FlushAsked())
 
     def tell_root(self, event: Event) -> None:
@@ -126,12 +126,13 @@ class InstantTree:
         self.settle()
 
     def settle(self) -> None:
-        """Let everything happen that happens by itself, until nothing does."""
+        """Deliver messages and fire timers until there are none."""
         last_ns = self.now_ns + STEPS_MAX
         while self._messages or self._timers:
             if self.now_ns > last_ns:
                 raise RuntimeError(
-                    f"the nodes do not come to rest after {STEPS_MAX} steps; this is a mistake in headwater"
+                    f"the nodes do not come to rest after {STEPS_MAX} steps; this is a bug in headwater;"
+                    " please report it with the queries and the events"
                 )
             while self._messages:
                 sender, target, frame = self._messages.popleft()
@@ -153,7 +154,7 @@ class InstantTree:
         return pa.concat_tables(aside) if aside else None
 
     def handle(self, name: str, event: Event) -> None:
-        """Let one thing happen to one node, and do what it asks for."""
+        """Hand one event to one node, and do the actions that it returns."""
         self.now_ns += 1
         for action in self.nodes[name].handle(event, self.now_ns):
             self._do(name, action)

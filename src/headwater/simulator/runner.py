@@ -1,6 +1,6 @@
-"""One run from its seed to its verdict, and many of them.
+"""One run of the simulator, from its seed to its verdict.
 
-First faults and safety: whatever happens, nothing wrong may leave. Then everything heals, and liveness: within a bounded time
+First faults and safety: nothing wrong may leave. Then everything heals, and liveness: within a bounded time
 everything that the sources said is accepted, silent sources are left out, the stream ends, and all rows are out.
 """
 
@@ -120,11 +120,9 @@ class Run:
         return run
 
     @classmethod
-    def plain(
-        cls, topology: Topology, workload: Workload, settings: NodeSettings, observers: Sequence[WorldObserver] = ()
-    ) -> Run:
-        """A run of one's own: no faults, and nobody watches but the given observers."""
-        world = World(0, list(observers))
+    def plain(cls, topology: Topology, workload: Workload, settings: NodeSettings) -> Run:
+        """A run of one's own, without faults and without a checker."""
+        world = World(0)
         world.cuts_batches = False
         plan = FaultPlan((), Quality(), {}, {}, frozenset())
         return cls._with(world, Scenario(topology, workload), plan, settings, Random(0))
@@ -151,7 +149,7 @@ class Run:
         return self.scenario.workload
 
     def play(self) -> None:
-        """From the first step to the last."""
+        """Let the run happen from the first step to the last."""
         self.begin()
         self.world.run(max(self.fault_end_ns, self.workload.last_ns))
         self.faults.heal()
@@ -172,7 +170,7 @@ class Run:
             world.at(at_ns, self.ask, event)
 
     def settle(self) -> None:
-        """Faults are over: everything is accepted, and nobody waits for the silent any more."""
+        """Faults are over: everything is accepted, and silent sources are not waited for any more."""
         truth, world = self.truth, self.world
         self._await("everything to be accepted", lambda: not truth.missing_count or truth.is_flushed)
         if truth.is_flushed or self.workload.ends_early:
@@ -201,7 +199,7 @@ class Run:
         counts.update({f"count: {name}": int(value) for name, value in root.count_report().items()})
 
     def ask(self, event: Event) -> None:
-        """A user asks the root for something, again if it is not there."""
+        """Hand a user's event to the root, later if it is down."""
         if isinstance(event, FlushAsked):
             self.truth.may_end = True
         if not self.world.hand(self.world.machines[ROOT], event):
@@ -243,7 +241,7 @@ class Run:
 
 
 def _settings(dice: Random, limits: CountLimits) -> NodeSettings:
-    """Nodes in a hurry, so that little virtual time holds many messages; bounds so low that they are met."""
+    """Settings with short times, so that little virtual time holds many messages, and bounds low enough to be met."""
     return NodeSettings(
         linger_ns=dice.choice([20, 60]) * MS,
         resend_ns=dice.choice([150, 300]) * MS,

@@ -19,7 +19,7 @@ EXACT_SCHEMES = tuple(scheme for scheme in SCHEMES if scheme != "approx")
 
 @dataclass(frozen=True)
 class Scenario:
-    """Who is there, what they say and what is asked. ``share``: of how many emissions all rows are compared at once;
+    """The tree, the workload and the settings of a run. ``share``: of how many emissions all rows are compared at once;
     ``features``: what the seed has drawn, in words."""
 
     topology: Topology
@@ -37,7 +37,7 @@ def draw_tree(dice: Random, leaves: int, height: int) -> Scenario:
 
 
 def draw_count_windows(dice: Random, leaves: int, _height: int) -> Scenario:
-    """Some of so many leaves, now and then below relays. A few streams are long, with the limits of production."""
+    """At most this many leaves, now and then below relays. A few streams are long, with the limits of production."""
     counting = Counting(
         dice.choice(EXACT_SCHEMES),
         dice.choice(PREFERENCES),

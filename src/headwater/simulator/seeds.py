@@ -47,7 +47,7 @@ WANTED: dict[str, tuple[str, ...]] = {
 
 @dataclass
 class Summary:
-    """What many runs came to."""
+    """The counts and failures of many runs."""
 
     run_count: int = 0
     failures: list[RunVerdict] = field(default_factory=list)
@@ -85,7 +85,7 @@ def parse_seeds(text: str) -> range:
 
 
 def simulate_many(options: Options, seeds: range, jobs: int, seconds: float | None = None) -> Iterator[RunVerdict]:
-    """Run every seed, as they come out; after ``seconds`` no new one begins."""
+    """Run every seed and yield verdicts as they come; after ``seconds`` no new run begins."""
     runs = (replace(options, seed=seed) for seed in seeds)
     deadline = None if seconds is None else time.monotonic() + seconds
     if jobs == 1:

@@ -1,1 +1,1 @@
-"""Roots that are given micro-batches whole, as Spark's stateful operators do."""
+"""Roots that take micro-batches whole, for Spark's stateful operators."""

@@ -1,6 +1,6 @@
 """The engine for batches that come whole: all events of a batch have the watermark that the batches before it left.
 
-So rows within a batch need no order, and whoever replays a batch gets the same rows. Watermarks are told from outside.
+So rows within a batch need no order, and a batch that is replayed gives the same rows. Watermarks are told from outside.
 """
 
 from __future__ import annotations
@@ -65,5 +65,5 @@ class BatchCore(Core):
         return {name: to_json([entry.query]) for name, entry in self._state.registry.by_name.items()}
 
     def add_at(self, query: Query, begin: int) -> None:
-        """Add a query whose windows begin at ``begin`` or later; nobody has seen so late a time."""
+        """Add a query whose windows begin at ``begin`` or later, which is above every time seen."""
         self.add_query(query, at=None if begin == NEVER else begin)

@@ -57,7 +57,7 @@ class BatchSettings:
     unit: str = "us"
     disorder: int | None = None
     strict: bool = False
-    #: A source that was silent for so long is not waited for; the stream ends when all were.
+    #: After how much silence a source is not waited for, and after how much silence of all the stream ends.
     idle_ms: int | None = None
     flush_after_ms: int | None = None
     #: How many roots share the keys: fixed for the life of a stream.
@@ -81,7 +81,7 @@ def group_name(query: Query) -> str:
 
 @dataclass(slots=True)
 class Heard:
-    """Of one source in a batch: how many events, and the latest of their times that can be used."""
+    """What a batch has of one source: how many events, and the latest valid time of them."""
 
     count: int = 0
     latest: int | None = None
@@ -94,7 +94,7 @@ class Heard:
 
 @dataclass(slots=True)
 class Frame:
-    """What one partition says in one go."""
+    """What one partition sends to one root."""
 
     sources: dict[str, Heard] = field(default_factory=dict)
     is_last: bool = False
@@ -113,11 +113,8 @@ class Frame:
     def from_bytes(cls, data: bytes) -> Frame:
         tree = from_bytes(data)
         sources = {name: Heard(count, latest) for name, count, latest in tree["sources"]}
-        return cls(
-            sources,
-            tree["last"],
-            {name: table_from_bytes(batch).to_batches()[0] for name, batch in tree["events"].items()},
-        )
+        events = {name: table_from_bytes(batch).to_batches()[0] for name, batch in tree["events"].items()}
+        return cls(sources, tree["last"], events)
 
 
 def frames(
@@ -130,8 +127,10 @@ def frames(
     sources: pa.Array | None = None,
     last: pa.Array | None = None,
 ) -> Iterator[tuple[int, Frame]]:
-    """For each bucket what these events are to it. ``sources``: that of each event; ``last``: rows that are no events but say
-    that the stream ends."""
+    """The frame of each bucket for these events.
+
+    ``sources``: the source of each event; ``last``: which rows are no events but say that the stream ends.
+    """
     is_last = False
     if last is not None:
         marked = last.fill_null(False)

@@ -73,7 +73,7 @@ class BatchRoot:
     # --- steps ---
 
     def take(self, frames: Iterable[Frame], now_ms: int = 0) -> StepOutput:
-        """A batch: all frames of all partitions, in an order that a replay repeats."""
+        """Take a batch: all frames of all partitions, in an order that a replay repeats."""
         frames = list(frames)
         heard: dict[str, Heard] = {}
         for frame in frames:
@@ -89,21 +89,21 @@ class BatchRoot:
         return self.tick(now_ms)
 
     def next_tick_ms(self) -> int | None:
-        """When something may have to be decided although nobody speaks."""
+        """When something may have to be decided although no event comes; None: never."""
         settings = self.settings
         if self._is_finished or not self._heard:
             return None
         due = []
         if settings.idle_ms is not None:
             active = [self._heard[name] for name, source in self._core.sources.items() if source.active]
-            # The last one that is active holds nobody up.
+            # The last active source holds no other back.
             due += [min(active) + settings.idle_ms] if len(active) > 1 else []
         if settings.flush_after_ms is not None:
             due.append(self._heard_ms + settings.flush_after_ms)
         return min(due, default=None)
 
     def _welcome(self, names: Sequence[str], now_ms: int) -> None:
-        """Sources that are new join, those that were idle return; all are heard now."""
+        """Let new sources join and idle ones return, and note that all of them were heard now."""
         for name in names:
             for core in self._cores.values():
                 core.join(name, name)
@@ -127,7 +127,7 @@ class BatchRoot:
             core.push([own.select(list(group.columns))], name, None, name)
 
     def _rise(self, latest: dict[str, int | None]) -> None:
-        """All events are in: watermarks follow, and windows close."""
+        """All events of the batch are in: raise the watermarks, and close windows."""
         self._latest = max([self._latest, *(time for time in latest.values() if time is not None)])
         disorder = self.settings.disorder
         if disorder is None:
@@ -155,7 +155,7 @@ class BatchRoot:
         sources = self._core.sources
         active = sum(source.active for source in sources.values())
         for name in sorted(self._heard, key=str.encode):
-            # Were nobody waited for, nothing would be decided by that: the last one stays.
+            # The last active source stays: with none, there would be no watermark to go by.
             if active > 1 and self._heard[name] <= until_ms and sources[name].active:
                 active -= 1
                 for core in self._cores.values():

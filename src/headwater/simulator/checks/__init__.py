@@ -1,1 +1,1 @@
-"""Is what comes out right? Checkers, the truth they compare with, and counts of what occurred."""
+"""Checkers of what nodes emit, the truth that they compare with, and counts of what occurred."""

@@ -1,7 +1,7 @@
-"""Is what comes out right? Safety at every step, liveness at the end; nothing here knows how nodes work.
+"""The checker of a run: safety at every step, liveness at the end; it does not know how nodes work.
 
 Safety: a row leaves only if the reference holds it for what was accepted by then; each (query, window, key, revision) leaves
-once, whatever the root went through; revisions rise, and what they replace was there. Liveness: in the end the last revision of
+once, also after crashes of the root; revisions rise, and what they replace was there. Liveness: in the end the last revision of
 every window is what the reference says of everything, and so are the counters and the side output.
 """
 
@@ -68,7 +68,7 @@ class Checker:
     # --- what the world tells ---
 
     def after(self, time_ns: int, machine: Machine, event: Event | None, actions: list[Action], done: int) -> None:
-        """A node was handed an event, and so many of its actions were done."""
+        """A node was handed an event, and the first ``done`` of its actions were done."""
         is_root = machine.role == "root"
         # What is on disk has happened, whether there was time to tell of it or not: a root's notes stand or fall together.
         told = len(actions) if is_root and done else done
@@ -87,7 +87,7 @@ class Checker:
                     raise ViolationError(f"{machine.name} was refused: {reason}")
 
     def happened(self, time_ns: int, machine: str, what: str) -> None:
-        """Faults are none of its business."""
+        """Faults are not checked."""
 
     def _noted(self, machine: Machine, note: Noted, is_replay: bool) -> None:
         what = note.what
@@ -113,7 +113,7 @@ class Checker:
                 raise ViolationError(f"after its recovery the root tells of {note}; before it was {told}")
 
     def _check_bound(self, name: str, frame: bytes) -> None:
-        """What a leaf holds is bounded: it waits when too much of what it sent is not accepted."""
+        """Check that a leaf waits when too much of what it sent is not accepted: what it holds is bounded."""
         message = decode(frame)
         for chain, stretch in message.ranges.items() if isinstance(message, Delta) else ():
             ahead = stretch.end - self._stands.get(chain, 0)
@@ -160,7 +160,7 @@ class Checker:
             self.shown[place] = StandingRow(row, step)
 
     def compare_now(self, names: Mapping[str, None], rows: list[ResultRow]) -> None:
-        """Each of these rows is one that the reference holds right now."""
+        """Check that the reference holds each of these rows right now."""
         for entry in self.truth.stream.entries:
             if entry.query.name not in names:
                 continue
@@ -186,7 +186,7 @@ class Checker:
             self._aside[place] = row["reason"]
 
     def _is_repeated(self, kind: str, step: int, content: Any) -> bool:
-        """After a recovery a step may come again, with the same content."""
+        """Whether a step came before, as it may after a recovery; then its content has to be the same."""
         known = self._steps.setdefault((kind, step), content)
         if known is content:
             return False
@@ -197,13 +197,13 @@ class Checker:
     # --- liveness ---
 
     def check_settled(self) -> None:
-        """All is quiet, before the end of the stream: what is closed is out, where nothing late can be on its way."""
+        """Check, when all is quiet before the end of the stream, that closed windows without lateness are out."""
         for entry in self.truth.stream.entries:
             if not entry.query.lateness and not entry.is_removed:
                 self._compare_all(entry)
 
     def check_end(self, counters: Mapping[str, Mapping[str, int]]) -> None:
-        """The stream has ended: everything is out, and nothing else."""
+        """Check, when the stream has ended, that everything is out, and nothing else."""
         for entry in self.truth.stream.entries:
             if not entry.is_removed:
                 self._compare_all(entry)
@@ -260,7 +260,7 @@ class Checker:
 
 
 def _merged(counts: Mapping[str, int]) -> dict[str, int]:
-    """Of a query that runs out, an event that will be in no window may count as a member until then."""
+    """Counters that do not tell members from others: while a query drains, an event of no window may count as a member."""
     total = counts["member"] + counts["late"] + counts["outside"]
     return dict(counts) | {"member": total, "late": 0, "outside": 0}
 

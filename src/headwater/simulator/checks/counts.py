@@ -1,6 +1,6 @@
 """How often each fault and each path of the protocols occurred.
 
-A fault that nobody noticed proves nothing, so it counts only once a later step has read what it changed: a lost message whose
+A fault that had no effect proves nothing, so it counts only once a later step has read what it changed: a lost message whose
 receiver was there to take it, a pause in which something came, a crash after which the node was spoken to again.
 """
 
@@ -35,7 +35,7 @@ def chosen_faults(text: str) -> frozenset[str]:
 
 
 class Counts(Counter[str]):
-    """Names begin with ``fault:`` or ``path:``; those of count windows also with ``drawn:`` (in so many runs) and ``count:``.
+    """Names begin with ``fault:`` or ``path:``; those of count windows also with ``drawn:`` (the number of runs) and ``count:``.
 
     >>> counts = Counts({"fault: loss": 2})
     >>> counts.missing(["fault: loss", "fault: pause"])

@@ -1,4 +1,4 @@
-"""What is true so far: the history that the root's own notes and the sources' logs tell, kept in the reference.
+"""The truth of a run so far: the history that the root's notes and the sources' logs tell, kept in the reference.
 
 The root notes what it accepted and decided, once that is on its disk; the logs say which events those were. So the reference
 stands at every moment where the root should stand, without a look into any node.
@@ -43,7 +43,7 @@ class Truth:
         self._watermark = NEVER
 
     def note(self, what: str, detail: Mapping[str, Any]) -> None:
-        """The root notes something; most notes are not about the stream."""
+        """Take a note of the root; most are not about the stream."""
         match what:
             case "accepted":
                 self._accept(detail["sources"])
@@ -87,7 +87,7 @@ class Truth:
             self._take(history.Advanced(source, watermark))
 
     def _check_source(self, log: SourceLog, end: int, watermark: int) -> None:
-        """The watermark of a source follows from what it said so far; what stands just behind may be there or not."""
+        """Check the watermark of a source: it follows from what it told so far; what it told just behind may count or not."""
         before = self.stream.sources[log.source].watermark
         told = [before, *(told.watermark for told in log.told if told.position == end)]
         allowed = {max(told[: count + 1]) for count in range(len(told))}

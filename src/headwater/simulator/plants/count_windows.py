@@ -16,7 +16,7 @@ from headwater.simulator.plants.planting import Plant, instead
 
 
 def _unproven(right: Any, *arguments: Any) -> KnownPieces:
-    """All pieces before the frontier are settled in the order of their first keys, whatever may lie inside of them."""
+    """All pieces before the frontier are settled in the order of their first keys, though other events may lie inside of them."""
     found: KnownPieces = right(*arguments)
     sequence, last, counts, base, frontier = arguments[0], arguments[2], arguments[3], arguments[4], arguments[6]
     found.asked[:] = False
@@ -28,7 +28,7 @@ def _unproven(right: Any, *arguments: Any) -> KnownPieces:
 
 
 def _without_raw(right: Any, table: PieceTable, rows: Int64Array, *others: Any) -> list[RowBlock]:
-    """Of raw events only those count that are alone, or beside which there is no piece to take their place."""
+    """Raw events are left out wherever there are pieces beside them."""
     blocks: list[RowBlock] = right(table, rows, *others)
     is_ignored = (rows[IS_RAW] == 1).any() and (rows[IS_RAW] == 0).any()
     return [block.take(np.empty(0, np.int64)) for block in blocks] if is_ignored else blocks

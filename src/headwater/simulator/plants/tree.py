@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,9 @@ from headwater.simulator.plants.count_windows import COUNT_PLANTS
 from headwater.simulator.plants.planting import Plant, instead
 
 
-@contextmanager
-def planted(name: str | None) -> Iterator[None]:
+def planted(name: str | None) -> AbstractContextManager[Any]:
     """While this lasts, the mistake of this name is made; None: none."""
-    if name is None:
-        yield
-        return
-    with find_plant(name)():
-        yield
+    return nullcontext() if name is None else find_plant(name)()
 
 
 def find_plant(name: str) -> Plant:

@@ -12,7 +12,7 @@ from headwater.base.count_limits import CountLimits
 
 
 def draw_limits(dice: Random) -> CountLimits:
-    """Small ones."""
+    """Draw limits that small streams meet."""
     smallest = dice.choice([1, 2, 5])
     return CountLimits(
         piece_min=smallest,

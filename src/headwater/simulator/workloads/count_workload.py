@@ -19,7 +19,7 @@ def draw_count_workload(dice: Random, topology: Topology, event_count: int) -> t
     style = CountStyle(dice)
     leaves = topology.leaves
     weights = [dice.choice([0, 0.3, 1, 1, 1, 3]) for _ in leaves]
-    weights[dice.randrange(len(leaves))] = 1.0  # somebody has something to say
+    weights[dice.randrange(len(leaves))] = 1.0  # at least one leaf has events
     logs = {}
     for leaf, weight in zip(leaves, weights, strict=True):
         names = [f"{leaf}/{chr(97 + number)}" for number in range(dice.choice([1, 1, 2, 3]))]

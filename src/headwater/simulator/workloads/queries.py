@@ -53,7 +53,7 @@ def total_length(words: Any) -> int:
 
 
 def mean(total: int, number: int) -> float | None:
-    """None of nothing."""
+    """The mean, or None if there are no values."""
     return total / number if number else None
 
 

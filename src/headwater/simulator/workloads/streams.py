@@ -1,7 +1,7 @@
 """The ground truth: what each source says, fixed before the run begins, and how a leaf reads it.
 
 A log holds a source's events and explicit watermarks in their order, each with the moment at which it is there to be read.
-However often and in whatever pieces it is read, it says the same.
+It says the same however often it is read and however it is cut into batches.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class SourceLog:
 
     @property
     def last_ns(self) -> int:
-        """When its last word is there."""
+        """When the last of it can be read."""
         ends = [self.opened_ns, self.ended_ns or 0, *(told.at_ns for told in self.told[-1:])]
         return max(*ends, int(self.available_ns[-1]) if len(self) else 0)
 

@@ -48,11 +48,11 @@ class Workload:
         return max(log.last_ns for log in self.all_logs)
 
 
-def draw_workload(dice: Random, topology: Topology, event_count: int | None = None) -> Workload:
-    """A small stream over all leaves: 60 to 300 events in all, unless said otherwise."""
+def draw_workload(dice: Random, topology: Topology) -> Workload:
+    """A small stream over all leaves: 60 to 300 events in all."""
     style = Style(dice)
     leaf_sources = {leaf: dice.choice([1, 1, 2, 3]) for leaf in topology.leaves}
-    count = event_count or dice.randint(60, 300)
+    count = dice.randint(60, 300)
     share = max(2, count // sum(leaf_sources.values()))
     logs = {}
     for leaf, source_count in leaf_sources.items():
@@ -60,7 +60,7 @@ def draw_workload(dice: Random, topology: Topology, event_count: int | None = No
         names = [f"{leaf}/{chr(97 + number)}" for number in range(source_count)]
         home = leaf if len(leaf_sources) <= 4 else dice.choice(["north", "south", "west"])
         logs[leaf] = tuple(style.log(name, home, max(1, int(share * dice.choice([0.3, 1, 1, 1.7])))) for name in names)
-    # Whatever cannot be split sends raw events along and hides what the others do: mostly there is none.
+    # A query that cannot be split sends raw events along and hides what the others do: mostly there is none.
     is_split = dice.random() < 0.7
     names = [f"q{number}" for number in range(dice.choice([1, 1, 2, 2, 3]))]
     queries = tuple(draw_query(dice, name, is_splittable=is_split) for name in names)
@@ -129,7 +129,7 @@ class Style:
 def draw_script(
     dice: Random, queries: tuple[Query, ...], draw: Callable[[str], Query]
 ) -> tuple[tuple[tuple[int, Event], ...], bool]:
-    """What users do while the stream runs: add queries, remove some, now and then end it all (whether they do)."""
+    """What users do while the stream runs: add queries, remove some, now and then end the stream; and whether they end it."""
     script: list[tuple[int, Event]] = []
     names = [query.name for query in queries]
     for number in range(dice.choice([0, 0, 1, 2])):

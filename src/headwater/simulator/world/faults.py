@@ -1,7 +1,7 @@
 """What goes wrong, and when: a plan drawn from the seed before the run begins.
 
-Faults strike while the plan lasts. Then everything heals: links are good, everybody is awake, and the world is left alone until
-everything is out.
+Faults strike while the plan lasts. Then everything heals: links are good, all machines are awake, and the world is left alone
+until everything is out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headwater.simulator.world.world import World
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """One fault: what, whom, when and for how long; ``number`` is for whatever else it has to choose."""
+    """One fault: what, whom, when and for how long; ``number`` decides whatever else there is to choose."""
 
     at_ns: int
     fault: str
@@ -97,14 +97,14 @@ class Faults:
         self._is_over = False
 
     def begin(self) -> None:
-        """Links become bad now; each strike comes at its time."""
+        """Make links bad, and schedule the strikes."""
         network = self._world.network
         network.quality, network.qualities = self._plan.quality, dict(self._plan.bad_links)
         for strike in self._plan.strikes:
             self._world.at(strike.at_ns, self._strike, strike)
 
     def heal(self) -> None:
-        """No more faults: good links, everybody awake, everybody up who was not replaced."""
+        """End all faults: links are good, machines awake, and those up that were not replaced."""
         self._is_over = True
         world = self._world
         world.network.heal()

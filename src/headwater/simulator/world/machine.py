@@ -39,7 +39,7 @@ class Clock:
         return self.offset_ns + time_ns + time_ns * self.drift_ppm // MILLION
 
     def real_delay(self, delay_ns: int) -> int:
-        """How long it takes until it shows so much more."""
+        """How much of the world's time passes while it shows ``delay_ns`` more."""
         return delay_ns if not self.drift_ppm else -(-delay_ns * MILLION // (MILLION + self.drift_ppm))
 
 
@@ -92,7 +92,7 @@ class Machine:
         return self.node is not None
 
     def forget_life(self) -> None:
-        """What ends with the process: timers, readers, everything that waited."""
+        """Forget what ends with the process: timers, readers, everything that waited."""
         self.node = None
         self.timers.clear()
         self.readers.clear()

@@ -37,7 +37,7 @@ class _Traffic:
 class Network:
     """Decides when, and whether, a message arrives. ``at`` lets something happen at a time; ``deliver`` hands a message over.
 
-    ``deliver(sender, target, frame)`` returns whether somebody was there to take it.
+    ``deliver(sender, target, frame)`` returns whether the target was up and took it.
     """
 
     dice: Random
@@ -50,7 +50,7 @@ class Network:
     cut: dict[Link, int] = field(default_factory=dict)
     message_count: int = 0
     byte_count: int = 0
-    #: Whether somebody is there: a message counts as lost only if it would have been taken.
+    #: Whether a machine is up: a message counts as lost only if it would have been taken.
     is_there: Callable[[str], bool] = lambda _name: True
     _traffic: dict[Link, _Traffic] = field(default_factory=dict)
 

@@ -22,7 +22,7 @@ class Topology:
 
 
 def tree(leaf_count: int, height: int) -> Topology:
-    """A tree of so many leaves, each ``height`` links away from the root; every level is about as much wider as the next.
+    """A tree of ``leaf_count`` leaves, each ``height`` links below the root; each level is wider by about the same factor.
 
     >>> tree(4, 2).parents
     {'relay-1-0': 'root', 'relay-1-1': 'root', 'leaf-0': 'relay-1-0', 'leaf-1': 'relay-1-0', 'leaf-2': 'relay-1-1',

@@ -26,11 +26,11 @@ LOOK_NS = MS // 10
 
 
 class NodeError(Exception):
-    """A node raised an error: none ever should, whatever happens to it."""
+    """A node raised an error, which none ever should."""
 
 
 class WorldObserver(Protocol):
-    """Who watches: checkers, transcripts. ``done``: how many of the actions were done before the machine fell over."""
+    """A checker or a transcript. ``done``: how many of the actions were done before the machine fell over."""
 
     def after(self, time_ns: int, machine: Machine, event: Event | None, actions: list[Action], done: int) -> None: ...
 
@@ -110,7 +110,7 @@ class World:
         self.tell(machine.name, "pauses")
 
     def hand(self, machine: Machine, event: Event) -> bool:
-        """Something happens to a node; returns whether the machine is up. A paused or busy one takes it later."""
+        """Hand an event to a node; returns whether the machine is up. A paused or busy one takes it later."""
         node = machine.node
         if node is None:
             return False
@@ -165,7 +165,7 @@ class World:
     # --- what nodes ask for ---
 
     def _do(self, machine: Machine, action: Action) -> None:
-        """One of them; rows and notes are for observers."""
+        """Do an action; rows and notes are for observers."""
         match action:
             case act.SendMessage(target, frame):
                 self.network.send(machine.name, target, frame, self.time_ns)
