@@ -91,9 +91,7 @@ class LocalWindows(Zoning):
         ends, half = self.begin + windows * self.size - index, windows * self.delta
         edges = np.maximum.accumulate(np.clip(np.stack((ends - half, ends + half), 1).ravel(), 0, count))
         edges = np.concatenate(([0], edges, [count]))
-        is_raw = np.arange(len(edges) - 1) % 2 == 1
-        filled = np.diff(edges) > 0
-        return Ranges.between(np.append(edges[:-1][filled], count), is_raw[filled], self.piece_max)
+        return Ranges.between(edges, np.arange(len(edges) - 1) % 2 == 1, self.piece_max)
 
 
 @njit

@@ -59,13 +59,13 @@ class Ranges:
 
     @classmethod
     def between(cls, edges: Int64Array, is_raw: BoolArray, piece_max: int) -> Ranges:
-        """From edge to edge, those that are not raw in equal parts of at most ``piece_max``.
+        """From edge to edge where anything is between, those that are not raw in equal parts of at most ``piece_max``.
 
-        >>> Ranges.between(np.array([0, 10, 12]), np.array([False, True]), 5).starts
+        >>> Ranges.between(np.array([0, 10, 12, 12]), np.array([False, True, False]), 5).starts
         array([ 0,  5, 10])
         """
         sizes = np.diff(edges)
-        parts = np.where(is_raw, 1, -(-sizes // piece_max))
+        parts = np.where(is_raw, sizes > 0, -(-sizes // piece_max))
         whole, place = np.repeat(np.arange(len(sizes)), parts), spread(np.zeros_like(parts), parts)
         starts = edges[whole] + place * sizes[whole] // parts[whole]
         return cls(starts, np.diff(starts, append=edges[-1]), is_raw[whole])
@@ -86,9 +86,7 @@ def planned_ranges(times: Int64Array, plan: Zoning, piece_max: int) -> Ranges:
         return Ranges(np.zeros(1, np.int64), np.array([len(times)]), np.zeros(1, np.bool_))
     inner = np.searchsorted(times, np.stack((begins, ends), 1).ravel())
     edges = np.concatenate(([0], inner, [len(times)]))
-    is_raw = np.arange(len(edges) - 1) % 2 == 1
-    filled = np.diff(edges) > 0
-    return Ranges.between(np.append(edges[:-1][filled], len(times)), is_raw[filled], piece_max)
+    return Ranges.between(edges, np.arange(len(edges) - 1) % 2 == 1, piece_max)
 
 
 def key_ranges(keys: Int32Array, travels: BoolArray, piece_max: int, raw_max: int) -> Ranges:
@@ -113,8 +111,7 @@ def looked_ranges(times: Int64Array, low: int, high: int, raw_max: int, parts: i
     edges = np.concatenate(([0], middle, inner[1:], [len(times)]))
     is_raw = np.zeros(len(edges) - 1, np.bool_)
     is_raw[1:-1] = is_few
-    filled = np.diff(edges) > 0
-    return Ranges.between(np.append(edges[:-1][filled], len(times)), is_raw[filled], len(times))
+    return Ranges.between(edges, is_raw, len(times))
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.columns import Events
 from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE, Dropped, standing, surely_members
 from headwater.engine.windows.registered import Registered
 
@@ -62,18 +62,16 @@ class OwnAccounts:
     filtered: int = 0
     counts: Int64Array = field(default_factory=lambda: np.zeros(4, np.int64))
 
-    def classify(
-        self, entry: Registered, chunk: Chunk, low: int, watermarks: Int64Array | int
-    ) -> tuple[Int64Array | None, list[Dropped]]:
-        """What each event is to the query, None if all are members, and those that are too late. No time is below ``low``."""
-        if surely_members(entry, low, watermarks):
-            self.counts[MEMBER] += len(chunk)
+    def classify(self, entry: Registered, events: Events) -> tuple[Int64Array | None, list[Dropped]]:
+        """What each event is to the query, None if all are members, and those that are too late."""
+        if surely_members(entry, events.scan.low, events.watermarks):
+            self.counts[MEMBER] += len(events)
             return None, []
-        marks = np.full(len(chunk), watermarks) if isinstance(watermarks, int) else watermarks
-        what = standing(entry, chunk.times, marks)
+        marks = events.marks
+        what = standing(entry, events.chunk.times, marks)
         self.counts += np.bincount(what, minlength=4)
         lost = np.flatnonzero(what == DROPPED)
-        return what, [Dropped(entry.number, chunk.take(lost), marks[lost])] if len(lost) else []
+        return what, [Dropped(entry.number, events.chunk.take(lost), marks[lost])] if len(lost) else []
 
     def counters(self, moved: int = 0, moved_late: int = 0) -> dict[str, int]:
         """The account; so many events that counted as members, ``moved_late`` of them as late ones, turned out to be outside."""

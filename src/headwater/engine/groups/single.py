@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
-import pyarrow as pa
 
-from headwater.base.arrays import Int64Array
 from headwater.engine.groups.accounts import OwnAccounts
-from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.columns import take_events
+from headwater.engine.intake.columns import Events
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.intake.predicates import mask as predicate_mask
 from headwater.engine.windows.registered import Registered
@@ -49,13 +46,11 @@ class SingleGroup:
         self.accounts.seen += seen
         self.accounts.filtered += filtered
 
-    def passing(
-        self, chunk: Chunk, arrays: Mapping[str, pa.Array], names: Iterable[str], watermarks: Int64Array | int
-    ) -> tuple[Chunk, Mapping[str, pa.Array], Int64Array | int]:
+    def passing(self, events: Events, names: Iterable[str]) -> Events:
         """The events that pass the condition, with the columns of these names; all of them are counted."""
-        self.accounts.seen += len(chunk)
+        self.accounts.seen += len(events)
         if self.entry.query.where is None:
-            return chunk, arrays, watermarks
-        rows = np.flatnonzero(predicate_mask(self.entry.query.where, arrays, len(chunk)))
-        self.accounts.filtered += len(chunk) - len(rows)
-        return take_events(chunk, arrays, names, watermarks, rows)
+            return events
+        rows = np.flatnonzero(predicate_mask(self.entry.query.where, events.arrays, len(events)))
+        self.accounts.filtered += len(events) - len(rows)
+        return events.take(rows, names)

@@ -13,9 +13,9 @@ import numpy as np
 from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.jit import njit
 from headwater.base.source_numbers import Resolve
-from headwater.engine.families import Events
 from headwater.engine.halves import GroupPart, LeafGroup, SlicedRootGroup, Types, numbers_of
 from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.columns import Events
 from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
 from headwater.engine.operators.partials import lift
 from headwater.engine.slices.order_slicer import KeyCuts, cut_in_order
@@ -139,8 +139,6 @@ class CutRootGroup(SlicedRootGroup):
             return
         numbers = self.keys.encode(part.key_columns, key_count(part.key_columns))
         self.in_order = True
-        if len(part.conditions) != len(self.windows.conditions):
-            return  # of a leaf that knows other queries; it will be told to begin again
         chunk = Chunk(part.times, part.offsets, numbers_of(part, resolve), self.names)
         self.buffer.add(OrderedEvents(chunk, numbers[part.key], part.conditions))
 

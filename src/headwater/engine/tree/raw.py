@@ -12,7 +12,7 @@ from headwater.base.arrays import BoolArray, Int64Array
 from headwater.engine.core import Delivery
 from headwater.engine.families import Family
 from headwater.engine.halves import LeafGroup
-from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.columns import Events
 from headwater.engine.intake.predicates import mask as predicate_mask
 from headwater.engine.windows.late import DROPPED, Dropped, standing
 from headwater.engine.windows.registered import Registered
@@ -46,18 +46,15 @@ class RawEvents:
         """Keep events for the next delta; returns those that are too late, per query."""
         if not self._entries:
             return []
-        chunk, arrays, before = delivery.chunk, delivery.events.arrays, delivery.before
-        marks = np.full(len(chunk), before) if isinstance(before, int) else before
-        dropped = self._too_late(chunk, arrays, marks) if bool((chunk.times < marks).any()) else []
-        misfits = {name: sorted(rows) for name, rows in delivery.events.misfits.items()}
-        part = events_part(ALL_RAW, self._chain, chunk, marks, {name: arrays[name] for name in self._columns})
-        part.misfits = misfits
-        wanted = self._wanted(arrays, len(chunk))
-        if wanted is not None and not misfits:
-            self._unread += len(chunk) - int(wanted.sum())
-            part = _chosen(part, np.flatnonzero(wanted))
-        if len(part.times):
-            self.parts.append(part)
+        events = delivery.events
+        dropped = self._too_late(events) if bool((events.chunk.times < events.watermarks).any()) else []
+        misfits = {name: sorted(rows) for name, rows in delivery.arrivals.misfits.items()}
+        wanted = None if misfits else self._wanted(events)
+        if wanted is not None:
+            self._unread += len(events) - int(wanted.sum())
+            events = events.take(np.flatnonzero(wanted), self._columns)
+        if len(events):
+            self.parts.append(events_part(ALL_RAW, self._chain, events, events.marks, self._columns, misfits))
         return dropped
 
     def pass_over(self, count: int) -> None:
@@ -74,24 +71,24 @@ class RawEvents:
         unread, self._unread = self._unread, 0
         return unread
 
-    def _wanted(self, arrays: Mapping[str, pa.Array], length: int) -> BoolArray | None:
+    def _wanted(self, events: Events) -> BoolArray | None:
         """Which events some query does not filter out; None for all."""
-        wanted = np.zeros(length, np.bool_)
+        wanted = np.zeros(len(events), np.bool_)
         for entry in self._entries:
             if entry.query.where is None:
                 return None
-            wanted |= predicate_mask(entry.query.where, arrays, length)
+            wanted |= predicate_mask(entry.query.where, events.arrays, len(events))
         return None if wanted.all() else wanted
 
-    def _too_late(self, chunk: Chunk, arrays: Mapping[str, pa.Array], watermarks: Int64Array) -> list[Dropped]:
-        found = []
+    def _too_late(self, events: Events) -> list[Dropped]:
+        found, chunk, marks = [], events.chunk, events.marks
         for entry in self._entries:
-            what = standing(entry, chunk.times, watermarks) == DROPPED
+            what = standing(entry, chunk.times, marks) == DROPPED
             if entry.query.where is not None:
-                what &= predicate_mask(entry.query.where, arrays, len(chunk))
+                what &= predicate_mask(entry.query.where, events.arrays, len(events))
             rows = np.flatnonzero(what)
             if len(rows):
-                found.append(Dropped(entry.number, chunk.take(rows), watermarks[rows]))
+                found.append(Dropped(entry.number, chunk.take(rows), marks[rows]))
         return found
 
 
@@ -144,16 +141,15 @@ class EventsInstead:
         """Keep events for the families for which they travel; returns the others. Late or odd events are sorted out here."""
         if not self._choices:
             return self._families.values()
-        chunk, events = delivery.chunk, delivery.events
-        is_plain = not events.misfits and not bool((chunk.times < delivery.before).any())
+        events = delivery.events
+        is_plain = not delivery.arrivals.misfits and not bool((events.chunk.times < events.watermarks).any())
         others = []
         for number, family in self._families.items():
             choice = self._choices.get(number)
             if choice is not None:
                 choice.saw(len(events), sum(events.arrays[name].nbytes for name in family.columns))
             if choice is not None and choice.is_raw and is_plain:
-                columns = {name: events.arrays[name] for name in sorted(family.columns)}
-                part = events_part(number, self._chain, chunk, chunk.times, columns)
+                part = events_part(number, self._chain, events, events.chunk.times, sorted(family.columns), {})
                 self._parts.setdefault(number, []).append(part)
             else:
                 others.append(family)
@@ -173,16 +169,12 @@ class EventsInstead:
 
 
 def events_part(
-    number: int, chain: str, chunk: Chunk, watermarks: Int64Array, columns: dict[str, pa.Array]
+    number: int, chain: str, events: Events, marks: Int64Array, names: Iterable[str], misfits: dict[str, list[int]]
 ) -> EventsPart:
+    """Events with the columns of these names and the watermark before each."""
+    chunk, columns = events.chunk, {name: events.arrays[name] for name in names}
     sources = chunk.source_ids.astype(np.int64)
-    return EventsPart(number, chain, chunk.times, chunk.offsets, sources, watermarks, columns)
-
-
-def _chosen(part: EventsPart, rows: Int64Array) -> EventsPart:
-    columns = {name: array.take(pa.array(rows)) for name, array in part.columns.items()}
-    arrays = part.times[rows], part.offsets[rows], part.sources[rows], part.watermarks[rows]
-    return EventsPart(part.family, part.chain, *arrays, columns)
+    return EventsPart(number, chain, chunk.times, chunk.offsets, sources, marks, columns, misfits)
 
 
 def joined_events(parts: Sequence[EventsPart]) -> list[EventsPart]:

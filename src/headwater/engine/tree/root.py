@@ -14,7 +14,7 @@ from headwater.engine.counting.root import CountRootGroup, ProvenCut
 from headwater.engine.families import Family
 from headwater.engine.halves import SlicedRootGroup, numbers_of, sources_problem
 from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.columns import read_values, scan_times
+from headwater.engine.intake.columns import Events, read_values, scan_times
 from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.operators.operator import Op
 from headwater.engine.results.output import empty_table
@@ -194,7 +194,7 @@ class RootHalf:
             arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(pa.array(sources), pa.array(self.homes, pa.string()))
         columns = {name: read_values(arrays[name]) for name in queries.value_columns if name in arrays}
         chunk = Chunk(part.times, part.offsets, sources, self.names, columns)
-        events = chunk, arrays, scan_times(part.times), part.watermarks
+        events = Events(chunk, arrays, scan_times(part.times), part.watermarks)
         for family in self._takers(part.family, families):
             family.accept(events, part.misfits)  # who is too late was said where the event was whole
 

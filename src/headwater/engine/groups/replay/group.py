@@ -8,6 +8,7 @@ then, once for each window), and so the baseline `cebuffer` of the papers.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,14 @@ import pyarrow as pa
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.snapshots import rows, snapshot
 from headwater.engine.groups.baselines.work import WorkCount
-from headwater.engine.groups.replay.fingerprints import fingerprints
 from headwater.engine.groups.replay.formers import former_of
 from headwater.engine.groups.replay.kept import Formed, KeptEvents, ReplayBuffer
-from headwater.engine.groups.replay.members import OWN_KEY, Pairs, contents, members, numbered, time_spans
+from headwater.engine.groups.replay.members import OWN_KEY, Pairs, contents, fingerprints, members, numbered, time_spans
 from headwater.engine.groups.replay.scopes import unite
 from headwater.engine.groups.single import SingleGroup
 from headwater.engine.groups.windows import columns_read, operators
 from headwater.engine.intake.chunk import Chunk, Values
-from headwater.engine.intake.columns import TimeScan, take_events
+from headwater.engine.intake.columns import Events
 from headwater.engine.intake.keys import NODE_KEY, KeyTable
 from headwater.engine.intake.predicates import mask as predicate_mask
 from headwater.engine.intake.reorder import OrderedEvents
@@ -72,27 +72,23 @@ class ReplayGroup(SingleGroup):
 
     # --- events ---
 
-    def accept(
-        self, chunk: Chunk, arrays: Mapping[str, pa.Array], scan: TimeScan, watermarks: Int64Array | int
-    ) -> list[Dropped]:
+    def accept(self, events: Events) -> list[Dropped]:
         """Keep the events that some window can still take; returns those that are too late."""
         names = self._read_names()
-        chunk, arrays, watermarks = self.passing(chunk.select(self._columns), arrays, names, watermarks)
-        if len(chunk) == 0:
+        events = self.passing(replace(events, chunk=events.chunk.select(self._columns)), names)
+        if len(events) == 0:
             return []
-        what, dropped = self.accounts.classify(self.entry, chunk, scan.low, watermarks)
+        what, dropped = self.accounts.classify(self.entry, events)
         if what is None:
-            self._keep(chunk, arrays, None)
+            self._keep(events, None)
             return []
-        marks = np.full(len(chunk), watermarks) if isinstance(watermarks, int) else watermarks
-        rows = np.flatnonzero((what == MEMBER) | (what == LATE))
-        chunk, arrays, _ = take_events(chunk, arrays, names, marks, rows)
-        self._keep(chunk, arrays, marks[rows])
+        kept = events.take(np.flatnonzero((what == MEMBER) | (what == LATE)), names)
+        if len(kept):
+            self._keep(kept, kept.marks)
         return dropped
 
-    def _keep(self, chunk: Chunk, arrays: Mapping[str, pa.Array], marks: Int64Array | None) -> None:
-        if len(chunk) == 0:
-            return
+    def _keep(self, events: Events, marks: Int64Array | None) -> None:
+        chunk, arrays = events.chunk, events.arrays
         keys = self._window_keys.encode([arrays[name] for name in self._window_keys.names], len(chunk))
         if self._splits:
             own = self.keys.encode([arrays[name] for name in self.key_names], len(chunk))
