@@ -61,7 +61,6 @@ class Intake(Generic[AnyGroup]):
         self,
         batch: pa.RecordBatch,
         origin: Source,
-        source: str,
         offsets: Int64Array | int,
         known: Times | None = None,
         is_new: bool = True,
@@ -77,6 +76,7 @@ class Intake(Generic[AnyGroup]):
         times, timeless, scan = times_of(batch, state.time, state.unit) if known is None else known
         events = Arrivals(batch, offsets, arrays, times, scan, timeless, misfits)
         # Nothing has changed so far: a batch that is refused can be put right and pushed again.
+        source = state.watermarks.names[origin.number]
         if is_new:
             self._set_aside(events, source)
         origin.next_offset = events.next_offset
@@ -192,7 +192,7 @@ class Core:
                 raise DataError(
                     f"source {source!r}: there are fewer offsets than events; give one for each, or the first one"
                 )
-            self._push_batch(batch, origin, source, first if isinstance(first, int) else first[: len(batch)])
+            self._push_batch(batch, origin, first if isinstance(first, int) else first[: len(batch)])
             if offset is not None:
                 offset = offset + len(batch) if isinstance(offset, int) else offset[len(batch) :]
             if self._holds_much():
@@ -212,7 +212,7 @@ class Core:
         known_times = all(scan is not None for _, _, scan in times)
         origin = self._state.watermarks.source("")
         for batch, known, low in zip(batches, times, behind, strict=False):
-            self._push_batch(batch, origin, "", origin.next_offset, known)
+            self._push_batch(batch, origin, origin.next_offset, known)
             if known_times:
                 self._state.watermarks.raise_source("", low)
             if self._holds_much():
@@ -220,12 +220,7 @@ class Core:
         self.flush()
 
     def _push_batch(
-        self,
-        batch: pa.RecordBatch,
-        origin: Source,
-        source: str,
-        offsets: Int64Array | int,
-        known: Times | None = None,
+        self, batch: pa.RecordBatch, origin: Source, offsets: Int64Array | int, known: Times | None = None
     ) -> None:
         """``offsets``: that of the first event, or one per event; ``known``: its times, if they were read before."""
         if len(batch) and (offsets if isinstance(offsets, int) else offsets[0]) < origin.next_offset:
@@ -233,7 +228,7 @@ class Core:
             fresh = offsets >= origin.next_offset
             self._state.repeated += len(batch) - int(fresh.sum())
             batch, offsets = batch.filter(pa.array(fresh)), offsets[fresh]
-        delivery = self._intake.read(batch, origin, source, offsets, known) if len(batch) else None
+        delivery = self._intake.read(batch, origin, offsets, known) if len(batch) else None
         if delivery is not None:
             self._intake.deal_out(delivery, self._state.registry.families.values())
             self._state.watermarks.saw(origin, delivery.events.scan.low, delivery.events.scan.high)

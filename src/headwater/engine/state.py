@@ -30,7 +30,6 @@ class EngineState(Generic[AnyGroup]):
     def __init__(
         self,
         maker: GroupMaker[AnyGroup],
-        *,
         time: str = "time",
         unit: str = "us",
         disorder: object = None,

@@ -77,7 +77,7 @@ class CountLeafGroup(LeafGroup):
         self._early: list[PiecesPart] = []
         self._early_count = 0
         self._asked = np.empty(0, np.int64), np.array([NEVER])  # begins in order; before each, the last end so far
-        self._looks: list[Look] = []  # that wait for their answer
+        self.looks: list[Look] = []  # that wait for their answer
         self._looked: set[int] = set()  # the numbers of those and of the ones that were answered
 
     @property
@@ -266,20 +266,15 @@ class CountLeafGroup(LeafGroup):
 
     # --- looks ---
 
-    @property
-    def has_looks(self) -> bool:
-        """Whether somebody waits for an answer."""
-        return bool(self._looks)
-
     def look(self, looks: Sequence[Look]) -> None:
         """Somebody looks into pieces: each look is answered once, with what is taken next."""
         fresh = [look for look in looks if look.number not in self._looked]
         self._looked.update(look.number for look in fresh)
-        self._looks += fresh
+        self.looks += fresh
 
     def take_answers(self, family: int, chain: str) -> list[PiecesPart] | None:
         """What lies in pieces that somebody looks into; None if some of it is not in memory any more: then they ask again."""
-        looks, self._looks = self._looks, []
+        looks, self.looks = self.looks, []
         found = self._answers(family, chain, looks)
         if found is None:
             self._looked.difference_update(look.number for look in looks)

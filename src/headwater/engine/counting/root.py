@@ -18,8 +18,7 @@ from headwater.base.count_limits import CountLimits
 from headwater.base.snapshots import Spec, made_of, restore_into, rows, state_of, told
 from headwater.base.source_numbers import Resolve
 from headwater.engine.counting.approx import LeafShares
-from headwater.engine.counting.coverage import ChainCoverage
-from headwater.engine.counting.open_looks import OpenLooks
+from headwater.engine.counting.chains import ChainCoverage, OpenLooks
 from headwater.engine.counting.piece_table import CHAIN, COUNT, IS_RAW, NUMBER, S1, S2, SEQUENCE, T1, T2, PieceTable
 from headwater.engine.counting.raw_cuts import clusters, cut_cluster, split_some
 from headwater.engine.counting.search import KnownPieces, key_order, search

@@ -88,7 +88,7 @@ class QueryGroup:
 
     def changed(self) -> None:
         """A query's stretch of life was changed from outside."""
-        self.windows.changed()
+        self.windows.is_changed = True
 
     def prepare(self, types: Mapping[str, pa.DataType]) -> None:
         """Work out operators and edges after a change of queries; ``types`` of the columns are known now."""
@@ -310,7 +310,7 @@ class QueryGroup:
 
     def _forget_keys(self) -> None:
         """Forget keys that nothing refers to any more: streams have new ones for ever. Counts and open markers need theirs."""
-        if self.in_order or self.windows.remember_keys:
+        if self.in_order or self.windows.fixed.remembers_keys:
             return
         used = [*(block.key for block in self.store.blocks()), self.stragglers.keys, *self.windows.keys_in_use()]
         numbers = self.keys.keep(np.unique(np.concatenate(used)).astype(np.int64))

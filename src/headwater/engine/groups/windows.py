@@ -53,7 +53,7 @@ class GroupWindows:
         self.gap: int | None = None  # the smallest of sessions
         self.over_all = count_table([])  # count windows over all events ...
         self.by_key = count_table([])  # ... and those of each key
-        self._is_changed = True
+        self.is_changed = True  # whether queries came or went, or live longer or shorter than before
 
     # --- queries ---
 
@@ -83,7 +83,7 @@ class GroupWindows:
         else:
             walk = Walk(entry, [self._condition(expr) for expr in window.conditions()])
             self.cut_queries.append(CutQuery(entry, _shared(self.walks, walk)))
-        self._is_changed = True
+        self.is_changed = True
 
     def _condition(self, expr: Expr) -> int:
         for i, known in enumerate(self.conditions):
@@ -106,15 +106,11 @@ class GroupWindows:
             part.markers = [part.markers[i] for i in used]
         for walk in self.walks:
             walk.conditions = [used.index(i) for i in walk.conditions]
-        self._is_changed = True
-
-    def changed(self) -> None:
-        """A query's stretch of life was changed from outside."""
-        self._is_changed = True
+        self.is_changed = True
 
     def prepare(self, types: Mapping[str, pa.DataType]) -> bool:
         """Work everything out after a change of queries, by the ``types`` of columns; returns whether there was one."""
-        if not self._is_changed:
+        if not self.is_changed:
             return False
         self.fixed.refresh()
         entries = self.entries()
@@ -130,7 +126,7 @@ class GroupWindows:
         self.over_all = count_table([walk for walk in self.count_walks if not walk.by_key])
         self.by_key = count_table([walk for walk in self.count_walks if walk.by_key])
         self.gap = min((q.gap for q in self.sessions), default=None)
-        self._is_changed = False
+        self.is_changed = False
         return True
 
     # --- events ---
@@ -201,11 +197,6 @@ class GroupWindows:
         return separations(block, key_starts, self.edges, self.gap, self.walks, self.over_all, self.by_key)
 
     # --- keys ---
-
-    @property
-    def remember_keys(self) -> bool:
-        """Whether some query must know every key that ever was."""
-        return self.fixed.remembers_keys
 
     def keys_in_use(self) -> list[Int32Array]:
         used = [self.fixed.keys_in_use(), *(session.history.keys_in_use() for session in self.sessions)]

@@ -42,13 +42,8 @@ class LeafHalf:
         self, queries: QuerySet, chain: str, sources: list[Standing], latest: int, cut_time: int, limits: CountLimits
     ) -> None:
         role = Role(True, queries.round_trips, queries.counts, queries.large_only, limits)
-        self._state: EngineState[LeafGroup] = EngineState(
-            role.leaf_groups(),
-            time=queries.time,
-            unit=queries.unit,
-            disorder=queries.disorder,
-            strict=queries.strict,
-        )
+        settings = queries.time, queries.unit, queries.disorder, queries.strict
+        self._state: EngineState[LeafGroup] = EngineState(role.leaf_groups(), *settings)
         self._queries = self._state.registry
         self._queries.take_over(list(queries.entries), list(queries.names), queries.types)
         self._intake = Intake(self._state)
@@ -82,7 +77,7 @@ class LeafHalf:
         """Events between which nothing is decided: all of them come for the first time, or none."""
         origin = self.sources[source]
         is_new = self.sources.is_past_reread(source)
-        delivery = self._intake.read(batch, origin, source, start, is_new=is_new)
+        delivery = self._intake.read(batch, origin, start, is_new=is_new)
         if delivery is not None:
             (self._deal_out if is_new else self._hold_again)(delivery)
             self._state.watermarks.saw(origin, delivery.events.scan.low, delivery.events.scan.high)
@@ -274,7 +269,7 @@ class LeafHalf:
 
     @property
     def _has_looks(self) -> bool:
-        return any(group.has_looks for group in self._counting.values())
+        return any(group.looks for group in self._counting.values())
 
     @property
     def is_waiting(self) -> bool:

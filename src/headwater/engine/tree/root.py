@@ -101,10 +101,6 @@ class RootHalf:
         """Slices and windows, by key, that are held."""
         return sum(family.group.row_count() for family in self._queries.families.values())
 
-    @property
-    def queries(self) -> list[Query]:
-        return [entry.query for entry in self._queries.entries.values()]
-
     def counters(self) -> dict[str, dict[str, int]]:
         """Per query: in = filtered + outside + member + late + dropped + malformed."""
         return self._queries.counters()
@@ -282,7 +278,7 @@ class RootHalf:
 
     def looked_into(self) -> dict[tuple[int, int], str]:
         """All pieces that leaves look into, and their chains; a piece by family and number."""
-        found = {family: group.open_looks.chains() for family, group in self.counting().items()}
+        found = {family: group.open_looks.chains for family, group in self.counting().items()}
         return {(family, look): chain for family, looks in found.items() for look, chain in looks.items()}
 
     def covered(self, chain: str) -> dict[int, int]:

@@ -110,7 +110,7 @@ class ReplayGroup(SingleGroup):
     def close(self, until: int) -> list[Closed]:
         before, self.watermark = self.watermark, until
         after = before if self._formed_at is None else self._formed_at
-        if not self._buffer.was_used or self._is_quiet(after, until):
+        if not self._buffer.stretches or self._is_quiet(after, until):
             return []
         self._formed_at = until
         self._reaches_back = False
@@ -250,7 +250,7 @@ class ReplayGroup(SingleGroup):
 
     def counters(self, number: int) -> dict[str, int]:
         never_in = self._settled_outside.copy()
-        if self._buffer.was_used:
+        if self._buffer.stretches:
             kept = self._buffer.sorted(len(self._window_keys))
             never_in += self._count_outside(kept, np.ones(len(kept), np.bool_))
         return self.accounts.counters(int(never_in.sum()), int(never_in[1]))
