@@ -73,17 +73,12 @@ class CountLeafGroup(LeafGroup):
         self.raw_count = 0
         self.taken = 0  # events that were put into pieces here
         self._rated = (0, NEVER)  # how many events there were, up to which time, when the rate was last told
-        self.held_most = 0
+        self.held_most = 0  # so many events were in memory at once
         self._early: list[PiecesPart] = []
         self._early_count = 0
         self._asked = np.empty(0, np.int64), np.array([NEVER])  # begins in order; before each, the last end so far
         self.looks: list[Look] = []  # that wait for their answer
         self._looked: set[int] = set()  # the numbers of those and of the ones that were answered
-
-    @property
-    def held_count(self) -> int:
-        """Events in memory."""
-        return len(self.buffer) + self.kept.count
 
     def take_over(self, covered: int, latest: int, kept_max: int, is_brief: bool, looks: Sequence[Look]) -> None:
         """Before events come: which are in pieces already, and which of these are looked into; ``latest``: of all sent."""
@@ -179,7 +174,7 @@ class CountLeafGroup(LeafGroup):
         until = closed
         if until < FOREVER:  # at the end of the stream nobody has to wait
             until = max(self.may_leave(until), self.covered if self.covered < FOREVER else NEVER)
-        self.held_most = max(self.held_most, self.held_count)
+        self.held_most = max(self.held_most, len(self.buffer) + self.kept.count)
         # Of a single source whatever was read is in its final order, also events at the very watermark.
         is_last_time = all(part.chunk.times[-1] <= until for part in self.buffer.parts)
         # Not as if all were sent: of what comes next, some may have to wait, and then it must be known what did not.

@@ -81,7 +81,7 @@ class QueryGroup:
         for entry in entries:
             self.windows.add(entry, waiting)
         self.accounts.open(entry.number for entry in entries)
-        self.in_order |= self.windows.need_order
+        self.in_order |= bool(self.windows.cut_queries or self.windows.count_queries)
 
     def unregister(self, number: int) -> None:
         self.windows.remove(number, self.buffer)
@@ -119,7 +119,8 @@ class QueryGroup:
         events = replace(events, chunk=events.chunk.select(columns_read(self.ops)))
         chosen = self._chosen(events.chunk.times, events.arrays)
         if chosen is not None:
-            events = events.take(chosen, self._read_names())
+            conditions = [name for expr in self.windows.conditions for name in expr.columns()]
+            events = events.take(chosen, {*self.key_names, *conditions})
         if len(events) == 0:
             return []
         key_arrays = [events.arrays[name] for name in self.key_names]
@@ -127,10 +128,6 @@ class QueryGroup:
             return []
         keys = self.keys.encode(key_arrays, len(events))
         return self._accept_in_order(events, keys) if self.in_order else self._accept_by_arrival(events, keys)
-
-    def _read_names(self) -> set[str]:
-        conditions = [name for expr in self.windows.conditions for name in expr.columns()]
-        return {*self.key_names, *conditions}
 
     def _chosen(self, times: Int64Array, arrays: Mapping[str, pa.Array]) -> Int64Array | None:
         """Which events pass the group's condition and begin, None for all."""

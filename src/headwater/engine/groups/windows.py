@@ -66,11 +66,6 @@ class GroupWindows:
         """All but the fixed windows, which are computed in bulk."""
         return [*self.sessions, *self.cut_queries, *self.count_queries]
 
-    @property
-    def need_order(self) -> bool:
-        """Whether some windows can be cut only once the order of events is final."""
-        return bool(self.cut_queries or self.count_queries)
-
     def add(self, entry: Registered, waiting: int) -> None:
         """A query comes. ``waiting``: events that came before it and are still to be accounted for."""
         window = entry.query.window
@@ -116,8 +111,8 @@ class GroupWindows:
         entries = self.entries()
         ops = operators(types, *(entry.query for entry in one_of_each(entries)))
         if ops != self.ops:
-            names = columns_read(ops)
-            empty = Chunk(*_NOTHING, [], {name: blank(types.get(name, pa.float64()), 0) for name in names})
+            columns = {name: blank(types.get(name, pa.float64()), 0) for name in columns_read(ops)}
+            empty = Chunk(np.empty(0, np.int64), 0, 0, [], columns)
             self.ops, self.template = ops, lift(ops, empty, np.empty(0, np.int32), 0)
         # A query that came later sees nothing before its begin: an edge there keeps rows on one side.
         begins = {entry.begin for entry in entries} - {NEVER}
@@ -284,6 +279,3 @@ def _without(walks: list[_AnyWalk], number: int) -> list[_AnyWalk]:
     for walk in walks:
         walk.entries = [entry for entry in walk.entries if entry.number != number]
     return [walk for walk in walks if walk.entries]
-
-
-_NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))

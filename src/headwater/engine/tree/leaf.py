@@ -108,7 +108,7 @@ class LeafHalf:
         self._state.watermarks.saw(origin, low, high)
         if fresh > 0:
             self.sources.latest = max(self.sources.latest, high)
-            self._raw.pass_over(fresh)
+            self._raw.unread += fresh if self._raw else 0
             for family in self._families.values():
                 family.group.pass_over(fresh)
 
@@ -174,7 +174,7 @@ class LeafHalf:
 
     @property
     def has_news(self) -> bool:
-        return self.sources.have_moved or (self._has_looks and self.sources.are_past_reread())
+        return bool(self.sources.news) or (self._has_looks and self.sources.are_past_reread())
 
     @property
     def is_awaited(self) -> bool:
@@ -237,7 +237,7 @@ class LeafHalf:
             totals = family.group.accounts.take()
             malformed, family.malformed = family.malformed, 0
             rows.append([number, totals.seen, totals.filtered, totals.early, malformed])
-        unread = self._raw.take_unread()
+        unread, self._raw.unread = self._raw.unread, 0
         rows.append([ALL_RAW, unread, unread, 0, 0])
         timeless, malformed = self._queries.timeless, self._state.malformed
         self._queries.timeless = self._state.malformed = 0

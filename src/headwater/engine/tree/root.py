@@ -222,7 +222,7 @@ class RootHalf:
 
     def take_rows(self) -> pa.Table | None:
         """The rows that came out since the last time."""
-        return self._state.take()[0] if self._state.has_rows else None
+        return self._state.take()[0] if self._state.tables else None
 
     def side_output(self) -> pa.Table:
         """Events that were too late for a query or malformed, since the last call: query, reason, place of birth, event."""
@@ -257,7 +257,7 @@ class RootHalf:
     @property
     def counts_are_done(self) -> bool:
         """Whether all count windows are out, at the end of the stream."""
-        return all(group.is_done for group in self.counting().values())
+        return all(g.frontier == FOREVER and not g.open_looks for g in self.counting().values())
 
     def take_proven(self) -> dict[int, list[ProvenCut]]:
         """The cuts over all events that were proven since the last time."""

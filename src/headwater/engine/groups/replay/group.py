@@ -17,10 +17,9 @@ import pyarrow as pa
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.snapshots import rows, snapshot
 from headwater.engine.groups.baselines.work import WorkCount
-from headwater.engine.groups.replay.formers import former_of
+from headwater.engine.groups.replay.formers import former_of, unite
 from headwater.engine.groups.replay.kept import Formed, KeptEvents, ReplayBuffer
 from headwater.engine.groups.replay.members import OWN_KEY, Pairs, contents, fingerprints, members, numbered, time_spans
-from headwater.engine.groups.replay.scopes import unite
 from headwater.engine.groups.single import SingleGroup
 from headwater.engine.groups.windows import columns_read, operators
 from headwater.engine.intake.chunk import Chunk, Values
@@ -74,7 +73,8 @@ class ReplayGroup(SingleGroup):
 
     def accept(self, events: Events) -> list[Dropped]:
         """Keep the events that some window can still take; returns those that are too late."""
-        names = self._read_names()
+        conditions = [name for expr in self.entry.query.window.conditions() for name in expr.columns()]
+        names = {*self._window_keys.names, *self.key_names, *conditions}
         events = self.passing(replace(events, chunk=events.chunk.select(self._columns)), names)
         if len(events) == 0:
             return []
@@ -96,10 +96,6 @@ class ReplayGroup(SingleGroup):
         markers = [predicate_mask(expr, arrays, len(chunk)) for expr in self.entry.query.window.conditions()]
         self._buffer.add(OrderedEvents(chunk, keys, markers), marks)
         self._reaches_back |= bool((chunk.times < self.watermark).any())
-
-    def _read_names(self) -> set[str]:
-        conditions = [name for expr in self.entry.query.window.conditions() for name in expr.columns()]
-        return {*self._window_keys.names, *self.key_names, *conditions}
 
     # --- windows ---
 
@@ -177,7 +173,9 @@ class ReplayGroup(SingleGroup):
         if not self._matches_nodes:
             self._history.forget(formed.final[rows], int(formed.needed.min()) if len(formed.needed) else NEVER)
         self._count_slices(formed.windows[chosen[changes.revision == 0]])
-        partials = self._lift(kept.chunk, pairs, chosen, len(formed.windows))
+        events, row, count = _events_of(kept.chunk, pairs, chosen, len(formed.windows))
+        self.work.calculated(len(events), len(self._ops))
+        partials = lift(self._ops, events, row, count)
         places = np.arange(len(chosen))
         key, start, end = formed.windows[chosen, :3].T
         pieces = emitted(entry.number, key, start, end, places, places + 1, partials, changes)
@@ -202,12 +200,6 @@ class ReplayGroup(SingleGroup):
         split = formed.take(codes // key_count)
         split.windows[:, 0] = codes % key_count
         return split, codes // key_count, Pairs(row, pairs.event)
-
-    def _lift(self, chunk: Chunk, pairs: Pairs, chosen: Int64Array, size: int) -> Mapping[Op, Any]:
-        """The partials of the chosen windows, each in one go from its events."""
-        events, row, count = _events_of(chunk, pairs, chosen, size)
-        self.work.calculated(len(events), len(self._ops))
-        return lift(self._ops, events, row, count)
 
     def _count_slices(self, windows: Int64Array) -> None:
         """A window is a slice of its own; one that all keys share counts once."""
