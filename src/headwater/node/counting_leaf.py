@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from headwater.engine.counting.forecast_zones import ForecastLine, LocalWindows
+from headwater.engine.counting.approx import LocalWindows
+from headwater.engine.counting.forecast_zones import ForecastLine
 from headwater.engine.counting.pieces import Zoning
 from headwater.engine.tree.leaf import LeafHalf
 from headwater.engine.wire.looks import looks_from_bytes

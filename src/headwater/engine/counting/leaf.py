@@ -11,7 +11,6 @@ import numpy as np
 from headwater.base.arrays import BoolArray, Int64Array
 from headwater.base.count_limits import CountLimits
 from headwater.engine.counting import pieces
-from headwater.engine.counting.forecast_zones import LocalWindows
 from headwater.engine.counting.pieces import LiftedPieces, Ranges, Zoning
 from headwater.engine.halves import LeafGroup
 from headwater.engine.intake.chunk import Chunk
@@ -137,9 +136,6 @@ class CountLeafGroup(LeafGroup):
 
     def wait(self, stretch: OrderedEvents) -> None:
         if self.known_already and len(stretch):
-            if self.covered == FOREVER:
-                self._keep_asked(stretch)
-                return
             is_known = stretch.chunk.times < self.covered
             self._keep_asked(stretch.take(np.flatnonzero(is_known)))
             stretch = stretch.take(np.flatnonzero(~is_known))
@@ -179,7 +175,7 @@ class CountLeafGroup(LeafGroup):
         is_last_time = all(part.chunk.times[-1] <= until for part in self.buffer.parts)
         # Not as if all were sent: of what comes next, some may have to wait, and then it must be known what did not.
         until += has_one_source and until == closed < FOREVER and is_last_time
-        if self.is_brief and not (has_one_source or self.counts_by_key or isinstance(self.zoning(), LocalWindows)):
+        if self.is_brief and not (has_one_source or self.counts_by_key or self.zoning().goes_by_position):
             return self._take_runs((family, chain, until, latest, is_all, -1))
         released = self._released(until)
         parts = [] if released is None else self._apart(released, has_one_source)
@@ -237,10 +233,7 @@ class CountLeafGroup(LeafGroup):
             # Nothing says yet what comes between them: only as themselves can they be put in order.
             count = len(stretch)
             return Ranges(np.zeros(1, np.int64), np.array([count]), np.ones(1, np.bool_))
-        plan = self.zoning()
-        if isinstance(plan, LocalWindows):
-            return plan.ranges(self.taken, len(stretch))
-        return pieces.planned_ranges(stretch.chunk.times, plan, self._piece_max)
+        return self.zoning().ranges(stretch.chunk.times, self.taken, self._piece_max)
 
     def _apart(self, stretch: OrderedEvents, has_one_source: bool) -> list[tuple[OrderedEvents, bool]]:
         """Events of a source that joined late lie among those that were sent: these travel as they are.
