@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from headwater.engine.families import Group
 from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.columns import read_values, scan_times
+from headwater.engine.intake.columns import Events, read_values, scan_times
 from headwater.engine.operators.operator import COUNT, Op
 from headwater.engine.windows.assembler import Closed
 from headwater.engine.windows.late import Dropped
@@ -27,7 +27,7 @@ def give(group: Group, events: Sequence[Event], watermark: int | list[int]) -> l
     arrays = {"k": pa.array(keys, pa.string()), "v": pa.array(values, pa.int64())}
     chunk = Chunk(np.array(times, np.int64), 0, 0, ["source"], {"v": read_values(arrays["v"])})
     marks = watermark if isinstance(watermark, int) else np.array(watermark, np.int64)
-    return group.accept(chunk, arrays, scan_times(chunk.times), marks)
+    return group.accept(Events(chunk, arrays, scan_times(chunk.times), marks))
 
 
 def rows(group: Group, until: int) -> list[tuple[Any, ...]]:

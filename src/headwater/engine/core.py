@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
 from headwater.base.source_book import Decision
-from headwater.engine.families import AnyGroup, Events, Family
+from headwater.engine.families import AnyGroup, Family
 from headwater.engine.intake.arrivals import Arrivals, each_offset, read_columns, times_of
 from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.columns import Times, TimeScan, read_values
+from headwater.engine.intake.columns import Events, Times, read_values
 from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.intake.watermarks import Source
 from headwater.engine.modes import group_maker
@@ -44,18 +44,11 @@ BASE_COLUMNS = 8
 
 @dataclass(slots=True)
 class Delivery:
-    """Events that all have a time, as families take them in; ``before``: the watermark of their source just before each."""
+    """Events of a source that all have a time: as they came, and as families take them in."""
 
-    events: Arrivals
-    scan: TimeScan
-    chunk: Chunk
-    before: Int64Array | int
+    arrivals: Arrivals
+    events: Events
     source: str
-
-    @property
-    def taken(self) -> Events:
-        """What a group is given."""
-        return self.chunk, self.events.arrays, self.scan, self.before
 
 
 class Intake(Generic[AnyGroup]):
@@ -68,7 +61,6 @@ class Intake(Generic[AnyGroup]):
         self,
         batch: pa.RecordBatch,
         origin: Source,
-        source: str,
         offsets: Int64Array | int,
         known: Times | None = None,
         is_new: bool = True,
@@ -84,6 +76,7 @@ class Intake(Generic[AnyGroup]):
         times, timeless, scan = times_of(batch, state.time, state.unit) if known is None else known
         events = Arrivals(batch, offsets, arrays, times, scan, timeless, misfits)
         # Nothing has changed so far: a batch that is refused can be put right and pushed again.
+        source = state.watermarks.names[origin.number]
         if is_new:
             self._set_aside(events, source)
         origin.next_offset = events.next_offset
@@ -103,12 +96,12 @@ class Intake(Generic[AnyGroup]):
         self._state.malformed += len(rows)
         self._state.side.malformed(events.batch, rows, [bad[row] for row in rows], source, places[rows])
 
-    def _placed(self, events: Arrivals, origin: Source, source: str) -> Delivery | None:
+    def _placed(self, arrivals: Arrivals, origin: Source, source: str) -> Delivery | None:
         """The events with their places of birth and values, and their source's watermark before each."""
-        marks, queries, scan = self._state.watermarks, self._state.registry, events.scan
+        marks, queries, scan = self._state.watermarks, self._state.registry, arrivals.scan
         if scan is None:
             return None
-        times, arrays = events.times, events.arrays
+        times, arrays = arrivals.times, arrivals.arrays
         before: Int64Array | int = origin.watermark
         # While times never step back, the watermark that they imply never passes the next one.
         if not (scan.in_order and scan.low >= origin.watermark):
@@ -116,20 +109,20 @@ class Intake(Generic[AnyGroup]):
         columns = {name: read_values(arrays[name]) for name in queries.value_columns if name in arrays}
         if queries.by_node:
             arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(np.zeros(len(times), np.int32), [origin.node])
-        chunk = Chunk(times, events.offsets, origin.number, marks.names, columns)
-        return Delivery(events, scan, chunk, before, source)
+        chunk = Chunk(times, arrivals.offsets, origin.number, marks.names, columns)
+        return Delivery(arrivals, Events(chunk, arrays, scan, before), source)
 
     def deal_out(self, delivery: Delivery, families: Iterable[Family[AnyGroup]]) -> None:
         """Give events to families."""
         for family in families:
             family.group.prepare(self._state.registry.types)
-            self.note_dropped(delivery, family.accept(delivery.taken, delivery.events.misfits))
+            self.note_dropped(delivery, family.accept(delivery.events, delivery.arrivals.misfits))
 
     def note_dropped(self, delivery: Delivery, dropped: Iterable[Dropped]) -> None:
         """Keep events that were too late for a query."""
         for one in dropped:
             name = self._state.registry.query_names[one.query]
-            self._state.side.dropped(delivery.events.batch, delivery.chunk.offsets, one, name, delivery.source)
+            self._state.side.dropped(delivery.arrivals.batch, delivery.events.chunk.offsets, one, name, delivery.source)
 
 
 class Core:
@@ -199,7 +192,7 @@ class Core:
                 raise DataError(
                     f"source {source!r}: there are fewer offsets than events; give one for each, or the first one"
                 )
-            self._push_batch(batch, origin, source, first if isinstance(first, int) else first[: len(batch)])
+            self._push_batch(batch, origin, first if isinstance(first, int) else first[: len(batch)])
             if offset is not None:
                 offset = offset + len(batch) if isinstance(offset, int) else offset[len(batch) :]
             if self._holds_much():
@@ -219,7 +212,7 @@ class Core:
         known_times = all(scan is not None for _, _, scan in times)
         origin = self._state.watermarks.source("")
         for batch, known, low in zip(batches, times, behind, strict=False):
-            self._push_batch(batch, origin, "", origin.next_offset, known)
+            self._push_batch(batch, origin, origin.next_offset, known)
             if known_times:
                 self._state.watermarks.raise_source("", low)
             if self._holds_much():
@@ -227,12 +220,7 @@ class Core:
         self.flush()
 
     def _push_batch(
-        self,
-        batch: pa.RecordBatch,
-        origin: Source,
-        source: str,
-        offsets: Int64Array | int,
-        known: Times | None = None,
+        self, batch: pa.RecordBatch, origin: Source, offsets: Int64Array | int, known: Times | None = None
     ) -> None:
         """``offsets``: that of the first event, or one per event; ``known``: its times, if they were read before."""
         if len(batch) and (offsets if isinstance(offsets, int) else offsets[0]) < origin.next_offset:
@@ -240,10 +228,10 @@ class Core:
             fresh = offsets >= origin.next_offset
             self._state.repeated += len(batch) - int(fresh.sum())
             batch, offsets = batch.filter(pa.array(fresh)), offsets[fresh]
-        delivery = self._intake.read(batch, origin, source, offsets, known) if len(batch) else None
+        delivery = self._intake.read(batch, origin, offsets, known) if len(batch) else None
         if delivery is not None:
             self._intake.deal_out(delivery, self._state.registry.families.values())
-            self._state.watermarks.saw(origin, delivery.scan.low, delivery.scan.high)
+            self._state.watermarks.saw(origin, delivery.events.scan.low, delivery.events.scan.high)
 
     def _holds_much(self) -> bool:
         """Whether it is time, within a long push, to make results of what has closed."""

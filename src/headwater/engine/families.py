@@ -7,17 +7,15 @@ one process, `tree.roles` those of the halves of an engine over a tree.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from headwater.base.arrays import Int64Array
 from headwater.base.snapshots import pairs, snapshot
 from headwater.engine.groups.baselines.work import WorkCount
-from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.columns import TimeScan, scan_times, take_events
+from headwater.engine.intake.columns import Events, scan_times
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.results.output import Layout, OutputPlan, ResultColumns, piece_columns
 from headwater.engine.windows.assembler import Closed
@@ -26,8 +24,6 @@ from headwater.engine.windows.registered import Registered, one_of_each
 
 #: Queries whose families have equal names are computed together.
 FamilyName = tuple[Any, ...]
-#: What a group is given to take in: events, the columns that were read, their times at a glance, the watermark before each.
-Events = tuple[Chunk, Mapping[str, pa.Array], TimeScan, Int64Array | int]
 
 
 class Group(Protocol):
@@ -44,9 +40,7 @@ class Group(Protocol):
     def unregister(self, number: int) -> None: ...
     def changed(self) -> None: ...
     def prepare(self, types: Mapping[str, pa.DataType]) -> None: ...
-    def accept(
-        self, chunk: Chunk, arrays: Mapping[str, pa.Array], scan: TimeScan, watermarks: Int64Array | int
-    ) -> list[Dropped]: ...
+    def accept(self, events: Events) -> list[Dropped]: ...
     def expected_rows(self, until: int) -> int: ...
     def is_due(self, until: int) -> bool: ...
     def close(self, until: int) -> list[Closed]: ...
@@ -96,20 +90,18 @@ class Family(Generic[AnyGroup]):
     def accept(self, events: Events, misfits: Mapping[str, Iterable[int]]) -> list[Dropped]:
         """Take in events. ``misfits``: per column those with a value of a wrong type; who reads it goes without them."""
         fitting = self.fitting(events, misfits)
-        self.malformed += len(events[0]) - len(fitting[0])
-        return self.group.accept(*fitting) if len(fitting[0]) else []
+        self.malformed += len(events) - len(fitting)
+        return self.group.accept(fitting) if len(fitting) else []
 
     def fitting(self, events: Events, misfits: Mapping[str, Iterable[int]]) -> Events:
         """The events that have no misfit in a column that is read here."""
         wrong = {row for name, rows in misfits.items() if name in self.columns for row in rows}
         if not wrong:
             return events
-        chunk, arrays, scan, watermarks = events
-        fits = np.ones(len(chunk), np.bool_)
+        fits = np.ones(len(events), np.bool_)
         fits[list(wrong)] = False
-        kept = np.flatnonzero(fits)
-        chunk, arrays, watermarks = take_events(chunk, arrays, arrays, watermarks, kept)
-        return chunk, arrays, scan_times(chunk.times) if len(kept) else scan, watermarks
+        kept = events.take(np.flatnonzero(fits), events.arrays)
+        return replace(kept, scan=scan_times(kept.chunk.times)) if len(kept) else kept
 
     def pieces(self, closed: list[Closed], layout: Layout, types: Mapping[str, pa.DataType]) -> list[ResultColumns]:
         """Closed windows as columns."""

@@ -17,12 +17,10 @@ import pyarrow as pa
 from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.arrow import plain_type
 from headwater.base.source_numbers import Resolve
-from headwater.engine.families import Events
-from headwater.engine.groups.accounts import Totals
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.groups.windows import columns_read
 from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.columns import read_values
+from headwater.engine.intake.columns import Events, read_values
 from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.slices.store import RowBlock
 from headwater.engine.windows.late import Stragglers
@@ -50,11 +48,12 @@ class LeafGroup(QueryGroup):
         taken: list[Part] = [self._late_part(number, chain)] if len(self.stragglers) else []
         block = self.take_block()
         if block is not None:
-            starts, _ = self.edges.slices(block.first)
+            starts, _ = self.windows.edges.slices(block.first)
             slices = starts[np.searchsorted(starts, block.first, side="right") - 1]
             columns, key = parts.listed_keys(self.keys.columns(), block.key)
-            first, last = (None, None) if self.gap is None else (block.first, block.last)
-            taken.append(RowsPart(number, columns, key, slices, block.partials, self.gap, first, last))
+            gap = self.windows.gap
+            first, last = (None, None) if gap is None else (block.first, block.last)
+            taken.append(RowsPart(number, columns, key, slices, block.partials, gap, first, last))
             self.forget_unused_keys()
         return taken
 
@@ -65,10 +64,6 @@ class LeafGroup(QueryGroup):
         values = {name: parts.arrow_values(column) for name, column in chunk.columns.items()}
         sources = chunk.source_ids.astype(np.int64)
         return LatePart(number, chain, columns, key, chunk.times, chunk.offsets, sources, stragglers.watermarks, values)
-
-    def take_totals(self) -> Totals:
-        """What became of the events that came since the last time."""
-        return self.accounts.take()
 
     def pass_over(self, count: int) -> None:
         """So many events are wanted by no query, for the condition or for the place of the windows."""
@@ -82,7 +77,7 @@ class LeafGroup(QueryGroup):
         # The accounts of these events were given when they came first.
         totals, stragglers = self.accounts.take(), self.stragglers
         self.stragglers, self.known_already = Stragglers(), True
-        self.accept(*events)
+        self.accept(events)
         self.accounts.totals, self.stragglers, self.known_already = totals, stragglers, False
 
     def held_below(self, watermark: int) -> int:
@@ -105,19 +100,18 @@ class SlicedRootGroup(QueryGroup):
 
     def problem(self, part: GroupPart, types: Types, resolve: Resolve) -> str | None:
         """What is wrong with a part, None if nothing is. Asked before a delta is accepted: afterwards it is too late."""
-        match part:
-            case PiecesPart():
-                return "pieces came for a query that needs something else"
-            case RowsPart():
-                return self.keys_problem(part, types) or self._rows_problem(part)
-            case LatePart():
-                return (
-                    self.keys_problem(part, types)
-                    or sources_problem(part, resolve)
-                    or self.columns_problem(part.columns, types, "late")
-                )
-            case MarkersPart():
-                return self.keys_problem(part, types) or sources_problem(part, resolve) or self._markers_problem(part)
+        if isinstance(part, PiecesPart):
+            return "pieces came for a query that needs something else"
+        problem = self.keys_problem(part, types)
+        if isinstance(part, RowsPart):
+            if part.cut != self.is_cut or (self.windows.gap is not None and part.last is None):
+                problem = problem or "rows were cut in another way than the queries need"
+            return problem or self.partials_problem(part)
+        problem = problem or sources_problem(part, resolve)
+        if isinstance(part, LatePart):
+            return problem or self.columns_problem(part.columns, types, "late")
+        is_right = self.is_cut and len(part.conditions) == len(self.windows.conditions)
+        return problem or (None if is_right else "markers of other windows came")
 
     def keys_problem(self, part: GroupPart, types: Types) -> str | None:
         found, names = [plain_type(column.type) for column in part.key_columns], self.key_names
@@ -126,35 +120,19 @@ class SlicedRootGroup(QueryGroup):
 
     def columns_problem(self, columns: Mapping[str, pa.Array], types: Types, kind: str) -> str | None:
         """Whether events of which the leaf has made nothing come with the values that operators need."""
-        needed = columns_read(self.ops)
-        if {name: column.type for name, column in columns.items()} == {
-            name: _kept_type(types[name]) for name in needed
-        }:
+        needed = {name: _kept_type(types[name]) for name in columns_read(self.ops)}
+        if {name: column.type for name, column in columns.items()} == needed:
             return None
         return f"{kind} events need the columns {', '.join(sorted(needed)) or 'none'}, in the types they are kept in"
 
-    def _rows_problem(self, part: RowsPart) -> str | None:
-        if part.cut != self.is_cut or (self.gap is not None and part.last is None):
-            return "rows were cut in another way than the queries need"
-        return self.partials_problem(part)
-
     def partials_problem(self, part: RowsPart | PiecesPart) -> str | None:
         return None if set(self.ops) <= set(part.partials) else "partials of some operators are missing"
-
-    def _markers_problem(self, part: MarkersPart) -> str | None:
-        return (
-            None
-            if self.is_cut and len(part.conditions) == len(self.windows.conditions)
-            else "markers of other windows came"
-        )
 
     def absorb(self, part: GroupPart, types: Types, resolve: Resolve) -> None:
         """Take in a part that nothing is wrong with."""
         keys = self.keys.encode(part.key_columns, parts.key_count(part.key_columns))[part.key]
         match part:
             case RowsPart():
-                if self.gap is not None and part.last is None:
-                    return  # of a leaf that knew of no sessions; it will be told to begin again
                 first = part.slices if part.first is None else part.first
                 self.add_block(RowBlock(keys, first, part.last, None, None, dict(part.partials)))
             case LatePart():

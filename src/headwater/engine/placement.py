@@ -25,10 +25,6 @@ class Placement:
     travels: str
     why: str
 
-    @property
-    def is_distributed(self) -> bool:
-        return self.way != "raw"
-
 
 def needs_replay(query: Query) -> bool:
     """Whether a query's windows are computed from kept events.

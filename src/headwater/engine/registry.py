@@ -74,18 +74,20 @@ class Registry(Generic[AnyGroup]):
             self._timeless_before[entry.number] = self.timeless
             name = self._maker.family_of(entry)
             if name is not None:
-                self._family_of[entry.number] = name
                 added.setdefault(name, []).append(entry)
         for name, members in added.items():
-            if name not in self.families:
-                self.families[name] = self._new_family(members[0], watermark)
-            self.families[name].register(members)
+            self._settle_family(name, members, watermark)
         return [entry for members in added.values() for entry in members]
 
-    def _new_family(self, entry: Registered, watermark: int) -> Family[AnyGroup]:
-        group = self._maker.make_group(entry)
-        group.watermark = watermark
-        return Family(group)
+    def _settle_family(self, name: FamilyName, entries: list[Registered], watermark: int) -> Family[AnyGroup]:
+        """The family of these entries, made if there is none yet."""
+        if name not in self.families:
+            group = self._maker.make_group(entries[0])
+            group.watermark = watermark
+            self.families[name] = Family(group)
+        self._family_of |= dict.fromkeys((entry.number for entry in entries), name)
+        self.families[name].register(entries)
+        return self.families[name]
 
     def remove(self, name: str) -> None:
         """End a query at once."""
@@ -205,13 +207,8 @@ class Registry(Generic[AnyGroup]):
         self._unchecked = [self.entries[number] for number in state["unchecked"]]
         self._timeless_before = dict(map(tuple, state["malformed_before"]))
         for numbers, kept in state["families"]:
-            self._restore_family([self.entries[number] for number in numbers], kept)
+            entries = [self.entries[number] for number in numbers]
+            name = self._maker.family_of(entries[0])
+            assert name is not None, "a query has a state and no family; this is a bug in headwater, please report it"
+            self._settle_family(name, entries, NEVER).restore(kept, self.types)
         self._refresh()
-
-    def _restore_family(self, entries: list[Registered], state: Mapping[str, Any]) -> None:
-        name = self._maker.family_of(entries[0])
-        assert name is not None
-        family = self.families[name] = self._new_family(entries[0], NEVER)
-        family.register(entries)
-        family.restore(state, self.types)
-        self._family_of |= dict.fromkeys((entry.number for entry in entries), name)

@@ -30,7 +30,6 @@ class EngineState(Generic[AnyGroup]):
     def __init__(
         self,
         maker: GroupMaker[AnyGroup],
-        *,
         time: str = "time",
         unit: str = "us",
         disorder: object = None,
@@ -46,7 +45,7 @@ class EngineState(Generic[AnyGroup]):
         self.overflows = 0
         self.side = SideOutput()
         self._mode = maker.name
-        self._tables: list[pa.Table] = []
+        self.tables: list[pa.Table] = []  # rows that were not taken yet
 
     # --- queries ---
 
@@ -89,15 +88,11 @@ class EngineState(Generic[AnyGroup]):
             raise DataError(f"{overflows} sums or products are beyond the type of their column (strict)")
         self.overflows += overflows
         if pieces:
-            self._tables.append(layout_table(pieces, queries.layout, queries.names))
-
-    @property
-    def has_rows(self) -> bool:
-        return bool(self._tables)
+            self.tables.append(layout_table(pieces, queries.layout, queries.names))
 
     def take(self) -> tuple[pa.Table, dict[str, Query]]:
         """The rows that came out since the last call, and the queries they may be of."""
-        tables, self._tables = self._tables, []
+        tables, self.tables = self.tables, []
         queries = self.registry
         if tables:
             return pa.concat_tables(tables, promote_options="permissive"), queries.take_queries()
@@ -108,7 +103,7 @@ class EngineState(Generic[AnyGroup]):
     def snapshot(self) -> bytes:
         """Everything that is known, as bytes; rows not taken yet included."""
         settings = [self.time, self.unit, self.strict, self._mode]
-        return to_bytes({"settings": settings, **self.registry.state(self.has_rows), **state_of(self, _STATE)})
+        return to_bytes({"settings": settings, **self.registry.state(bool(self.tables)), **state_of(self, _STATE)})
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what a snapshot says; the settings are the same already, and there were no queries before."""
@@ -117,14 +112,12 @@ class EngineState(Generic[AnyGroup]):
 
 
 def _tables(path: str) -> Attribute:
-    return made_of(
-        path, lambda some: [table_to_bytes(one) for one in some], lambda some: [table_from_bytes(one) for one in some]
-    )
+    return made_of(path, lambda some: list(map(table_to_bytes, some)), lambda some: list(map(table_from_bytes, some)))
 
 
 _STATE: Spec = {
     "watermarks": made_of("watermarks", Watermarks.state, Watermarks.restored),
     "numbers": ["registry.timeless", "malformed", "repeated", "overflows"],
-    "tables": _tables("_tables"),
+    "tables": _tables("tables"),
     "side": _tables("side.tables"),
 }

@@ -20,11 +20,8 @@ def record_batches(data: Any, size: int) -> Iterator[pa.RecordBatch]:
     [2, 1]
     """
     table = arrow_table(data)
-    if (
-        table.num_columns
-        and table.column(0).num_chunks > 1
-        and table.num_rows < CHUNK_ROWS * table.column(0).num_chunks
-    ):
+    chunks = table.column(0).num_chunks if table.num_columns else 1
+    if chunks > 1 and table.num_rows < CHUNK_ROWS * chunks:
         table = table.combine_chunks()
     yield from table.to_batches(max_chunksize=size)
 
@@ -54,9 +51,7 @@ def _table(data: Any) -> pa.Table:
         return pa.Table.from_batches([data])
     if type(data).__module__.partition(".")[0] == "pandas":
         return pa.Table.from_pandas(data, preserve_index=False)
-    if hasattr(data, "__arrow_c_stream__"):
-        return pa.table(data)
-    if isinstance(data, dict):
+    if hasattr(data, "__arrow_c_stream__") or isinstance(data, dict):
         return pa.table(data)
     raise DataError(
         f"data is a {type(data).__module__}.{type(data).__qualname__}: give an Arrow table or record batch, a pandas or Polars "

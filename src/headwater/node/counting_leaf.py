@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from headwater.engine.counting.forecast_zones import ForecastLine, LocalWindows
+from headwater.engine.counting.approx import LocalWindows
+from headwater.engine.counting.forecast_zones import ForecastLine
 from headwater.engine.counting.pieces import Zoning
 from headwater.engine.tree.leaf import LeafHalf
 from headwater.engine.wire.looks import looks_from_bytes

@@ -50,6 +50,6 @@ def explain(
     lines = []
     for query in check_queries(queries):
         place = placement(query, round_trips, counts, CountLimits().small_max if large_only else 0)
-        computed = "distributed" if place.is_distributed else "central"
+        computed = "central" if place.way == "raw" else "distributed"
         lines.append(Explained(query.name, computed, place.travels, place.why))
     return Explanation(lines)

@@ -9,7 +9,7 @@ import headwater as hw
 from group_events import TYPES, give, restored, rows
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.columns import scan_times
+from headwater.engine.intake.columns import Events, scan_times
 from headwater.engine.windows.registered import Registered
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER
@@ -36,7 +36,7 @@ def test_each_event_is_late_by_the_watermark_of_its_own_source(events):
     group.register([Registered(hw.query("n", hw.tumbling(10), n=hw.count()), 0)])
     group.prepare({})
     chunk = Chunk(times, np.arange(3), np.arange(3, dtype=np.int32), ["a", "b", "c"])
-    (dropped,) = group.accept(chunk, {}, scan_times(times), watermarks)
+    (dropped,) = group.accept(Events(chunk, {}, scan_times(times), watermarks))
     assert (dropped.chunk.times.tolist(), dropped.watermarks.tolist()) == ([5], [10])
     assert group.counters(0) == {"in": 3, "filtered": 0, "outside": 0, "member": 2, "late": 0, "dropped": 1}
 

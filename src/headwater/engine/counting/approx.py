@@ -1,18 +1,21 @@
-"""Count windows that are believed instead of proven: every window takes as many events of each chain as the first one did.
+"""Count windows by shares, as in the Deco paper: each window takes some events of each chain, whatever their times are.
 
-The baseline of the paper that is fast and wrong: the k-th share of every chain makes the k-th window, whatever their times.
+With `LocalWindows` a leaf cuts its events where its own shares end, and the root proves where windows end as always. With
+`LeafShares` (``approx``) the root believes it: the k-th share of every chain makes the k-th window. That is the paper's baseline,
+which is fast and wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int64Array
 from headwater.engine.counting.piece_table import BLOCK, CHAIN, COUNT, IS_RAW, PieceTable, split_run
+from headwater.engine.counting.pieces import Ranges, Zoning
 from headwater.engine.intake.reorder import OrderedEvents
 from headwater.engine.slices.store import RowBlock
 from headwater.language.times import NEVER
@@ -140,3 +143,39 @@ class LeafShares:
 
     def state(self) -> list[Any]:
         return [self.origin, self.unit, self.sizes, self.begins, self.taken]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalWindows(Zoning):
+    """A leaf's own part of each window: from its event ``begin`` on, ``size`` events each, ``delta`` more or fewer.
+
+    Events that may lie on either side of an end travel raw. The further ahead, the more these are.
+    """
+
+    begin: int
+    size: int
+    delta: int = 0
+    piece_max: int = field(default=1 << 40, kw_only=True)
+    goes_by_position: ClassVar[bool] = True
+
+    def awaits(self, since: int, closed: int, first: int, last: int) -> bool:
+        """Whether the last event that can be in a window is there."""
+        reach = max(self.size + self.delta, 1)
+        return (first - self.begin) // reach < (last - self.begin) // reach
+
+    def ranges(self, times: Int64Array, index: int, piece_max: int) -> Ranges:
+        """
+        >>> found = LocalWindows(begin=5, size=10, delta=1).ranges(np.arange(40), 0, 1 << 20)
+        >>> found.starts, found.is_raw
+        (array([ 0,  5, 14, 16, 23, 27, 32, 38]), array([False, False,  True, False,  True, False,  True, False]))
+        """
+        count = len(times)
+        if self.size == 0:
+            return Ranges.between(np.array([0, count]), np.zeros(1, np.bool_), self.piece_max)
+        first = max(0, (index - self.begin) // (self.size + self.delta))
+        last = (index + count - self.begin) // max(self.size - self.delta, 1) + 1
+        windows = np.arange(first, max(last, first) + 1, dtype=np.int64)
+        ends, half = self.begin + windows * self.size - index, windows * self.delta
+        edges = np.maximum.accumulate(np.clip(np.stack((ends - half, ends + half), 1).ravel(), 0, count))
+        edges = np.concatenate(([0], edges, [count]))
+        return Ranges.between(edges, np.arange(len(edges) - 1) % 2 == 1, self.piece_max)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from headwater.base.arrays import Int64Array
 from headwater.base.jit import njit
-from headwater.engine.counting.pieces import Ranges, Zoning
+from headwater.engine.counting.pieces import Zoning
 from headwater.engine.slices.order_slicer import next_position_cut
 
 #: No forecast reaches further.
@@ -57,43 +57,6 @@ class ForecastLine(Zoning):
     def _is_beyond(self, time: int) -> bool:
         """Whether so many events lie between that nothing is expected there, but anything is possible."""
         return self.per_event > 0 and (time - self.time) / self.per_event > EVENTS_AHEAD_MAX
-
-
-@dataclass(frozen=True, slots=True)
-class LocalWindows(Zoning):
-    """A leaf's own part of each window: from its event ``begin`` on, ``size`` events each, ``delta`` more or fewer.
-
-    Events that may lie on either side of an end travel raw. The further ahead, the more these are.
-    """
-
-    begin: int
-    size: int
-    delta: int = 0
-    piece_max: int = field(default=1 << 40, kw_only=True)
-
-    def awaits(self, since: int, closed: int, first: int, last: int) -> bool:
-        """Whether the last event that can be in a window is there."""
-        reach = max(self.size + self.delta, 1)
-        return (first - self.begin) // reach < (last - self.begin) // reach
-
-    def ranges(self, index: int, count: int) -> Ranges:
-        """``count`` events in order, of which the first is the leaf's event ``index``.
-
-        >>> found = LocalWindows(begin=5, size=10, delta=1).ranges(0, 40)
-        >>> found.starts, found.is_raw
-        (array([ 0,  5, 14, 16, 23, 27, 32, 38]), array([False, False,  True, False,  True, False,  True, False]))
-        """
-        if self.size == 0:
-            return Ranges.between(np.array([0, count]), np.zeros(1, np.bool_), self.piece_max)
-        first = max(0, (index - self.begin) // (self.size + self.delta))
-        last = (index + count - self.begin) // max(self.size - self.delta, 1) + 1
-        windows = np.arange(first, max(last, first) + 1, dtype=np.int64)
-        ends, half = self.begin + windows * self.size - index, windows * self.delta
-        edges = np.maximum.accumulate(np.clip(np.stack((ends - half, ends + half), 1).ravel(), 0, count))
-        edges = np.concatenate(([0], edges, [count]))
-        is_raw = np.arange(len(edges) - 1) % 2 == 1
-        filled = np.diff(edges) > 0
-        return Ranges.between(np.append(edges[:-1][filled], count), is_raw[filled], self.piece_max)
 
 
 @njit

@@ -11,7 +11,6 @@ import numpy as np
 from headwater.base.arrays import BoolArray, Int64Array
 from headwater.base.count_limits import CountLimits
 from headwater.engine.counting import pieces
-from headwater.engine.counting.forecast_zones import LocalWindows
 from headwater.engine.counting.pieces import LiftedPieces, Ranges, Zoning
 from headwater.engine.halves import LeafGroup
 from headwater.engine.intake.chunk import Chunk
@@ -73,17 +72,12 @@ class CountLeafGroup(LeafGroup):
         self.raw_count = 0
         self.taken = 0  # events that were put into pieces here
         self._rated = (0, NEVER)  # how many events there were, up to which time, when the rate was last told
-        self.held_most = 0
+        self.held_most = 0  # so many events were in memory at once
         self._early: list[PiecesPart] = []
         self._early_count = 0
         self._asked = np.empty(0, np.int64), np.array([NEVER])  # begins in order; before each, the last end so far
-        self._looks: list[Look] = []  # that wait for their answer
+        self.looks: list[Look] = []  # that wait for their answer
         self._looked: set[int] = set()  # the numbers of those and of the ones that were answered
-
-    @property
-    def held_count(self) -> int:
-        """Events in memory."""
-        return len(self.buffer) + self.kept.count
 
     def take_over(self, covered: int, latest: int, kept_max: int, is_brief: bool, looks: Sequence[Look]) -> None:
         """Before events come: which are in pieces already, and which of these are looked into; ``latest``: of all sent."""
@@ -142,9 +136,6 @@ class CountLeafGroup(LeafGroup):
 
     def wait(self, stretch: OrderedEvents) -> None:
         if self.known_already and len(stretch):
-            if self.covered == FOREVER:
-                self._keep_asked(stretch)
-                return
             is_known = stretch.chunk.times < self.covered
             self._keep_asked(stretch.take(np.flatnonzero(is_known)))
             stretch = stretch.take(np.flatnonzero(~is_known))
@@ -179,12 +170,12 @@ class CountLeafGroup(LeafGroup):
         until = closed
         if until < FOREVER:  # at the end of the stream nobody has to wait
             until = max(self.may_leave(until), self.covered if self.covered < FOREVER else NEVER)
-        self.held_most = max(self.held_most, self.held_count)
+        self.held_most = max(self.held_most, len(self.buffer) + self.kept.count)
         # Of a single source whatever was read is in its final order, also events at the very watermark.
         is_last_time = all(part.chunk.times[-1] <= until for part in self.buffer.parts)
         # Not as if all were sent: of what comes next, some may have to wait, and then it must be known what did not.
         until += has_one_source and until == closed < FOREVER and is_last_time
-        if self.is_brief and not (has_one_source or self.counts_by_key or isinstance(self.zoning(), LocalWindows)):
+        if self.is_brief and not (has_one_source or self.counts_by_key or self.zoning().goes_by_position):
             return self._take_runs((family, chain, until, latest, is_all, -1))
         released = self._released(until)
         parts = [] if released is None else self._apart(released, has_one_source)
@@ -242,10 +233,7 @@ class CountLeafGroup(LeafGroup):
             # Nothing says yet what comes between them: only as themselves can they be put in order.
             count = len(stretch)
             return Ranges(np.zeros(1, np.int64), np.array([count]), np.ones(1, np.bool_))
-        plan = self.zoning()
-        if isinstance(plan, LocalWindows):
-            return plan.ranges(self.taken, len(stretch))
-        return pieces.planned_ranges(stretch.chunk.times, plan, self._piece_max)
+        return self.zoning().ranges(stretch.chunk.times, self.taken, self._piece_max)
 
     def _apart(self, stretch: OrderedEvents, has_one_source: bool) -> list[tuple[OrderedEvents, bool]]:
         """Events of a source that joined late lie among those that were sent: these travel as they are.
@@ -266,20 +254,15 @@ class CountLeafGroup(LeafGroup):
 
     # --- looks ---
 
-    @property
-    def has_looks(self) -> bool:
-        """Whether somebody waits for an answer."""
-        return bool(self._looks)
-
     def look(self, looks: Sequence[Look]) -> None:
         """Somebody looks into pieces: each look is answered once, with what is taken next."""
         fresh = [look for look in looks if look.number not in self._looked]
         self._looked.update(look.number for look in fresh)
-        self._looks += fresh
+        self.looks += fresh
 
     def take_answers(self, family: int, chain: str) -> list[PiecesPart] | None:
         """What lies in pieces that somebody looks into; None if some of it is not in memory any more: then they ask again."""
-        looks, self._looks = self._looks, []
+        looks, self.looks = self.looks, []
         found = self._answers(family, chain, looks)
         if found is None:
             self._looked.difference_update(look.number for look in looks)

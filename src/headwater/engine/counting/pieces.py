@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -39,6 +40,8 @@ class Zoning:
     patience: int = 0
     #: A look into a piece is answered with raw events if it is about so many at most.
     raw_max: int = RAW_MAX
+    #: Whether the leaf's own events are counted, whatever their times are.
+    goes_by_position: ClassVar[bool] = False
 
     def zones(self, low: int, high: int) -> tuple[Int64Array, Int64Array]:
         """The stretches of time between ``low`` and ``high`` in which events travel raw: begins and ends, ascending."""
@@ -47,6 +50,15 @@ class Zoning:
     def awaits(self, since: int, closed: int, first: int, last: int) -> bool:
         """Whether a cut may be provable by events between two times, which are the leaf's events ``first`` to ``last``."""
         return True
+
+    def ranges(self, times: Int64Array, index: int, piece_max: int) -> Ranges:
+        """Events in order, of which the first is the leaf's event ``index``, cut into pieces of at most ``piece_max``."""
+        begins, ends = self.zones(int(times[0]), int(times[-1]))
+        if not len(begins) and len(times) <= piece_max:
+            return Ranges(np.zeros(1, np.int64), np.array([len(times)]), np.zeros(1, np.bool_))
+        inner = np.searchsorted(times, np.stack((begins, ends), 1).ravel())
+        edges = np.concatenate(([0], inner, [len(times)]))
+        return Ranges.between(edges, np.arange(len(edges) - 1) % 2 == 1, piece_max)
 
 
 @dataclass(slots=True)
@@ -59,13 +71,13 @@ class Ranges:
 
     @classmethod
     def between(cls, edges: Int64Array, is_raw: BoolArray, piece_max: int) -> Ranges:
-        """From edge to edge, those that are not raw in equal parts of at most ``piece_max``.
+        """From edge to edge where anything is between, those that are not raw in equal parts of at most ``piece_max``.
 
-        >>> Ranges.between(np.array([0, 10, 12]), np.array([False, True]), 5).starts
+        >>> Ranges.between(np.array([0, 10, 12, 12]), np.array([False, True, False]), 5).starts
         array([ 0,  5, 10])
         """
         sizes = np.diff(edges)
-        parts = np.where(is_raw, 1, -(-sizes // piece_max))
+        parts = np.where(is_raw, sizes > 0, -(-sizes // piece_max))
         whole, place = np.repeat(np.arange(len(sizes)), parts), spread(np.zeros_like(parts), parts)
         starts = edges[whole] + place * sizes[whole] // parts[whole]
         return cls(starts, np.diff(starts, append=edges[-1]), is_raw[whole])
@@ -77,18 +89,6 @@ def joined_ranges(parts: Sequence[Ranges]) -> Ranges:
         return parts[0]
     starts, sizes, is_raw = zip(*((part.starts, part.sizes, part.is_raw) for part in parts))
     return Ranges(np.concatenate(starts), np.concatenate(sizes), np.concatenate(is_raw))
-
-
-def planned_ranges(times: Int64Array, plan: Zoning, piece_max: int) -> Ranges:
-    """Events in order, cut as a plan says, into pieces of at most ``piece_max``."""
-    begins, ends = plan.zones(int(times[0]), int(times[-1]))
-    if not len(begins) and len(times) <= piece_max:
-        return Ranges(np.zeros(1, np.int64), np.array([len(times)]), np.zeros(1, np.bool_))
-    inner = np.searchsorted(times, np.stack((begins, ends), 1).ravel())
-    edges = np.concatenate(([0], inner, [len(times)]))
-    is_raw = np.arange(len(edges) - 1) % 2 == 1
-    filled = np.diff(edges) > 0
-    return Ranges.between(np.append(edges[:-1][filled], len(times)), is_raw[filled], piece_max)
 
 
 def key_ranges(keys: Int32Array, travels: BoolArray, piece_max: int, raw_max: int) -> Ranges:
@@ -113,8 +113,7 @@ def looked_ranges(times: Int64Array, low: int, high: int, raw_max: int, parts: i
     edges = np.concatenate(([0], middle, inner[1:], [len(times)]))
     is_raw = np.zeros(len(edges) - 1, np.bool_)
     is_raw[1:-1] = is_few
-    filled = np.diff(edges) > 0
-    return Ranges.between(np.append(edges[:-1][filled], len(times)), is_raw[filled], len(times))
+    return Ranges.between(edges, is_raw, len(times))
 
 
 @dataclass(slots=True)

@@ -18,8 +18,7 @@ from headwater.base.count_limits import CountLimits
 from headwater.base.snapshots import Spec, made_of, restore_into, rows, state_of, told
 from headwater.base.source_numbers import Resolve
 from headwater.engine.counting.approx import LeafShares
-from headwater.engine.counting.coverage import ChainCoverage
-from headwater.engine.counting.open_looks import OpenLooks
+from headwater.engine.counting.chains import ChainCoverage, OpenLooks
 from headwater.engine.counting.piece_table import CHAIN, COUNT, IS_RAW, NUMBER, S1, S2, SEQUENCE, T1, T2, PieceTable
 from headwater.engine.counting.raw_cuts import clusters, cut_cluster, split_some
 from headwater.engine.counting.search import KnownPieces, key_order, search
@@ -169,7 +168,9 @@ class CountRootGroup(SlicedRootGroup):
         while (is_here := found.asked & (self.table.rows[IS_RAW] == 1)).any():
             self._cut_here(np.flatnonzero(is_here), found)
             found = self._search()
-        self._ask(found)
+        places = np.flatnonzero(found.asked)
+        looks = self._looks(places, found.low[places], found.high[places])
+        self.open_looks.ask_for(looks, self.table.rows[SEQUENCE, places], found.cut[places])
         if found.settled.any():
             self._settle(found)
 
@@ -224,11 +225,6 @@ class CountRootGroup(SlicedRootGroup):
         is_kept[np.concatenate([cluster.places for cluster in whole])] = False
         made = [cut_cluster(rows, cluster, events, self._ranks) for cluster in whole]
         self.table.rows = np.concatenate([rows[:, is_kept], *made], axis=1)
-
-    def _ask(self, found: KnownPieces) -> None:
-        places = np.flatnonzero(found.asked)
-        looks = self._looks(places, found.low[places], found.high[places])
-        self.open_looks.ask_for(looks, self.table.rows[SEQUENCE, places], found.cut[places])
 
     def _looks(self, places: Int64Array, low: Int64Array, high: Int64Array) -> list[tuple[str, Look]]:
         """A look into each of the pieces in these places, for a cut between two times, with the chain that it is for."""
@@ -317,11 +313,6 @@ class CountRootGroup(SlicedRootGroup):
 
     def is_due(self, until: int) -> bool:
         return True  # answers come without a rise of the watermark
-
-    @property
-    def is_done(self) -> bool:
-        """Whether nothing will come out any more though all events are here."""
-        return self.frontier == FOREVER and not self.open_looks
 
     def row_count(self) -> int:
         return len(self.store) + int(self.table.joined().shape[1])

@@ -73,10 +73,6 @@ class CutZones:
     edges: Keys
     cuts: Int64Array
 
-    @property
-    def count(self) -> int:
-        return len(self.cuts) - 1
-
 
 def find_zones(runs: Sequence[SampledKeys], step: int, events_max: int = ZONE_EVENTS_MAX) -> CutZones:
     """The zones in which the events at positions step, 2 step, ... lie.

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-
-import numpy as np
+from dataclasses import dataclass, replace
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.intake.chunk import Chunk
-from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE, Dropped, standing, surely_members
-from headwater.engine.windows.registered import Registered
+from headwater.engine.windows.late import DROPPED, LATE, OUTSIDE
 
 
 @dataclass(slots=True)
@@ -52,33 +48,6 @@ class Accounts:
         outside = int(extra[OUTSIDE]) + self.totals.early - base.early
         late, dropped = int(extra[LATE]), int(extra[DROPPED])
         return counters(seen, filtered, outside, late, dropped)
-
-
-@dataclass(slots=True)
-class OwnAccounts:
-    """The account of a query that is alone in its group: what each event is to it is known when the event comes."""
-
-    seen: int = 0
-    filtered: int = 0
-    counts: Int64Array = field(default_factory=lambda: np.zeros(4, np.int64))
-
-    def classify(
-        self, entry: Registered, chunk: Chunk, low: int, watermarks: Int64Array | int
-    ) -> tuple[Int64Array | None, list[Dropped]]:
-        """What each event is to the query, None if all are members, and those that are too late. No time is below ``low``."""
-        if surely_members(entry, low, watermarks):
-            self.counts[MEMBER] += len(chunk)
-            return None, []
-        marks = np.full(len(chunk), watermarks) if isinstance(watermarks, int) else watermarks
-        what = standing(entry, chunk.times, marks)
-        self.counts += np.bincount(what, minlength=4)
-        lost = np.flatnonzero(what == DROPPED)
-        return what, [Dropped(entry.number, chunk.take(lost), marks[lost])] if len(lost) else []
-
-    def counters(self, moved: int = 0, moved_late: int = 0) -> dict[str, int]:
-        """The account; so many events that counted as members, ``moved_late`` of them as late ones, turned out to be outside."""
-        outside, late = int(self.counts[OUTSIDE]) + moved, int(self.counts[LATE]) - moved_late
-        return counters(self.seen, self.filtered, outside, late, int(self.counts[DROPPED]))
 
 
 def counters(seen: int, filtered: int, outside: int, late: int, dropped: int) -> dict[str, int]:

@@ -8,6 +8,7 @@ is final, then cuts them at everything at once, so all its queries still share o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from headwater.engine.groups.accounts import Accounts, Totals
 from headwater.engine.groups.baselines.work import WorkCount
 from headwater.engine.groups.windows import GroupWindows, columns_read
 from headwater.engine.intake.chunk import Chunk, blank
-from headwater.engine.intake.columns import TimeScan, take_events
+from headwater.engine.intake.columns import Events
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.intake.predicates import mask as predicate_mask
 from headwater.engine.intake.reorder import OrderedEvents, ReorderBuffer
@@ -28,7 +29,6 @@ from headwater.engine.operators.operator import COUNT, Op
 from headwater.engine.operators.partials import PartialColumn, lift
 from headwater.engine.operators.sums.exact_sum import SumColumn
 from headwater.engine.slices.dense import lift_slices
-from headwater.engine.slices.edges import Edges
 from headwater.engine.slices.order_slicer import CountState, KeyCuts, cut_in_order, position_cut_count, position_cuts
 from headwater.engine.slices.slicer import SlicedRows, cut_by_arrival, cut_sorted
 from headwater.engine.slices.store import RowBlock, RowStore, block_of
@@ -81,14 +81,14 @@ class QueryGroup:
         for entry in entries:
             self.windows.add(entry, waiting)
         self.accounts.open(entry.number for entry in entries)
-        self.in_order |= self.windows.need_order
+        self.in_order |= bool(self.windows.cut_queries or self.windows.count_queries)
 
     def unregister(self, number: int) -> None:
         self.windows.remove(number, self.buffer)
 
     def changed(self) -> None:
         """A query's stretch of life was changed from outside."""
-        self.windows.changed()
+        self.windows.is_changed = True
 
     def prepare(self, types: Mapping[str, pa.DataType]) -> None:
         """Work out operators and edges after a change of queries; ``types`` of the columns are known now."""
@@ -113,31 +113,21 @@ class QueryGroup:
 
     # --- events ---
 
-    def accept(
-        self, chunk: Chunk, arrays: Mapping[str, pa.Array], scan: TimeScan, watermarks: Int64Array | int
-    ) -> list[Dropped]:
-        """Take in well-formed events; returns those that are too late, per query.
-
-        ``watermarks``: that of the event's source just before each event, or one number for all.
-        """
-        self.accounts.totals.seen += len(chunk)
-        chunk = chunk.select(columns_read(self.ops))
-        chosen = self._chosen(chunk.times, arrays)
+    def accept(self, events: Events) -> list[Dropped]:
+        """Take in well-formed events; returns those that are too late, per query."""
+        self.accounts.totals.seen += len(events)
+        events = replace(events, chunk=events.chunk.select(columns_read(self.ops)))
+        chosen = self._chosen(events.chunk.times, events.arrays)
         if chosen is not None:
-            chunk, arrays, watermarks = take_events(chunk, arrays, self._read_names(), watermarks, chosen)
-        if len(chunk) == 0:
+            conditions = [name for expr in self.windows.conditions for name in expr.columns()]
+            events = events.take(chosen, {*self.key_names, *conditions})
+        if len(events) == 0:
             return []
-        key_arrays = [arrays[name] for name in self.key_names]
-        if self._accept_sorted(chunk, key_arrays, scan, watermarks):
+        key_arrays = [events.arrays[name] for name in self.key_names]
+        if self._accept_sorted(events, key_arrays):
             return []
-        keys = self.keys.encode(key_arrays, len(chunk))
-        if self.in_order:
-            return self._accept_in_order(chunk, keys, arrays, scan, watermarks)
-        return self._accept_by_arrival(chunk, keys, scan, watermarks)
-
-    def _read_names(self) -> set[str]:
-        conditions = [name for expr in self.windows.conditions for name in expr.columns()]
-        return {*self.key_names, *conditions}
+        keys = self.keys.encode(key_arrays, len(events))
+        return self._accept_in_order(events, keys) if self.in_order else self._accept_by_arrival(events, keys)
 
     def _chosen(self, times: Int64Array, arrays: Mapping[str, pa.Array]) -> Int64Array | None:
         """Which events pass the group's condition and begin, None for all."""
@@ -151,11 +141,10 @@ class QueryGroup:
             keep = later if keep is None else keep & later
         return None if keep is None or keep.all() else np.flatnonzero(keep)
 
-    def _accept_sorted(
-        self, chunk: Chunk, key_arrays: list[pa.Array], scan: TimeScan, watermarks: Int64Array | int
-    ) -> bool:
+    def _accept_sorted(self, events: Events, key_arrays: list[pa.Array]) -> bool:
         """The straight way for what is simple; whether it was."""
-        if self.in_order or self.windows.gap is not None or not scan.in_order or scan.low < np.max(watermarks):
+        chunk, scan = events.chunk, events.scan
+        if self.in_order or self.windows.gap is not None or not scan.in_order or scan.low < np.max(events.watermarks):
             return False
         keys = self.keys.direct(key_arrays)
         if keys is None:
@@ -177,11 +166,10 @@ class QueryGroup:
         self._lift(rows, chunk, slices[0])
         return True
 
-    def _accept_by_arrival(
-        self, chunk: Chunk, keys: Int32Array, scan: TimeScan, watermarks: Int64Array | int
-    ) -> list[Dropped]:
+    def _accept_by_arrival(self, events: Events, keys: Int32Array) -> list[Dropped]:
+        chunk, scan = events.chunk, events.scan
         slices = self.windows.edges.slices_between(scan.low, scan.high, chunk.times)
-        late = self._late(chunk.times, slices, scan, watermarks)
+        late = self._late(events, slices)
         rows = cut_by_arrival(
             chunk.times, keys, len(self.keys), slices, None if late is None else ~late, self.windows.gap, scan.in_order
         )
@@ -189,37 +177,29 @@ class QueryGroup:
         if late is None:
             return []
         which = np.flatnonzero(late)
-        return self._add_stragglers(chunk.take(which), keys[which], _at(watermarks, which))
+        return self._add_stragglers(chunk.take(which), keys[which], events.marks[which])
 
-    def _late(
-        self, times: Int64Array, slices: tuple[Int64Array, Int64Array], scan: TimeScan, watermarks: Int64Array | int
-    ) -> BoolArray | None:
+    def _late(self, events: Events, slices: tuple[Int64Array, Int64Array]) -> BoolArray | None:
         """Which events are late for some window, None if there are none."""
-        highest = watermarks if isinstance(watermarks, int) else int(watermarks.max())
-        if scan.low >= highest:
+        times = events.chunk.times
+        if events.scan.low >= np.max(events.watermarks):
             return None
-        behind = np.flatnonzero(times < watermarks)
+        behind = np.flatnonzero(times < events.watermarks)
         if len(behind) == 0:
             return None
-        over = self.windows.late(times[behind], slices, _at(watermarks, behind))
+        over = self.windows.late(times[behind], slices, events.marks[behind])
         if not over.any():
             return None
         late = np.zeros(len(times), np.bool_)
         late[behind[over]] = True
         return late
 
-    def _accept_in_order(
-        self,
-        chunk: Chunk,
-        keys: Int32Array,
-        arrays: Mapping[str, pa.Array],
-        scan: TimeScan,
-        watermarks: Int64Array | int,
-    ) -> list[Dropped]:
-        markers = [predicate_mask(expr, arrays, len(chunk)) for expr in self.windows.conditions]
+    def _accept_in_order(self, events: Events, keys: Int32Array) -> list[Dropped]:
+        chunk, marks = events.chunk, events.watermarks
+        markers = [predicate_mask(expr, events.arrays, len(events)) for expr in self.windows.conditions]
         stretch = OrderedEvents(chunk, keys, markers)
-        are_on_time = isinstance(watermarks, int) and scan.low >= watermarks
-        late = np.zeros(0, np.bool_) if are_on_time else chunk.times < watermarks
+        are_on_time = isinstance(marks, int) and events.scan.low >= marks
+        late = np.zeros(0, np.bool_) if are_on_time else chunk.times < marks
         if not late.any():
             self.accounts.totals.clean += len(chunk)
             self.wait(stretch)
@@ -227,7 +207,7 @@ class QueryGroup:
         which, rest = np.flatnonzero(late), np.flatnonzero(~late)
         self.accounts.totals.clean += len(rest)
         self.wait(stretch.take(rest))
-        return self._add_stragglers(chunk.take(which), keys[which], _at(watermarks, which))
+        return self._add_stragglers(chunk.take(which), keys[which], events.marks[which])
 
     def wait(self, stretch: OrderedEvents) -> None:
         """Events on time wait until their order is final."""
@@ -255,8 +235,8 @@ class QueryGroup:
         event_count = int(counts.counts.sum())
         if not self.in_order:
             self.accounts.totals.clean += event_count
-        if self.gap is not None:
-            self.work.paused(rows, self.gap, len(self.keys))
+        if self.windows.gap is not None:
+            self.work.paused(rows, self.windows.gap, len(self.keys))
         self.work.calculated(event_count, len(self.ops))
         self.windows.account(rows, counts.counts)
         self.store.append(block_of(rows, partials))
@@ -327,7 +307,7 @@ class QueryGroup:
 
     def _forget_keys(self) -> None:
         """Forget keys that nothing refers to any more: streams have new ones for ever. Counts and open markers need theirs."""
-        if self.in_order or self.windows.remember_keys:
+        if self.in_order or self.windows.fixed.remembers_keys:
             return
         used = [*(block.key for block in self.store.blocks()), self.stragglers.keys, *self.windows.keys_in_use()]
         numbers = self.keys.keep(np.unique(np.concatenate(used)).astype(np.int64))
@@ -351,16 +331,6 @@ class QueryGroup:
     def ops(self) -> list[Op]:
         """The operators that all queries share."""
         return self.windows.ops
-
-    @property
-    def edges(self) -> Edges:
-        """Where events are cut for all queries together."""
-        return self.windows.edges
-
-    @property
-    def gap(self) -> int | None:
-        """The smallest gap of sessions."""
-        return self.windows.gap
 
     @property
     def counts_by_key(self) -> bool:
@@ -434,7 +404,3 @@ class QueryGroup:
         self.windows.renumber_markers(state["conditions"], self.buffer)
         # Queries that came just before the snapshot: nothing has a place for their operators yet.
         self._fit(types)
-
-
-def _at(watermarks: Int64Array | int, which: Int64Array) -> Int64Array:
-    return np.full(len(which), watermarks) if isinstance(watermarks, int) else watermarks[which]

@@ -1,20 +1,45 @@
-"""A group of one query, which shares nothing."""
+"""A group of one query, which shares nothing: what is the same for all such groups, and the account of the query."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
-import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.groups.accounts import OwnAccounts
-from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.columns import take_events
+from headwater.engine.groups.accounts import counters
+from headwater.engine.intake.columns import Events
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.intake.predicates import mask as predicate_mask
+from headwater.engine.windows.late import DROPPED, LATE, MEMBER, OUTSIDE, Dropped, standing, surely_members
 from headwater.engine.windows.registered import Registered
 from headwater.language.times import NEVER
+
+
+@dataclass(slots=True)
+class OwnAccounts:
+    """The account of a query that is alone in its group: what each event is to it is known when the event comes."""
+
+    seen: int = 0
+    filtered: int = 0
+    counts: Int64Array = field(default_factory=lambda: np.zeros(4, np.int64))
+
+    def classify(self, entry: Registered, events: Events) -> tuple[Int64Array | None, list[Dropped]]:
+        """What each event is to the query, None if all are members, and those that are too late."""
+        if surely_members(entry, events.scan.low, events.watermarks):
+            self.counts[MEMBER] += len(events)
+            return None, []
+        marks = events.marks
+        what = standing(entry, events.chunk.times, marks)
+        self.counts += np.bincount(what, minlength=4)
+        lost = np.flatnonzero(what == DROPPED)
+        return what, [Dropped(entry.number, events.chunk.take(lost), marks[lost])] if len(lost) else []
+
+    def counters(self, moved: int = 0, moved_late: int = 0) -> dict[str, int]:
+        """The account; so many events that counted as members, ``moved_late`` of them as late ones, turned out to be outside."""
+        outside, late = int(self.counts[OUTSIDE]) + moved, int(self.counts[LATE]) - moved_late
+        return counters(self.seen, self.filtered, outside, late, int(self.counts[DROPPED]))
 
 
 class SingleGroup:
@@ -49,13 +74,11 @@ class SingleGroup:
         self.accounts.seen += seen
         self.accounts.filtered += filtered
 
-    def passing(
-        self, chunk: Chunk, arrays: Mapping[str, pa.Array], names: Iterable[str], watermarks: Int64Array | int
-    ) -> tuple[Chunk, Mapping[str, pa.Array], Int64Array | int]:
+    def passing(self, events: Events, names: Iterable[str]) -> Events:
         """The events that pass the condition, with the columns of these names; all of them are counted."""
-        self.accounts.seen += len(chunk)
+        self.accounts.seen += len(events)
         if self.entry.query.where is None:
-            return chunk, arrays, watermarks
-        rows = np.flatnonzero(predicate_mask(self.entry.query.where, arrays, len(chunk)))
-        self.accounts.filtered += len(chunk) - len(rows)
-        return take_events(chunk, arrays, names, watermarks, rows)
+            return events
+        rows = np.flatnonzero(predicate_mask(self.entry.query.where, events.arrays, len(events)))
+        self.accounts.filtered += len(events) - len(rows)
+        return events.take(rows, names)

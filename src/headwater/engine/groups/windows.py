@@ -53,7 +53,7 @@ class GroupWindows:
         self.gap: int | None = None  # the smallest of sessions
         self.over_all = count_table([])  # count windows over all events ...
         self.by_key = count_table([])  # ... and those of each key
-        self._is_changed = True
+        self.is_changed = True  # whether queries came or went, or live longer or shorter than before
 
     # --- queries ---
 
@@ -65,11 +65,6 @@ class GroupWindows:
     def others(self) -> list[SessionWindows | CutQuery | CountQuery]:
         """All but the fixed windows, which are computed in bulk."""
         return [*self.sessions, *self.cut_queries, *self.count_queries]
-
-    @property
-    def need_order(self) -> bool:
-        """Whether some windows can be cut only once the order of events is final."""
-        return bool(self.cut_queries or self.count_queries)
 
     def add(self, entry: Registered, waiting: int) -> None:
         """A query comes. ``waiting``: events that came before it and are still to be accounted for."""
@@ -83,7 +78,7 @@ class GroupWindows:
         else:
             walk = Walk(entry, [self._condition(expr) for expr in window.conditions()])
             self.cut_queries.append(CutQuery(entry, _shared(self.walks, walk)))
-        self._is_changed = True
+        self.is_changed = True
 
     def _condition(self, expr: Expr) -> int:
         for i, known in enumerate(self.conditions):
@@ -106,22 +101,18 @@ class GroupWindows:
             part.markers = [part.markers[i] for i in used]
         for walk in self.walks:
             walk.conditions = [used.index(i) for i in walk.conditions]
-        self._is_changed = True
-
-    def changed(self) -> None:
-        """A query's stretch of life was changed from outside."""
-        self._is_changed = True
+        self.is_changed = True
 
     def prepare(self, types: Mapping[str, pa.DataType]) -> bool:
         """Work everything out after a change of queries, by the ``types`` of columns; returns whether there was one."""
-        if not self._is_changed:
+        if not self.is_changed:
             return False
         self.fixed.refresh()
         entries = self.entries()
         ops = operators(types, *(entry.query for entry in one_of_each(entries)))
         if ops != self.ops:
-            names = columns_read(ops)
-            empty = Chunk(*_NOTHING, [], {name: blank(types.get(name, pa.float64()), 0) for name in names})
+            columns = {name: blank(types.get(name, pa.float64()), 0) for name in columns_read(ops)}
+            empty = Chunk(np.empty(0, np.int64), 0, 0, [], columns)
             self.ops, self.template = ops, lift(ops, empty, np.empty(0, np.int32), 0)
         # A query that came later sees nothing before its begin: an edge there keeps rows on one side.
         begins = {entry.begin for entry in entries} - {NEVER}
@@ -130,7 +121,7 @@ class GroupWindows:
         self.over_all = count_table([walk for walk in self.count_walks if not walk.by_key])
         self.by_key = count_table([walk for walk in self.count_walks if walk.by_key])
         self.gap = min((q.gap for q in self.sessions), default=None)
-        self._is_changed = False
+        self.is_changed = False
         return True
 
     # --- events ---
@@ -201,11 +192,6 @@ class GroupWindows:
         return separations(block, key_starts, self.edges, self.gap, self.walks, self.over_all, self.by_key)
 
     # --- keys ---
-
-    @property
-    def remember_keys(self) -> bool:
-        """Whether some query must know every key that ever was."""
-        return self.fixed.remembers_keys
 
     def keys_in_use(self) -> list[Int32Array]:
         used = [self.fixed.keys_in_use(), *(session.history.keys_in_use() for session in self.sessions)]
@@ -293,6 +279,3 @@ def _without(walks: list[_AnyWalk], number: int) -> list[_AnyWalk]:
     for walk in walks:
         walk.entries = [entry for entry in walk.entries if entry.number != number]
     return [walk for walk in walks if walk.entries]
-
-
-_NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))

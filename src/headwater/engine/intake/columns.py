@@ -206,12 +206,31 @@ def without(rows: Mapping[int, str], length: int) -> Int64Array:
     return np.flatnonzero(mask)
 
 
-def take_events(
-    chunk: Chunk, arrays: Mapping[str, pa.Array], names: Iterable[str], watermarks: Int64Array | int, rows: Int64Array
-) -> tuple[Chunk, Mapping[str, pa.Array], Int64Array | int]:
-    """The events in these rows (ascending): their chunk, the columns of these names, and the watermark of each or one for all."""
-    if len(rows) == len(chunk):
-        return chunk, arrays, watermarks
-    indices = pa.array(rows)
-    columns = {name: arrays[name].take(indices) for name in names}
-    return chunk.take(rows), columns, watermarks if isinstance(watermarks, int) else watermarks[rows]
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Well-formed events, as groups take them in, and the columns that were read. No time lies outside of the ``scan``.
+
+    ``watermarks``: that of the event's source just before each event, or one number for all.
+    """
+
+    chunk: Chunk
+    arrays: Mapping[str, pa.Array]
+    scan: TimeScan
+    watermarks: Int64Array | int
+
+    def __len__(self) -> int:
+        return len(self.chunk)
+
+    @property
+    def marks(self) -> Int64Array:
+        """The watermark of each."""
+        return np.full(len(self), self.watermarks) if isinstance(self.watermarks, int) else self.watermarks
+
+    def take(self, rows: Int64Array, names: Iterable[str]) -> Events:
+        """Those in these rows (ascending), with the columns of these names."""
+        if len(rows) == len(self):
+            return self
+        indices = pa.array(rows)
+        arrays = {name: self.arrays[name].take(indices) for name in names}
+        watermarks = self.watermarks if isinstance(self.watermarks, int) else self.watermarks[rows]
+        return Events(self.chunk.take(rows), arrays, self.scan, watermarks)

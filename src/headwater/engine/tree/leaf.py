@@ -15,7 +15,7 @@ from headwater.engine.counting.pieces import Zoning
 from headwater.engine.halves import LeafGroup
 from headwater.engine.intake.arrivals import Arrivals, read_columns, times_of
 from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.columns import TimeScan, read_values
+from headwater.engine.intake.columns import Events, TimeScan, read_values
 from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.intake.many_sources import SourceShares, shares
 from headwater.engine.state import EngineState
@@ -42,13 +42,8 @@ class LeafHalf:
         self, queries: QuerySet, chain: str, sources: list[Standing], latest: int, cut_time: int, limits: CountLimits
     ) -> None:
         role = Role(True, queries.round_trips, queries.counts, queries.large_only, limits)
-        self._state: EngineState[LeafGroup] = EngineState(
-            role.leaf_groups(),
-            time=queries.time,
-            unit=queries.unit,
-            disorder=queries.disorder,
-            strict=queries.strict,
-        )
+        settings = queries.time, queries.unit, queries.disorder, queries.strict
+        self._state: EngineState[LeafGroup] = EngineState(role.leaf_groups(), *settings)
         self._queries = self._state.registry
         self._queries.take_over(list(queries.entries), list(queries.names), queries.types)
         self._intake = Intake(self._state)
@@ -82,13 +77,13 @@ class LeafHalf:
         """Events between which nothing is decided: all of them come for the first time, or none."""
         origin = self.sources[source]
         is_new = self.sources.is_past_reread(source)
-        delivery = self._intake.read(batch, origin, source, start, is_new=is_new)
+        delivery = self._intake.read(batch, origin, start, is_new=is_new)
         if delivery is not None:
             (self._deal_out if is_new else self._hold_again)(delivery)
-            self._state.watermarks.saw(origin, delivery.scan.low, delivery.scan.high)
+            self._state.watermarks.saw(origin, delivery.events.scan.low, delivery.events.scan.high)
 
     def _deal_out(self, delivery: Delivery) -> None:
-        self.sources.latest = max(self.sources.latest, delivery.scan.high)
+        self.sources.latest = max(self.sources.latest, delivery.events.scan.high)
         self._intake.note_dropped(delivery, self._raw.collect(delivery))
         self._intake.deal_out(delivery, self._instead.collect(delivery))
 
@@ -96,7 +91,7 @@ class LeafHalf:
         """Events that were accepted before: only who waits for the root's word needs them."""
         for family in self._families.values():
             family.group.prepare(self._queries.types)
-            family.group.reread(family.fitting(delivery.taken, delivery.events.misfits), self.cut_time)
+            family.group.reread(family.fitting(delivery.events, delivery.arrivals.misfits), self.cut_time)
 
     def pass_over(self, source: str, end: int, low: int | None, high: int | None) -> None:
         """No query wants the events of a source up to offset ``end``, for its condition or for the place of its window.
@@ -113,7 +108,7 @@ class LeafHalf:
         self._state.watermarks.saw(origin, low, high)
         if fresh > 0:
             self.sources.latest = max(self.sources.latest, high)
-            self._raw.pass_over(fresh)
+            self._raw.unread += fresh if self._raw else 0
             for family in self._families.values():
                 family.group.pass_over(fresh)
 
@@ -160,7 +155,7 @@ class LeafHalf:
         if self._queries.by_node:
             homes = pa.array([marks.sources[marks.names[number]].node for number in numbers.tolist()], pa.string())
             events.arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(pa.array(which.astype(np.int32)), homes)
-        self._deal_out(Delivery(events, scan, chunk, NEVER, ""))
+        self._deal_out(Delivery(events, Events(chunk, events.arrays, scan, NEVER), ""))
 
     def _take_in_odd(
         self, sources: Sequence[str], which: Int64Array, offsets: Int64Array, batch: pa.RecordBatch, found: SourceShares
@@ -179,7 +174,7 @@ class LeafHalf:
 
     @property
     def has_news(self) -> bool:
-        return self.sources.have_moved or (self._has_looks and self.sources.are_past_reread())
+        return bool(self.sources.news) or (self._has_looks and self.sources.are_past_reread())
 
     @property
     def is_awaited(self) -> bool:
@@ -239,10 +234,10 @@ class LeafHalf:
     def _take_accounts(self) -> AccountsPart | None:
         rows = []
         for number, family in self._families.items():
-            totals = family.group.take_totals()
+            totals = family.group.accounts.take()
             malformed, family.malformed = family.malformed, 0
             rows.append([number, totals.seen, totals.filtered, totals.early, malformed])
-        unread = self._raw.take_unread()
+        unread, self._raw.unread = self._raw.unread, 0
         rows.append([ALL_RAW, unread, unread, 0, 0])
         timeless, malformed = self._queries.timeless, self._state.malformed
         self._queries.timeless = self._state.malformed = 0
@@ -274,7 +269,7 @@ class LeafHalf:
 
     @property
     def _has_looks(self) -> bool:
-        return any(group.has_looks for group in self._counting.values())
+        return any(group.looks for group in self._counting.values())
 
     @property
     def is_waiting(self) -> bool:

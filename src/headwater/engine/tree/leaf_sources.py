@@ -49,7 +49,7 @@ class LeafSources:
         self._standing: dict[str, Standing] = {}
         self._told: dict[str, tuple[int, int]] = {}
         self._told_latest = latest
-        self._moved: dict[str, None] = {}
+        self.news: dict[str, None] = {}  # sources of which there is something to tell
         for standing in standings:
             origin = watermarks.source(standing.name, standing.home)
             origin.watermark = standing.hold_watermark
@@ -122,23 +122,19 @@ class LeafSources:
         """The offset and the watermark of each source, and the latest time."""
         return dict(self._told), self._told_latest
 
-    @property
-    def have_moved(self) -> bool:
-        return bool(self._moved)
-
     def moved(self, *sources: str) -> None:
         """There is something to tell of these sources."""
-        self._moved |= dict.fromkeys(sources)
+        self.news |= dict.fromkeys(sources)
 
     def moved_all(self) -> None:
-        self._moved |= dict.fromkeys(self._standing)
+        self.news |= dict.fromkeys(self._standing)
 
     def take_moves(self) -> Moved:
         """How far the sources went on since the last time."""
         moved = Moved([], [], [], self.latest - self._told_latest)
         self._told_latest = self.latest
         marks = self._watermarks
-        numbers = sorted(marks.numbers[name] for name in self._moved)
+        numbers = sorted(marks.numbers[name] for name in self.news)
         for number, *at in zip(numbers, marks.offsets[numbers].tolist(), marks.watermarks[numbers].tolist()):
             name = marks.names[number]
             offset, watermark = self._told[name]
@@ -148,5 +144,5 @@ class LeafSources:
                 moved.counts.append(at[0] - offset)
                 moved.rises.append(at[1] - watermark)
                 self._told[name] = at[0], at[1]
-        self._moved = {}
+        self.news = {}
         return moved

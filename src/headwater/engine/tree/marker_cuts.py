@@ -13,9 +13,9 @@ import numpy as np
 from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.jit import njit
 from headwater.base.source_numbers import Resolve
-from headwater.engine.families import Events
 from headwater.engine.halves import GroupPart, LeafGroup, SlicedRootGroup, Types, numbers_of
 from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.columns import Events
 from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
 from headwater.engine.operators.partials import lift
 from headwater.engine.slices.order_slicer import KeyCuts, cut_in_order
@@ -139,8 +139,6 @@ class CutRootGroup(SlicedRootGroup):
             return
         numbers = self.keys.encode(part.key_columns, key_count(part.key_columns))
         self.in_order = True
-        if len(part.conditions) != len(self.windows.conditions):
-            return  # of a leaf that knows other queries; it will be told to begin again
         chunk = Chunk(part.times, part.offsets, numbers_of(part, resolve), self.names)
         self.buffer.add(OrderedEvents(chunk, numbers[part.key], part.conditions))
 
@@ -153,19 +151,16 @@ class CutRootGroup(SlicedRootGroup):
     def announce(self, until: int) -> KeyedTimes:
         """Walk over the markers below ``until`` and say where keys are cut."""
         released = self.buffer.release(until)
-        cuts = [np.empty((0, 2), np.int64)]
-        for walk in self.windows.walks:
-            # An empty walk too: what lies outside of windows is asked of the last one.
-            stretch = concat_stretches(released).in_order() if released else self._nothing()
-            cuts.append(walk.on(stretch, len(self.keys)))
-        joined = np.concatenate(cuts)
+        stretch = concat_stretches(released).in_order() if released else self._nothing()
+        # An empty walk too: what lies outside of windows is asked of the last one.
+        cuts = [walk.on(stretch, len(self.keys)) for walk in self.windows.walks]
+        joined = np.concatenate([np.empty((0, 2), np.int64), *cuts])
         columns, key = listed_keys(self.keys.columns(), joined[:, 0].astype(np.int32))
         return KeyedTimes(columns, key, joined[:, 1])
 
     def _nothing(self) -> OrderedEvents:
-        none = np.empty(0, np.int64)
         markers = [np.empty(0, np.bool_) for _ in self.windows.conditions]
-        return OrderedEvents(Chunk(none, none, np.empty(0, np.int32), []), np.empty(0, np.int32), markers)
+        return OrderedEvents(Chunk(np.empty(0, np.int64), 0, 0, []), np.empty(0, np.int32), markers)
 
     def close(self, until: int) -> list[Closed]:
         """Everything below ``until`` has come: the windows that are over."""

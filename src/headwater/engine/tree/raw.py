@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int64Array
+from headwater.base.arrow import plain_array
 from headwater.engine.core import Delivery
 from headwater.engine.families import Family
 from headwater.engine.halves import LeafGroup
-from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.columns import Events
 from headwater.engine.intake.predicates import mask as predicate_mask
 from headwater.engine.windows.late import DROPPED, Dropped, standing
 from headwater.engine.windows.registered import Registered
@@ -36,7 +37,7 @@ class RawEvents:
         self._chain = chain
         self._entries = list(entries)
         self._columns = sorted({name for entry in self._entries for name in entry.query.columns()})
-        self._unread = 0  # events that no query wants
+        self.unread = 0  # events that no query wants: they do not travel, and are counted
 
     def __bool__(self) -> bool:
         """Whether some query needs events."""
@@ -46,85 +47,53 @@ class RawEvents:
         """Keep events for the next delta; returns those that are too late, per query."""
         if not self._entries:
             return []
-        chunk, arrays, before = delivery.chunk, delivery.events.arrays, delivery.before
-        marks = np.full(len(chunk), before) if isinstance(before, int) else before
-        dropped = self._too_late(chunk, arrays, marks) if bool((chunk.times < marks).any()) else []
-        misfits = {name: sorted(rows) for name, rows in delivery.events.misfits.items()}
-        part = events_part(ALL_RAW, self._chain, chunk, marks, {name: arrays[name] for name in self._columns})
-        part.misfits = misfits
-        wanted = self._wanted(arrays, len(chunk))
-        if wanted is not None and not misfits:
-            self._unread += len(chunk) - int(wanted.sum())
-            part = _chosen(part, np.flatnonzero(wanted))
-        if len(part.times):
-            self.parts.append(part)
+        events = delivery.events
+        dropped = self._too_late(events) if bool((events.chunk.times < events.watermarks).any()) else []
+        misfits = {name: sorted(rows) for name, rows in delivery.arrivals.misfits.items()}
+        wanted = None if misfits else self._wanted(events)
+        if wanted is not None:
+            self.unread += len(events) - int(wanted.sum())
+            events = events.take(np.flatnonzero(wanted), self._columns)
+        if len(events):
+            self.parts.append(events_part(ALL_RAW, self._chain, events, events.marks, self._columns, misfits))
         return dropped
-
-    def pass_over(self, count: int) -> None:
-        """So many events are wanted by no query."""
-        self._unread += count if self._entries else 0
 
     def take(self) -> list[EventsPart]:
         """The events that came since the last time."""
         parts, self.parts = self.parts, []
         return joined_events(parts)
 
-    def take_unread(self) -> int:
-        """How many events came since the last time that do not travel."""
-        unread, self._unread = self._unread, 0
-        return unread
-
-    def _wanted(self, arrays: Mapping[str, pa.Array], length: int) -> BoolArray | None:
+    def _wanted(self, events: Events) -> BoolArray | None:
         """Which events some query does not filter out; None for all."""
-        wanted = np.zeros(length, np.bool_)
+        wanted = np.zeros(len(events), np.bool_)
         for entry in self._entries:
             if entry.query.where is None:
                 return None
-            wanted |= predicate_mask(entry.query.where, arrays, length)
+            wanted |= predicate_mask(entry.query.where, events.arrays, len(events))
         return None if wanted.all() else wanted
 
-    def _too_late(self, chunk: Chunk, arrays: Mapping[str, pa.Array], watermarks: Int64Array) -> list[Dropped]:
-        found = []
+    def _too_late(self, events: Events) -> list[Dropped]:
+        found, chunk, marks = [], events.chunk, events.marks
         for entry in self._entries:
-            what = standing(entry, chunk.times, watermarks) == DROPPED
+            what = standing(entry, chunk.times, marks) == DROPPED
             if entry.query.where is not None:
-                what &= predicate_mask(entry.query.where, arrays, len(chunk))
+                what &= predicate_mask(entry.query.where, events.arrays, len(events))
             rows = np.flatnonzero(what)
             if len(rows):
-                found.append(Dropped(entry.number, chunk.take(rows), watermarks[rows]))
+                found.append(Dropped(entry.number, chunk.take(rows), marks[rows]))
         return found
 
 
 @dataclass(slots=True)
 class RawChoice:
-    """The choice for one family of queries, made anew with each delta.
+    """The choice for one family of queries: for this many deltas more, events travel.
 
-    >>> choice = RawChoice()
-    >>> choice.saw(100, 1600); choice.taken(); choice.weigh(5000); choice.is_raw
-    True
+    ``nbytes``: what its events take that came since the last delta; ``bytes_before``: what those of that delta took.
     """
 
-    _left: int = 0
-    _bytes: int = 0
-    _before: int = 0
-
-    @property
-    def is_raw(self) -> bool:
-        return self._left > 0
-
-    def saw(self, count: int, column_bytes: int) -> None:
-        """Events came whose columns take so many bytes."""
-        self._bytes += PLACE_BYTES * count + column_bytes
-
-    def taken(self) -> None:
-        """What has come together was taken for a delta."""
-        self._before, self._bytes = self._bytes, 0
-        self._left = max(self._left - 1, 0)
-
-    def weigh(self, partial_bytes: int) -> None:
-        """The partials of that delta took so many bytes."""
-        if partial_bytes > self._before:
-            self._left = DELTAS_RAW
+    deltas_left: int = 0
+    nbytes: int = 0
+    bytes_before: int = 0
 
 
 class EventsInstead:
@@ -144,16 +113,15 @@ class EventsInstead:
         """Keep events for the families for which they travel; returns the others. Late or odd events are sorted out here."""
         if not self._choices:
             return self._families.values()
-        chunk, events = delivery.chunk, delivery.events
-        is_plain = not events.misfits and not bool((chunk.times < delivery.before).any())
+        events = delivery.events
+        is_plain = not delivery.arrivals.misfits and not bool((events.chunk.times < events.watermarks).any())
         others = []
         for number, family in self._families.items():
             choice = self._choices.get(number)
             if choice is not None:
-                choice.saw(len(events), sum(events.arrays[name].nbytes for name in family.columns))
-            if choice is not None and choice.is_raw and is_plain:
-                columns = {name: events.arrays[name] for name in sorted(family.columns)}
-                part = events_part(number, self._chain, chunk, chunk.times, columns)
+                choice.nbytes += PLACE_BYTES * len(events) + sum(events.arrays[name].nbytes for name in family.columns)
+            if choice is not None and choice.deltas_left and is_plain:
+                part = events_part(number, self._chain, events, events.chunk.times, sorted(family.columns), {})
                 self._parts.setdefault(number, []).append(part)
             else:
                 others.append(family)
@@ -161,28 +129,25 @@ class EventsInstead:
 
     def weigh(self, number: int, nbytes: int) -> None:
         """The partials of a family took this many bytes: where events take fewer, these travel for a while."""
-        if number in self._choices:
-            self._choices[number].weigh(nbytes)
+        if number in self._choices and nbytes > self._choices[number].bytes_before:
+            self._choices[number].deltas_left = DELTAS_RAW
 
     def take(self) -> list[EventsPart]:
         """The events that came since the last time."""
         kept, self._parts = self._parts, {}
         for choice in self._choices.values():
-            choice.taken()
+            choice.deltas_left = max(choice.deltas_left - 1, 0)
+            choice.bytes_before, choice.nbytes = choice.nbytes, 0
         return [part for parts in kept.values() for part in joined_events(parts)]
 
 
 def events_part(
-    number: int, chain: str, chunk: Chunk, watermarks: Int64Array, columns: dict[str, pa.Array]
+    number: int, chain: str, events: Events, marks: Int64Array, names: Iterable[str], misfits: dict[str, list[int]]
 ) -> EventsPart:
+    """Events with the columns of these names and the watermark before each."""
+    chunk, columns = events.chunk, {name: events.arrays[name] for name in names}
     sources = chunk.source_ids.astype(np.int64)
-    return EventsPart(number, chain, chunk.times, chunk.offsets, sources, watermarks, columns)
-
-
-def _chosen(part: EventsPart, rows: Int64Array) -> EventsPart:
-    columns = {name: array.take(pa.array(rows)) for name, array in part.columns.items()}
-    arrays = part.times[rows], part.offsets[rows], part.sources[rows], part.watermarks[rows]
-    return EventsPart(part.family, part.chain, *arrays, columns)
+    return EventsPart(number, chain, chunk.times, chunk.offsets, sources, marks, columns, misfits)
 
 
 def joined_events(parts: Sequence[EventsPart]) -> list[EventsPart]:
@@ -191,13 +156,8 @@ def joined_events(parts: Sequence[EventsPart]) -> list[EventsPart]:
     joined = [part for part in parts if part.misfits]
     if clean:
         first = clean[0]
-        columns = {name: _concat([part.columns[name] for part in clean]) for name in first.columns}
+        columns = {n: pa.concat_arrays([plain_array(part.columns[n]) for part in clean]) for n in first.columns}
         each = ((part.times, part.offsets, part.sources, part.watermarks) for part in clean)
         times, offsets, sources, watermarks = map(np.concatenate, zip(*each, strict=True))
         joined.append(EventsPart(first.family, first.chain, times, offsets, sources, watermarks, columns))
     return joined
-
-
-def _concat(arrays: list[pa.Array]) -> pa.Array:
-    plain = [a.dictionary_decode() if pa.types.is_dictionary(a.type) else a for a in arrays]
-    return pa.concat_arrays(plain)

@@ -14,7 +14,7 @@ from headwater.engine.counting.root import CountRootGroup, ProvenCut
 from headwater.engine.families import Family
 from headwater.engine.halves import SlicedRootGroup, numbers_of, sources_problem
 from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.columns import read_values, scan_times
+from headwater.engine.intake.columns import Events, read_values, scan_times
 from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.operators.operator import Op
 from headwater.engine.results.output import empty_table
@@ -100,10 +100,6 @@ class RootHalf:
     def open_count(self) -> int:
         """Slices and windows, by key, that are held."""
         return sum(family.group.row_count() for family in self._queries.families.values())
-
-    @property
-    def queries(self) -> list[Query]:
-        return [entry.query for entry in self._queries.entries.values()]
 
     def counters(self) -> dict[str, dict[str, int]]:
         """Per query: in = filtered + outside + member + late + dropped + malformed."""
@@ -194,7 +190,7 @@ class RootHalf:
             arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(pa.array(sources), pa.array(self.homes, pa.string()))
         columns = {name: read_values(arrays[name]) for name in queries.value_columns if name in arrays}
         chunk = Chunk(part.times, part.offsets, sources, self.names, columns)
-        events = chunk, arrays, scan_times(part.times), part.watermarks
+        events = Events(chunk, arrays, scan_times(part.times), part.watermarks)
         for family in self._takers(part.family, families):
             family.accept(events, part.misfits)  # who is too late was said where the event was whole
 
@@ -226,7 +222,7 @@ class RootHalf:
 
     def take_rows(self) -> pa.Table | None:
         """The rows that came out since the last time."""
-        return self._state.take()[0] if self._state.has_rows else None
+        return self._state.take()[0] if self._state.tables else None
 
     def side_output(self) -> pa.Table:
         """Events that were too late for a query or malformed, since the last call: query, reason, place of birth, event."""
@@ -261,7 +257,7 @@ class RootHalf:
     @property
     def counts_are_done(self) -> bool:
         """Whether all count windows are out, at the end of the stream."""
-        return all(group.is_done for group in self.counting().values())
+        return all(g.frontier == FOREVER and not g.open_looks for g in self.counting().values())
 
     def take_proven(self) -> dict[int, list[ProvenCut]]:
         """The cuts over all events that were proven since the last time."""
@@ -282,7 +278,7 @@ class RootHalf:
 
     def looked_into(self) -> dict[tuple[int, int], str]:
         """All pieces that leaves look into, and their chains; a piece by family and number."""
-        found = {family: group.open_looks.chains() for family, group in self.counting().items()}
+        found = {family: group.open_looks.chains for family, group in self.counting().items()}
         return {(family, look): chain for family, looks in found.items() for look, chain in looks.items()}
 
     def covered(self, chain: str) -> dict[int, int]:

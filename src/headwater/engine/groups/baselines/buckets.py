@@ -17,8 +17,7 @@ from headwater.base.snapshots import parts, snapshot
 from headwater.engine.groups.baselines.work import WorkCount
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.groups.single import SingleGroup
-from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.columns import TimeScan, take_events
+from headwater.engine.intake.columns import Events
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.windows.assembler import Closed
 from headwater.engine.windows.late import Dropped
@@ -112,22 +111,18 @@ class BucketGroup(SingleGroup):
 
     # --- events and windows ---
 
-    def accept(
-        self, chunk: Chunk, arrays: Mapping[str, pa.Array], scan: TimeScan, watermarks: Int64Array | int
-    ) -> list[Dropped]:
+    def accept(self, events: Events) -> list[Dropped]:
         """Add each event to every window that holds it; returns the events that are too late."""
-        chunk, arrays, watermarks = self.passing(chunk, arrays, self.key_names, watermarks)
-        if len(chunk) == 0:
+        events = self.passing(events, self.key_names)
+        if len(events) == 0:
             return []
         for part, group in zip(self._parts, self._groups):
-            inside = _inside(part, chunk.times)
-            if inside is None:
-                group.accept(chunk, arrays, scan, watermarks)
-            elif len(inside):
-                own_chunk, own_arrays, own_watermarks = take_events(chunk, arrays, self.key_names, watermarks, inside)
-                group.accept(own_chunk, own_arrays, scan, own_watermarks)
+            inside = _inside(part, events.chunk.times)
+            own = events if inside is None else events.take(inside, self.key_names)
+            if len(own):
+                group.accept(own)
         # Each event counts once, by the window that is best for it.
-        return self.accounts.classify(self.entry, chunk, scan.low, watermarks)[1]
+        return self.accounts.classify(self.entry, events)[1]
 
     def expected_rows(self, until: int) -> int:
         """About how many result rows an advance of the watermark to ``until`` gives."""

@@ -1,11 +1,13 @@
 """Windows formed from kept events: on a grid of times or positions, or where events decide.
 
-Those that events decide are formed anew at each step from where the last settled window ended.
+Those that events decide are formed anew at each step from where the last settled window ended. Behind the formers stands how
+windows of several nodes become one: the i-th of each, those of equal bounds, or those that overlap (the readings of Disco).
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -22,6 +24,8 @@ from headwater.errors import DataError
 from headwater.language.query import CONTEXT_SCOPES
 from headwater.language.times import FOREVER, NEVER
 from headwater.language.windows import Band, Between, CountWindow, Custom, Punctuated, Session, Sliding
+
+Parts = list[int]  # rows of the windows that are one
 
 
 def former_of(entry: Registered) -> Former:
@@ -302,3 +306,64 @@ class CountFormer(Former):
         self._passed = self._passed + np.bincount(kept.keys[gone], minlength=kept.key_count)
 
     state, restore = snapshot("_passed", "_done")
+
+
+def unite(formed: Formed, scope: str, owner: Int64Array, until: int) -> tuple[Formed, Int64Array]:
+    """One window for all its parts. ``owner[k]`` is the key, without the node, of window key k.
+
+    Returns the united windows, keyed by owner, and rows (united window, lo, hi) of their members. A united window waits for its
+    open parts; at the end of the stream an unfinished part is none at all.
+    """
+    if until == FOREVER:
+        formed = formed.take(formed.closed)
+    keys = owner[formed.windows[:, 0]]
+    united: list[Parts] = []
+    for key in np.unique(keys).tolist():
+        united.extend(_PARTS[scope](formed, np.flatnonzero(keys == key)))
+    rows = [_union(formed, int(keys[parts[0]]), parts) for parts in united]
+    members = [(i, *formed.windows[part, 3:].tolist()) for i, parts in enumerate(united) for part in parts]
+    table = np.array(rows, np.int64).reshape(-1, 7)
+    # Another node may add its part at any time, so nothing is ever final.
+    final = np.zeros(len(table), np.bool_)
+    whole = Formed(table[:, :5], table[:, 5], table[:, 6] == 1, final, formed.needed)
+    return whole, np.array(members, np.int64).reshape(-1, 3)
+
+
+def _union(formed: Formed, key: int, parts: Parts) -> tuple[int, ...]:
+    """A row of a window, without events of its own: these are in its parts. Behind it, its reach and whether it is closed."""
+    windows = formed.windows[parts]
+    reach, closed = int(formed.reach[parts].max()), bool(formed.closed[parts].all())
+    return key, int(windows[:, 1].min()), int(windows[:, 2].max()), 0, 0, reach, int(closed)
+
+
+def _ordinal(formed: Formed, rows: Int64Array) -> Iterator[Parts]:
+    by_node = [rows[formed.windows[rows, 0] == node] for node in np.unique(formed.windows[rows, 0])]
+    for number in range(max(map(len, by_node), default=0)):
+        yield [int(windows[number]) for windows in by_node if number < len(windows)]
+
+
+def _matched(formed: Formed, rows: Int64Array) -> Iterator[Parts]:
+    together: dict[tuple[int, ...], Parts] = {}
+    for row in rows.tolist():
+        together.setdefault(tuple(formed.windows[row, 1:3].tolist()), []).append(row)
+    yield from together.values()
+
+
+def _overlap(formed: Formed, rows: Int64Array) -> Iterator[Parts]:
+    chain: Parts = []
+    reach = 0
+    for row in sorted(rows.tolist(), key=lambda row: int(formed.windows[row, 1])):
+        if chain and formed.windows[row, 1] > reach:
+            yield chain
+            chain = []
+        reach = max(reach, int(formed.reach[row])) if chain else int(formed.reach[row])
+        chain.append(row)
+    if chain:
+        yield chain
+
+
+_PARTS: dict[str, Callable[[Formed, Int64Array], Iterator[Parts]]] = {
+    "ordinal": _ordinal,
+    "matched": _matched,
+    "overlap": _overlap,
+}

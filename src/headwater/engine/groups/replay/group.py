@@ -8,6 +8,7 @@ then, once for each window), and so the baseline `cebuffer` of the papers.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,13 @@ import pyarrow as pa
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.snapshots import rows, snapshot
 from headwater.engine.groups.baselines.work import WorkCount
-from headwater.engine.groups.replay.fingerprints import fingerprints
-from headwater.engine.groups.replay.formers import former_of
+from headwater.engine.groups.replay.formers import former_of, unite
 from headwater.engine.groups.replay.kept import Formed, KeptEvents, ReplayBuffer
-from headwater.engine.groups.replay.members import OWN_KEY, Pairs, contents, members, numbered, time_spans
-from headwater.engine.groups.replay.scopes import unite
+from headwater.engine.groups.replay.members import OWN_KEY, Pairs, contents, fingerprints, members, numbered, time_spans
 from headwater.engine.groups.single import SingleGroup
 from headwater.engine.groups.windows import columns_read, operators
 from headwater.engine.intake.chunk import Chunk, Values
-from headwater.engine.intake.columns import TimeScan, take_events
+from headwater.engine.intake.columns import Events
 from headwater.engine.intake.keys import NODE_KEY, KeyTable
 from headwater.engine.intake.predicates import mask as predicate_mask
 from headwater.engine.intake.reorder import OrderedEvents
@@ -72,27 +71,24 @@ class ReplayGroup(SingleGroup):
 
     # --- events ---
 
-    def accept(
-        self, chunk: Chunk, arrays: Mapping[str, pa.Array], scan: TimeScan, watermarks: Int64Array | int
-    ) -> list[Dropped]:
+    def accept(self, events: Events) -> list[Dropped]:
         """Keep the events that some window can still take; returns those that are too late."""
-        names = self._read_names()
-        chunk, arrays, watermarks = self.passing(chunk.select(self._columns), arrays, names, watermarks)
-        if len(chunk) == 0:
+        conditions = [name for expr in self.entry.query.window.conditions() for name in expr.columns()]
+        names = {*self._window_keys.names, *self.key_names, *conditions}
+        events = self.passing(replace(events, chunk=events.chunk.select(self._columns)), names)
+        if len(events) == 0:
             return []
-        what, dropped = self.accounts.classify(self.entry, chunk, scan.low, watermarks)
+        what, dropped = self.accounts.classify(self.entry, events)
         if what is None:
-            self._keep(chunk, arrays, None)
+            self._keep(events, None)
             return []
-        marks = np.full(len(chunk), watermarks) if isinstance(watermarks, int) else watermarks
-        rows = np.flatnonzero((what == MEMBER) | (what == LATE))
-        chunk, arrays, _ = take_events(chunk, arrays, names, marks, rows)
-        self._keep(chunk, arrays, marks[rows])
+        kept = events.take(np.flatnonzero((what == MEMBER) | (what == LATE)), names)
+        if len(kept):
+            self._keep(kept, kept.marks)
         return dropped
 
-    def _keep(self, chunk: Chunk, arrays: Mapping[str, pa.Array], marks: Int64Array | None) -> None:
-        if len(chunk) == 0:
-            return
+    def _keep(self, events: Events, marks: Int64Array | None) -> None:
+        chunk, arrays = events.chunk, events.arrays
         keys = self._window_keys.encode([arrays[name] for name in self._window_keys.names], len(chunk))
         if self._splits:
             own = self.keys.encode([arrays[name] for name in self.key_names], len(chunk))
@@ -100,10 +96,6 @@ class ReplayGroup(SingleGroup):
         markers = [predicate_mask(expr, arrays, len(chunk)) for expr in self.entry.query.window.conditions()]
         self._buffer.add(OrderedEvents(chunk, keys, markers), marks)
         self._reaches_back |= bool((chunk.times < self.watermark).any())
-
-    def _read_names(self) -> set[str]:
-        conditions = [name for expr in self.entry.query.window.conditions() for name in expr.columns()]
-        return {*self._window_keys.names, *self.key_names, *conditions}
 
     # --- windows ---
 
@@ -114,7 +106,7 @@ class ReplayGroup(SingleGroup):
     def close(self, until: int) -> list[Closed]:
         before, self.watermark = self.watermark, until
         after = before if self._formed_at is None else self._formed_at
-        if not self._buffer.was_used or self._is_quiet(after, until):
+        if not self._buffer.stretches or self._is_quiet(after, until):
             return []
         self._formed_at = until
         self._reaches_back = False
@@ -181,7 +173,9 @@ class ReplayGroup(SingleGroup):
         if not self._matches_nodes:
             self._history.forget(formed.final[rows], int(formed.needed.min()) if len(formed.needed) else NEVER)
         self._count_slices(formed.windows[chosen[changes.revision == 0]])
-        partials = self._lift(kept.chunk, pairs, chosen, len(formed.windows))
+        events, row, count = _events_of(kept.chunk, pairs, chosen, len(formed.windows))
+        self.work.calculated(len(events), len(self._ops))
+        partials = lift(self._ops, events, row, count)
         places = np.arange(len(chosen))
         key, start, end = formed.windows[chosen, :3].T
         pieces = emitted(entry.number, key, start, end, places, places + 1, partials, changes)
@@ -206,12 +200,6 @@ class ReplayGroup(SingleGroup):
         split = formed.take(codes // key_count)
         split.windows[:, 0] = codes % key_count
         return split, codes // key_count, Pairs(row, pairs.event)
-
-    def _lift(self, chunk: Chunk, pairs: Pairs, chosen: Int64Array, size: int) -> Mapping[Op, Any]:
-        """The partials of the chosen windows, each in one go from its events."""
-        events, row, count = _events_of(chunk, pairs, chosen, size)
-        self.work.calculated(len(events), len(self._ops))
-        return lift(self._ops, events, row, count)
 
     def _count_slices(self, windows: Int64Array) -> None:
         """A window is a slice of its own; one that all keys share counts once."""
@@ -254,7 +242,7 @@ class ReplayGroup(SingleGroup):
 
     def counters(self, number: int) -> dict[str, int]:
         never_in = self._settled_outside.copy()
-        if self._buffer.was_used:
+        if self._buffer.stretches:
             kept = self._buffer.sorted(len(self._window_keys))
             never_in += self._count_outside(kept, np.ones(len(kept), np.bool_))
         return self.accounts.counters(int(never_in.sum()), int(never_in[1]))

@@ -104,16 +104,11 @@ class ReplayBuffer:
     """Holds events as themselves, in stretches; each with the watermarks of its events' sources, None where nobody is late."""
 
     def __init__(self) -> None:
-        self.stretches: list[OrderedEvents] = []
+        self.stretches: list[OrderedEvents] = []  # none only if there never were events
         self.marks: list[Int64Array | None] = []
 
     def __len__(self) -> int:
         return sum(map(len, self.stretches))
-
-    @property
-    def was_used(self) -> bool:
-        """Whether there were ever events; all of them may have gone."""
-        return bool(self.stretches)
 
     def add(self, stretch: OrderedEvents, marks: Int64Array | None) -> None:
         self.stretches.append(stretch)
