@@ -45,7 +45,7 @@ def test_every_event_goes_to_the_row_of_its_slice_and_key(drawn: list[tuple[int,
     rows = cut_by_arrival(times, keys, KEYS, slices, mask, None, False)
     assert described(rows) == expected
     assert sorted(set(rows.of_event.tolist()) - {-1}) == list(range(len(rows))), "no row without events"
-    assert described(slicer._cut_by_sorting(times, keys, KEYS, slices, mask, None)) == expected
+    assert described(slicer._cut_by_sorting(times, keys, slices[0], mask, None)) == expected
 
 
 @given(events.map(sorted), st.booleans())
@@ -72,7 +72,7 @@ def test_rows_of_sessions_are_chains_that_join_to_the_same_sessions(drawn: list[
     slices = EDGES.slices(times)
     for rows in (
         cut_by_arrival(times, keys, KEYS, slices, None, gap, False),
-        slicer._cut_by_sorting(times, keys, KEYS, slices, None, gap),
+        slicer._cut_by_sorting(times, keys, slices[0], None, gap),
     ):
         assert rows.last is not None
         for row in range(len(rows)):

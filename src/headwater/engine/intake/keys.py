@@ -9,7 +9,7 @@ a batch. Several columns are numbered one by one and their pairs of numbers numb
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -241,7 +241,7 @@ class ColumnNumbers:
         table = self._integers.table
         if self._null_id is not None or len(table) == 0:
             return None
-        return DirectKeys(to_int64(array), self._integers.table_low, table, len(self._integers))
+        return DirectKeys(frozen(to_int64(array), np.int64), self._integers.table_low, table, len(self._integers))
 
     def _encode_integers(self, array: pa.Array) -> Int32Array:
         if pa.types.is_boolean(array.type):
@@ -294,14 +294,13 @@ class ColumnNumbers:
         return pa.array(np.insert(values, self._null_id, 0), mask=mask).cast(self.type)
 
 
-@dataclass(frozen=True, slots=True)
-class DirectKeys:
+class DirectKeys(NamedTuple):
     """Integer keys that need no numbering of their own: value v has the number ``table[v - low]``, -1 if it is new."""
 
     values: Int64Array
     low: int
     table: Int32Array
-    count: int
+    key_count: int
 
 
 class KeyTable:

@@ -7,10 +7,11 @@ row number is ever written down. Everything else takes the general way (slicer, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
-from headwater.base.arrays import Int32Array, Int64Array, UInt64Array, frozen
+from headwater.base.arrays import Int64Array, UInt64Array, frozen
 from headwater.base.jit import njit
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.keys import DirectKeys
@@ -20,7 +21,7 @@ from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn
 from headwater.engine.operators.sums.exact_sum import SumColumn
 from headwater.engine.operators.sums.limbs import U, add_signed
-from headwater.engine.slices.slicer import SlicedRows, slice_bounds
+from headwater.engine.slices.slicer import RowsMade, SlicedRows, slice_bounds
 
 KINDS = frozenset({"count", "valid", "sum", "min", "max"})
 #: Events per stretch: their number and the sum of their values share one 64-bit accumulator.
@@ -31,32 +32,26 @@ VALUE_BITS = COUNT_BIT - 1 - STRETCH_BITS
 #: A slice should have this many events per accumulator, or clearing and reading them is most of the work.
 EVENTS_PER_CELL = 4
 NEW_KEY, LARGE_VALUE = -1, -2
+#: Of each row the count, the words of the sum, and the smallest and the largest value.
+Totals: TypeAlias = tuple[Int64Array, UInt64Array, Int64Array]
 
 
 @njit
 def _sum_slices(
-    keys: Int64Array,
-    low: int,
-    table: Int32Array,
-    values: Int64Array,
-    bounds: Int64Array,
-    row_slice: Int64Array,
-    row_key: Int32Array,
-    counts: Int64Array,
-    limbs: UInt64Array,
-    row_ends: Int64Array,
+    keys: DirectKeys, values: Int64Array, slices: tuple[Int64Array, Int64Array], made: RowsMade, totals: Totals
 ) -> int:
     """Sum, count, smallest and largest value per slice and key; returns how many rows, or why it gave up.
 
     Accumulators stand at key - low, a cell of ``table``; only when a stretch is done is the number of a key looked up there.
     """
-    sums, ends, row_of = (
+    table, (starts, bounds), (counts, limbs, row_ends) = keys.table, slices, totals
+    sums, row_of, ends = (
+        np.empty(len(table), np.int64),
         np.empty(len(table), np.int64),
         np.empty(2 * len(table), np.int64),
-        np.empty(len(table), np.int64),
     )
     row = 0
-    for s in range(len(bounds) - 1):
+    for s in range(len(starts)):
         row_of[:] = -1
         for cell in range(len(table)):
             ends[2 * cell] = np.int64(2**63 - 1)
@@ -64,7 +59,7 @@ def _sum_slices(
         for begin in range(bounds[s], bounds[s + 1], 1 << STRETCH_BITS):
             end = min(begin + (1 << STRETCH_BITS), bounds[s + 1])
             sums[:] = 0
-            used = _sum_stretch(keys[begin:end], low, values[begin:end], sums, ends)
+            used = _sum_stretch(keys.values[begin:end], keys.low, values[begin:end], sums, ends)
             if used < 0:
                 return NEW_KEY
             if used >> VALUE_BITS:
@@ -75,8 +70,8 @@ def _sum_slices(
                 if table[cell] < 0:
                     return NEW_KEY
                 if row_of[cell] < 0:
-                    row_slice[row] = s
-                    row_key[row] = table[cell]
+                    made.first[row] = starts[s]
+                    made.key[row] = table[cell]
                     row_of[cell] = row
                     row += 1
                 count = (sums[cell] + (np.int64(1) << (COUNT_BIT - 1))) >> COUNT_BIT
@@ -114,35 +109,28 @@ def lift_slices(
     ops: Sequence[Op], chunk: Chunk, keys: DirectKeys, slices: tuple[Int64Array, Int64Array]
 ) -> tuple[SlicedRows, dict[Op, PartialColumn]] | None:
     """Rows and partials of events in order of time, or None if they are not of the simple kind."""
-    columns = {op.column for op in ops if op.column is not None}
-    if len(columns) != 1 or any(op.kind not in KINDS for op in ops):
+    names = {op.column for op in ops if op.column is not None}
+    if len(names) != 1 or any(op.kind not in KINDS for op in ops):
         return None
-    values = chunk.columns[next(iter(columns))]
+    values = chunk.columns[next(iter(names))]
     if values.data.dtype != np.int64 or values.valid is not None:
         return None
     starts, cell_count = slices[0], len(keys.table)
     if EVENTS_PER_CELL * cell_count * len(starts) > len(chunk):
         return None
     bounds = slice_bounds(frozen(chunk.times, np.int64), starts)
-    size = len(starts) * keys.count
-    row_slice, row_key, counts = np.empty(size, np.int64), np.empty(size, np.int32), np.zeros(size, np.int64)
-    limbs, ends = np.zeros((size, 2), np.uint64), np.empty(2 * size, np.int64)
-    count = _sum_slices(
-        frozen(keys.values, np.int64), keys.low, keys.table, frozen(values.data, np.int64), bounds,
-        row_slice, row_key, counts, limbs, ends,
-    )  # fmt: skip
+    size = len(starts) * keys.key_count
+    made = RowsMade.of(0, size)
+    counts, limbs, ends = np.zeros(size, np.int64), np.zeros((size, 2), np.uint64), np.empty(2 * size, np.int64)
+    count = _sum_slices(keys, frozen(values.data, np.int64), (starts, bounds), made, (counts, limbs, ends))
     if count < 0:
         return None
-    rows = SlicedRows(NO_EVENTS, row_key[:count].copy(), starts[row_slice[:count]])
     counted = CountColumn(counts[:count].copy())
-    made: dict[str, PartialColumn] = {
+    columns: dict[str, PartialColumn] = {
         "count": counted,
         "valid": counted,
         "sum": SumColumn(limbs[:count].copy(), 0, 0, INTEGER_HIGH),
         "min": MinMaxColumn.of(ends[0 : 2 * count : 2], largest=False, is_float=False),
         "max": MinMaxColumn.of(ends[1 : 2 * count : 2], largest=True, is_float=False),
     }
-    return rows, {op: made[op.kind] for op in ops}
-
-
-NO_EVENTS = np.empty(0, np.int32)
+    return made.rows(count), {op: columns[op.kind] for op in ops}

@@ -10,6 +10,7 @@ order is final, at markers and positions as well.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,6 +47,25 @@ class SlicedRows:
         return len(self.key)
 
 
+class RowsMade(NamedTuple):
+    """Room for the rows of a batch, which kernels fill: each event's row; each row's key, first time and last time."""
+
+    of_event: Int32Array
+    key: Int32Array
+    first: Int64Array
+    last: Int64Array
+
+    @classmethod
+    def of(cls, event_count: int, row_count: int) -> RowsMade:
+        keys, first, last = np.empty(row_count, np.int32), np.empty(row_count, np.int64), np.empty(row_count, np.int64)
+        return cls(np.empty(event_count, np.int32), keys, first, last)
+
+    def rows(self, count: int, with_last: bool = False) -> SlicedRows:
+        """The first ``count`` rows."""
+        last = self.last[:count].copy() if with_last else None
+        return SlicedRows(self.of_event, self.key[:count].copy(), self.first[:count].copy(), last)
+
+
 @njit
 def slice_bounds(times: Int64Array, starts: Int64Array) -> Int64Array:
     """Where each slice begins among sorted times, and the end; the first slice begins with the first event.
@@ -77,101 +97,76 @@ def slice_bounds(times: Int64Array, starts: Int64Array) -> Int64Array:
 
 @njit
 def _assign_sorted(
-    keys: Int32Array,
-    bounds: Int64Array,
-    key_count: int,
-    table: Int32Array,
-    masked: bool,
-    mask: BoolArray,
-    rows: Int32Array,
-    row_slice: Int64Array,
-    row_key: Int32Array,
+    keys: Int32Array, starts: Int64Array, bounds: Int64Array, key_count: int, mask: BoolArray, made: RowsMade
 ) -> int:
     """Events between bounds[s] and bounds[s + 1] lie in slice s: their times need not be read again."""
     count = 0
-    for s in range(len(bounds) - 1):
-        cells = table[s * key_count : (s + 1) * key_count]
+    cells = np.empty(key_count, np.int32)
+    for s in range(len(starts)):
+        cells[:] = -1
         # Unsigned indices: a signed one could count from the end, and every access would have to ask.
         for i in range(np.uint64(bounds[s]), np.uint64(bounds[s + 1])):
-            if masked and not mask[i]:
-                rows[i] = -1
+            if len(mask) and not mask[i]:
+                made.of_event[i] = -1
                 continue
             key = np.uint64(keys[i])
             row = cells[key]
             if row < 0:
                 row = count
                 cells[key] = row
-                row_slice[row] = s
-                row_key[row] = keys[i]
+                made.first[row] = starts[s]
+                made.key[row] = keys[i]
                 count += 1
-            rows[i] = row
+            made.of_event[i] = row
     return count
 
 
 @njit
-def _assign_direct(
-    keys: Int64Array,
-    low: int,
-    numbers: Int32Array,
-    bounds: Int64Array,
-    key_count: int,
-    rows: Int32Array,
-    row_slice: Int64Array,
-    row_key: Int32Array,
-) -> int:
-    """As above for integer keys that are numbered on the way: key v has the number numbers[v - low]; -1: one is new."""
+def _assign_direct(keys: DirectKeys, starts: Int64Array, bounds: Int64Array, made: RowsMade) -> int:
+    """As above for integer keys that are numbered on the way; -1: one is new."""
     count = 0
-    size = np.uint64(len(numbers))
-    cells = np.empty(key_count, np.int32)
-    for s in range(len(bounds) - 1):
+    size = np.uint64(len(keys.table))
+    cells = np.empty(keys.key_count, np.int32)
+    for s in range(len(starts)):
         cells[:] = -1
         for i in range(np.uint64(bounds[s]), np.uint64(bounds[s + 1])):
-            place = np.uint64(keys[i] - low)
-            if place >= size or numbers[place] < 0:
+            place = np.uint64(keys.values[i] - keys.low)
+            if place >= size or keys.table[place] < 0:
                 return -1
-            key = np.uint64(numbers[place])
+            key = np.uint64(keys.table[place])
             row = cells[key]
             if row < 0:
                 row = count
                 cells[key] = row
-                row_slice[row] = s
-                row_key[row] = key
+                made.first[row] = starts[s]
+                made.key[row] = key
                 count += 1
-            rows[i] = row
+            made.of_event[i] = row
     return count
 
 
 @njit
-def _assign_in_key_order(
-    keys: Int64Array,
-    low: int,
-    numbers: Int32Array,
-    bounds: Int64Array,
-    key_count: int,
-    rows: Int32Array,
-    row_slice: Int64Array,
-    row_key: Int32Array,
-) -> int:
+def _assign_in_key_order(keys: DirectKeys, starts: Int64Array, bounds: Int64Array, made: RowsMade) -> int:
     """The same with rows numbered by (slice, key): with many keys, later passes then run through memory in order."""
     count = 0
-    size = np.uint64(len(numbers))
-    cells = np.empty(key_count, np.int32)
-    for s in range(len(bounds) - 1):
+    size = np.uint64(len(keys.table))
+    cells = np.empty(keys.key_count, np.int32)
+    for s in range(len(starts)):
         cells[:] = -1
         for i in range(np.uint64(bounds[s]), np.uint64(bounds[s + 1])):
-            place = np.uint64(keys[i] - low)
-            if place >= size or numbers[place] < 0:
+            place = np.uint64(keys.values[i] - keys.low)
+            if place >= size or keys.table[place] < 0:
                 return -1
-            rows[i] = numbers[place]
-            cells[np.uint64(numbers[place])] = 0
-        for key in range(key_count):
+            made.of_event[i] = keys.table[place]
+            cells[np.uint64(keys.table[place])] = 0
+        for key in range(keys.key_count):
             if cells[key] == 0:
                 cells[key] = count
-                row_slice[count] = s
-                row_key[count] = key
+                made.first[count] = starts[s]
+                made.key[count] = key
                 count += 1
         for i in range(np.uint64(bounds[s]), np.uint64(bounds[s + 1])):
-            rows[i] = cells[np.uint64(rows[i])]
+            made.of_event[i] = cells[np.uint64(made.of_event[i])]
     return count
 
 
@@ -183,74 +178,28 @@ def cut_sorted(times: Int64Array, keys: DirectKeys, slices: tuple[Int64Array, In
     array([0, 1, 2], dtype=int32)
     """
     starts, _ = slices
-    if len(starts) * keys.count > CELLS_PER_EVENT * len(times) + CELLS_FREE:
+    if len(starts) * keys.key_count > CELLS_PER_EVENT * len(times) + CELLS_FREE:
         return None
     bounds = slice_bounds(frozen(times, np.int64), starts)
-    limit = min(len(times), len(starts) * keys.count)
-    rows, row_slice, row_key = np.empty(len(times), np.int32), np.empty(limit, np.int64), np.empty(limit, np.int32)
-    assign = _assign_direct if keys.count < KEYS_MANY else _assign_in_key_order
-    count = assign(frozen(keys.values, np.int64), keys.low, keys.table, bounds, keys.count, rows, row_slice, row_key)
-    return None if count < 0 else SlicedRows(rows, row_key[:count].copy(), starts[row_slice[:count]])
+    made = RowsMade.of(len(times), min(len(times), len(starts) * keys.key_count))
+    count = (_assign_direct if keys.key_count < KEYS_MANY else _assign_in_key_order)(keys, starts, bounds, made)
+    return None if count < 0 else made.rows(count)
 
 
 @njit
 def _assign_any(
-    times: Int64Array,
-    keys: Int32Array,
-    starts: Int64Array,
-    ends: Int64Array,
-    key_count: int,
-    table: Int32Array,
-    masked: bool,
-    mask: BoolArray,
-    rows: Int32Array,
-    row_slice: Int64Array,
-    row_key: Int32Array,
-) -> int:
-    """As above for events in any order: an event mostly lies in the slice of the one before it."""
-    count = 0
-    s = 0
-    start, end = starts[0], ends[0]
-    for i in range(len(times)):
-        if masked and not mask[i]:
-            rows[i] = -1
-            continue
-        time = times[i]
-        if time < start or time >= end:
-            s = np.searchsorted(starts, time, side="right") - 1
-            start, end = starts[s], ends[s]
-        cell = np.uint64(s * key_count + keys[i])
-        row = table[cell]
-        if row < 0:
-            row = count
-            table[cell] = row
-            row_slice[row] = s
-            row_key[row] = keys[i]
-            count += 1
-        rows[i] = row
-    return count
+    times: Int64Array, keys: Int32Array, slices: tuple[Int64Array, Int64Array], key_count: int, mask: BoolArray,
+    gap: int | None, made: RowsMade,
+) -> int:  # fmt: skip
+    """As above for events in any order: an event mostly lies in the slice of the one before it.
 
-
-@njit
-def _assign_sessions(
-    times: Int64Array,
-    keys: Int32Array,
-    starts: Int64Array,
-    ends: Int64Array,
-    key_count: int,
-    table: Int32Array,
-    masked: bool,
-    mask: BoolArray,
-    gap: int,
-    rows: Int32Array,
-    first: Int64Array,
-    last: Int64Array,
-    row_key: Int32Array,
-) -> int:
-    """As above, and a row also ends where a key pauses: each row is a chain of events at most ``gap`` apart.
-
-    Any order will do: an event within ``gap`` of a chain's bounds belongs to the chain, inside it always.
+    With sessions a row also ends where a key pauses: each row is a chain of events at most ``gap`` apart. Any
+    order will do: an event within ``gap`` of a chain's bounds belongs to the chain, inside it always.
     """
+    starts, ends = slices
+    rows, keys_made, first, last = made
+    masked = len(mask) > 0
+    table = np.full(len(starts) * key_count, np.int32(-1))
     count = 0
     s = 0
     start, end = starts[0], ends[0]
@@ -265,17 +214,20 @@ def _assign_sessions(
         cell = np.uint64(s * key_count + keys[i])
         row = table[cell]
         at = np.uint64(row)
-        if row < 0 or time < first[at] - gap or time > last[at] + gap:
+        if row < 0 or (gap is not None and (time < first[at] - gap or time > last[at] + gap)):
             row = count
             table[cell] = row
-            first[row] = time
-            last[row] = time
-            row_key[row] = keys[i]
+            if gap is None:
+                first[row] = starts[s]
+            else:
+                first[row] = last[row] = time
+            keys_made[row] = keys[i]
             count += 1
-        elif time > last[at]:
-            last[at] = time
-        elif time < first[at]:
-            first[at] = time
+        elif gap is not None:
+            if time > last[at]:
+                last[at] = time
+            elif time < first[at]:
+                first[at] = time
         rows[i] = row
     return count
 
@@ -296,40 +248,23 @@ def cut_by_arrival(
     >>> rows.of_event, rows.first
     (array([0, 1, 0], dtype=int32), array([ 0, 10]))
     """
-    starts, ends = slices
+    starts, _ = slices
     if len(starts) * key_count > CELLS_PER_EVENT * len(times) + CELLS_FREE:
-        return _cut_by_sorting(times, keys, key_count, slices, mask, gap)
+        return _cut_by_sorting(times, keys, starts, mask, gap)
     times, keys = frozen(times, np.int64), frozen(keys, np.int32)
-    table = np.full(len(starts) * key_count, -1, np.int32)
-    rows = np.empty(len(times), np.int32)
-    limit = len(times) if gap is not None else min(len(times), len(table))
-    row_key = np.empty(limit, np.int32)
-    masked, mask_array = mask is not None, NO_EVENTS if mask is None else mask
-    if gap is not None:
-        first, last = np.empty(limit, np.int64), np.empty(limit, np.int64)
-        count = _assign_sessions(
-            times, keys, starts, ends, key_count, table, masked, mask_array, gap, rows, first, last, row_key
-        )
-        return SlicedRows(rows, row_key[:count].copy(), first[:count].copy(), last[:count].copy())
-    row_slice = np.empty(limit, np.int64)
-    if in_time_order:
-        bounds = slice_bounds(frozen(times, np.int64), starts)
-        count = _assign_sorted(keys, bounds, key_count, table, masked, mask_array, rows, row_slice, row_key)
+    made = RowsMade.of(len(times), len(times) if gap is not None else min(len(times), len(starts) * key_count))
+    chosen = NO_EVENTS if mask is None else mask
+    if in_time_order and gap is None:
+        count = _assign_sorted(keys, starts, slice_bounds(times, starts), key_count, chosen, made)
     else:
-        count = _assign_any(times, keys, starts, ends, key_count, table, masked, mask_array, rows, row_slice, row_key)
-    return SlicedRows(rows, row_key[:count].copy(), starts[row_slice[:count]])
+        count = _assign_any(times, keys, slices, key_count, chosen, gap, made)
+    return made.rows(count, with_last=gap is not None)
 
 
 def _cut_by_sorting(
-    times: Int64Array,
-    keys: Int32Array,
-    key_count: int,
-    slices: tuple[Int64Array, Int64Array],
-    mask: BoolArray | None,
-    gap: int | None,
+    times: Int64Array, keys: Int32Array, starts: Int64Array, mask: BoolArray | None, gap: int | None
 ) -> SlicedRows:
     """The same for keys and slices too many for a table: sort by (key, time) and begin a row wherever either changes."""
-    starts, _ = slices
     members = np.arange(len(times)) if mask is None else np.flatnonzero(mask)
     order = members[np.lexsort((times[members], keys[members]))]
     at, key = times[order], keys[order]
