@@ -15,7 +15,7 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
 
 
 def plain_array(array: pa.Array) -> pa.Array:
-    """The same values, not as a dictionary."""
+    """An array with its values in place, not as a dictionary."""
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
@@ -25,7 +25,8 @@ def schema_to_bytes(schema: pa.Schema) -> bytes:
 
 
 def schema_from_bytes(data: bytes | memoryview) -> pa.Schema:
-    """
+    """The schema of which `schema_to_bytes` made these.
+
     >>> schema_from_bytes(schema_to_bytes(pa.schema([("load", pa.float64())]))).names
     ['load']
     """
@@ -51,7 +52,8 @@ def table_to_bytes(table: pa.Table | pa.RecordBatch, compression: str | None = N
 
 
 def table_from_bytes(data: bytes | memoryview | pa.Buffer) -> pa.Table:
-    """
+    """The table of which `table_to_bytes` made these.
+
     >>> table_from_bytes(table_to_bytes(pa.table({"load": [1, 2]}), "lz4"))["load"].to_pylist()
     [1, 2]
     """

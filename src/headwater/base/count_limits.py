@@ -7,45 +7,45 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CountLimits:
-    """One description for all nodes of a tree. Results are the same with any; speed and bytes are not.
+    """The limits of all nodes of a tree. Results do not depend on them; speed and bytes do.
 
     >>> CountLimits(piece_min=64, piece_max=32)
     Traceback (most recent call last):
     AssertionError: no piece can have at least 64 and at most 32 events
     """
 
-    #: Pieces have no fewer events than this, and no more however sure a forecast is ...
+    #: The fewest and the most events of a piece, however sure a forecast is.
     piece_min: int = 32
     piece_max: int = 1 << 20
-    #: ... or as long as there is no plan.
+    #: The most events of a piece as long as there is no plan.
     unplanned_piece_max: int = 1 << 13
-    #: A leaf that lives for one batch only has smaller ones, and looked into they are answered raw: so one look is enough.
+    #: The pieces of a leaf that lives for one batch only are smaller, and a look into them is answered raw: so one is enough.
     brief_piece_max: int = 1 << 11
     brief_raw_max: int = 1 << 12
-    #: Events that no window waits for are gathered, but no more than this ...
+    #: At most this many events that no window waits for are gathered.
     gathered_max: int = 1 << 18
-    #: ... and so many at once are cut into pieces as they come: less is left to do once somebody waits.
+    #: This many at once are cut into pieces as they come: less is left to do once a window waits for them.
     early_min: int = 1 << 13
-    #: A piece that is looked into is cut into so many.
+    #: The number of parts into which a piece is cut that the root looks into.
     look_parts: int = 32
     #: Keys with no more events in a piece have no pieces: their events travel.
     key_raw_max: int = 4
-    #: Pieces of a window and leaf where every one may hold the end.
+    #: The number of pieces per window and leaf where each of them may hold the end.
     monitor_pieces: int = 16
-    #: Of a window with fewer events per leaf, all travel: partials would be no smaller.
+    #: All events of a window with fewer per leaf than this travel: partials would be no smaller.
     raw_events_max: int = 192
     #: If more events of a leaf than this would travel raw around a window's end, looking into small pieces is cheaper.
     raw_zone_max: float = 25_000
-    #: Looked into, a piece is answered with raw events if it is about so many at most: more bytes, and fewer flows.
+    #: A look is answered with raw events up to about this many (more bytes, fewer round trips), by what is preferred.
     raw_answer_speed: int = 1 << 12
     raw_answer_bytes: int = 1 << 7
-    #: Raw events that may hold a cut are cut into so many parts at once, if others have to be asked where the cut is.
+    #: The number of parts into which raw events that may hold a cut are cut at once, if other leaves have to be asked as well.
     local_parts: int = 16
     #: Windows with no more events are small: with a preference for speed all of their events travel.
     small_max: int = 1 << 15
-    #: After so many deltas of a chain the root sets a mark from which events can be read again ...
+    #: The number of deltas of a chain after which the root sets a mark from which events can be read again.
     deltas_per_mark: int = 16
-    #: ... unless it has so few sources that one after each delta costs nothing.
+    #: With at most this many sources it sets one after each delta: that costs nothing.
     sources_marked_often: int = 8
 
     def __post_init__(self) -> None:

@@ -17,9 +17,9 @@ from headwater.errors import FormatError
 #: The ways to write integers: distances from the smallest in whole bytes, the same of steps, steps as varints, the first two in
 #: as many bits as they need, and distances from the middle (Rice). Of equal size, the first one is taken.
 _PLAIN, _STEPS, _VARINT, _BITS, _STEP_BITS, _RICE = range(6)
-#: Shorter lists are not worth a look at the last way.
+#: Shorter lists are not worth trying the last way.
 RICE_COUNT_MIN = 64
-#: Quotients of so many ones or more are cut short, and the number follows in full.
+#: A quotient of this many ones or more is cut short, and the number follows in full.
 ESCAPE = 24
 #: No number takes more bytes than it has in memory; the head of a list has a form, a width and two numbers.
 HEAD_BYTES = 32
@@ -78,7 +78,7 @@ def _bit_length(word: np.uint64) -> int:
 
 @njit
 def _zigzag(step: np.uint64) -> np.uint64:
-    """Small steps of either sign as small numbers."""
+    """Zigzag encoding: small steps of either sign as small numbers."""
     return np.uint64((step << _ONE) ^ (_ZERO - (step >> _SIGN)))
 
 
@@ -108,7 +108,7 @@ def _put_varint(out: UInt8Array, at: int, word: np.uint64) -> int:
 
 @njit
 def _take_varint(data: UInt8Array, at: int, end: int) -> tuple[int, Any]:
-    """Where the number ends, and it; -1 if it has no end here, or is none of 64 bits."""
+    """Read one varint: where it ends, and its value; -1 if it has no end here, or more than 64 bits."""
     word = _ZERO
     for place in range(min(10, end - at)):
         byte = np.uint64(data[at + place])
@@ -123,7 +123,7 @@ def _take_varint(data: UInt8Array, at: int, end: int) -> tuple[int, Any]:
 
 @njit
 def _survey(values: Int64Array) -> tuple[Any, Any, Any, Any, int]:
-    """The smallest and the largest value, the same of the steps behind the first, and their size as varints."""
+    """The smallest and the largest value, the smallest and the largest step, and the size of all steps as varints."""
     low = high = values[0]
     step_low, step_high = np.int64(2**63 - 1), np.int64(-(2**63))
     size = 0
@@ -144,7 +144,7 @@ def _survey(values: Int64Array) -> tuple[Any, Any, Any, Any, int]:
 def _price(count: int, bits: int, numbers: int, room: int) -> int:
     """What single bits cost: their bytes and an eighth more, for they take longer to read.
 
-    Very much, if a reader would refuse so many numbers in so few bytes.
+    _FAR, if a reader would refuse that many numbers in that few bytes.
     """
     if bits == 0:
         return _FAR
@@ -155,7 +155,7 @@ def _price(count: int, bits: int, numbers: int, room: int) -> int:
 
 @njit
 def _write(values: Int64Array, room: int, out: UInt8Array) -> tuple[int, int]:
-    """How many bytes were written, and how many numbers took none."""
+    """Write a list in the way that takes fewest bytes; returns how many bytes it took, and how many numbers took none."""
     count = len(values)
     low, high, step_low, step_high, varint_bytes = _survey(values)
     bits = _bit_length(np.uint64(high) - np.uint64(low))
@@ -341,7 +341,7 @@ def _read(data: UInt8Array, at: int, count: int, room: int, words: UInt64Array) 
 
 @njit
 def _read_varints(encoded: UInt8Array, words: UInt64Array) -> bool:
-    """Whether exactly as many numbers as asked for were there."""
+    """Read varints; returns whether there were exactly as many as ``words`` has room for."""
     at = 0
     total = _ZERO
     for i in range(len(words)):
@@ -387,7 +387,7 @@ def _read_bits(packed: UInt8Array, bits: int, base: np.uint64, words: UInt64Arra
 
 @njit
 def _read_rice(packed: UInt8Array, centre: np.uint64, low_bits: int, words: UInt64Array) -> bool:
-    """Whether all values were there."""
+    """Read Golomb-Rice codes; returns whether all values were there."""
     end = 8 * len(packed)
     at = 0
     for place in range(len(words)):

@@ -1,4 +1,4 @@
-"""Lists of names as bytes. The same hundreds of names come with every message of a link: they are read and written once."""
+"""Lists of names as bytes. Cached: the same hundreds of names come with every message of a link."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ import numpy as np
 from headwater.base.arrays import Int64Array
 from headwater.errors import FormatError
 
-#: So many lists are remembered, of a length that is worth it and still takes little room.
+#: How many lists are cached, and the shortest and the longest: those that are worth it and take little room.
 LISTS_MAX, SHORTEST, LONGEST = 128, 8, 1024
 
 
 def names_to_bytes(names: Sequence[str]) -> tuple[Int64Array, bytes]:
-    """The length of each in bytes, and all of them as one."""
+    """The length of each name in bytes, and all names as one run of bytes."""
     lengths, data = (_known_bytes if SHORTEST <= len(names) <= LONGEST else _bytes)(tuple(names))
     return np.frombuffer(lengths, np.int64), data
 
 
 def names_from_bytes(lengths: Int64Array, data: bytes) -> tuple[str, ...]:
-    """
+    """The names of which `names_to_bytes` made these.
+
     >>> names_from_bytes(*names_to_bytes(["a", "", "bc"]))
     ('a', '', 'bc')
     """
@@ -30,7 +31,7 @@ def names_from_bytes(lengths: Int64Array, data: bytes) -> tuple[str, ...]:
 
 
 def are_ascending(names: tuple[str, ...]) -> bool:
-    """Whether they are in order, each once."""
+    """Whether the names are in order, each once."""
     return (_known_order if SHORTEST <= len(names) <= LONGEST else _order)(names)
 
 

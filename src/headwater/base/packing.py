@@ -22,8 +22,8 @@ Bytes: TypeAlias = bytes | memoryview
 INT64_MAX = np.int64(2**63 - 1)
 #: No number that is written on its own takes more bytes; without a bound, made-up ones would cost time that grows by squares.
 NUMBER_BYTES_MAX = 100
-#: Equal numbers, or equal steps, take no bytes each. A writer uses that for so many numbers in all and a reader takes no more:
-#: a few bytes that were made up must not cost gigabytes.
+#: How many numbers may take no bytes (equal ones, or those in equal steps). A reader refuses more: a few bytes that were made
+#: up must not cost gigabytes.
 UNWRITTEN_MAX = 2**22
 
 
@@ -162,7 +162,7 @@ class Reader:
             raise FormatError(f"{self._what} cannot be read: {error}") from error
 
     def finish(self) -> None:
-        """Nothing may follow."""
+        """Everything must have been read by now."""
         if self._at != len(self._data):
             raise FormatError(f"{len(self._data) - self._at} bytes too many behind {self._what}")
 
@@ -206,7 +206,7 @@ class Reader:
         return bytes(self.view())
 
     def view(self) -> memoryview:
-        """The same where they lie: long ones are not copied."""
+        """Bytes with their length in front, not copied."""
         return self.take(self.number())
 
     def ints(self) -> Int64Array:

@@ -60,7 +60,7 @@ def rows(path: str, made: Any) -> Attribute:
 
 
 def record(path: str, made: Any) -> Attribute:
-    """One of them, or None."""
+    """A dataclass or named tuple as the list of its fields, or None."""
     return made_of(
         path, lambda value: None if value is None else _row(value), lambda kept: None if kept is None else made(*kept)
     )

@@ -20,7 +20,10 @@ T = TypeVar("T", bound=np.generic)
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``what`` is joined, idle or returned; ``offset`` = accepted so far; ``time`` = the watermark of all at that moment."""
+    """A decision about a source: it is joined, idle or returned (``what``).
+
+    ``offset``: how many of its events were accepted; ``time``: the watermark of all at that moment.
+    """
 
     what: str
     source: str
@@ -73,7 +76,7 @@ class SourceBook:
         self.offsets[first:], self.watermarks[first:], self.active[first:] = 0, self.first_watermark(), True
 
     def first_watermark(self) -> int:
-        """One that joins goes on from the watermark of all."""
+        """The watermark of a source that joins: that of all."""
         return self.group
 
     def set_idle(self, numbers: Iterable[int]) -> None:
@@ -95,12 +98,12 @@ class SourceBook:
         self.decisions.append(Decision(what, self.names[number], self.offsets.item(number), self.group))
 
     def idle_numbers(self) -> list[int]:
-        """The sources that nobody waits for."""
+        """The sources that the group does not wait for."""
         return list(np.flatnonzero(~self.active).tolist())
 
     @property
     def are_all_active(self) -> bool:
-        """Whether nobody is idle."""
+        """Whether no source is idle."""
         return bool(self.active.all())
 
     # --- watermarks ---

@@ -1,4 +1,4 @@
-"""Several chains at once: a relay's deltas are of the same hundreds again and again, most of them with one source."""
+"""Source numbers of many chains in one array. Cached: a relay names the same chains in every delta."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from headwater.base.arrays import Int64Array
 
 T = TypeVar("T")
-#: So many crowds are remembered, if they are large enough to be worth it.
+#: How many lists of chains are cached, and the shortest that is worth it.
 CROWDS_MAX, SMALLEST = 64, 8
 
 
@@ -26,7 +26,8 @@ class SourceNumbers:
 
     @classmethod
     def of(cls, sources: Sequence[Int64Array | None]) -> SourceNumbers:
-        """
+        """The numbers of the sources of each chain; None: a chain that is not known.
+
         >>> crowd = SourceNumbers.of([np.array([4, 7]), np.array([5]), None])
         >>> crowd.at(np.array([0, 1]), np.array([1, 0])), crowd.are_known
         (array([7, 5]), False)
@@ -39,7 +40,7 @@ class SourceNumbers:
         return cls(numbers, np.cumsum(sizes) - sizes, sizes, len(known) == len(sources))
 
     def at(self, chain: Int64Array, place: Int64Array) -> Int64Array:
-        """The numbers of the sources at these places of their chains, each by its place in the crowd."""
+        """The numbers of the sources at these places of their chains, each by its place in the list."""
         return np.asarray(self.numbers[self.starts[chain] + place])
 
     def has(self, chain: Int64Array, place: Int64Array) -> bool:
@@ -53,7 +54,7 @@ Resolve = Callable[[tuple[str, ...]], SourceNumbers]
 
 @dataclass(slots=True)
 class Cached(Generic[T]):
-    """What was made of large crowds; ``forget`` it when that is no longer true."""
+    """A cache of what was made of long lists of chains; `forget` empties it when that is no longer true."""
 
     make: Callable[[tuple[str, ...]], T]
     known: dict[tuple[str, ...], T] = field(default_factory=dict)

@@ -220,7 +220,7 @@ def variance(column: str) -> Aggregation:
 
 
 def stddev(column: str) -> Aggregation:
-    """The root of the sample variance."""
+    """The sample standard deviation: the square root of the variance."""
     return _aggregation("stddev", column)
 
 

@@ -13,7 +13,8 @@ from headwater.language.times import DURATION_MAX, FOREVER, NEVER, TICK_NANOS, d
 
 
 def check_queries(queries: Any) -> list[Query]:
-    """
+    """The queries as a list, if they all are queries.
+
     >>> check_queries(["load"])
     Traceback (most recent call last):
     headwater.errors.QueryError: queries hold 'load': give queries made with hw.query(...)
@@ -32,7 +33,8 @@ def check_unit(unit: str) -> str:
 
 
 def check_disorder(disorder: object, unit: str) -> int | None:
-    """
+    """The disorder bound in ticks; None: there is none.
+
     >>> check_disorder("2 s", "ms"), check_disorder(None, "us")
     (2000, None)
     """

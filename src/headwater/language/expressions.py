@@ -275,7 +275,7 @@ def literal(value: object) -> object:
 
 
 def _listed(values: Any) -> Any:
-    # Text is iterable too, but nobody means its letters: kept as it is, the query refuses it.
+    # Text is iterable too, but its letters are not meant: kept as it is, the query refuses it.
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         return values
     return tuple(literal(value) for value in values)

@@ -140,7 +140,7 @@ def query_of(
     scope: Scope = "global",
     sums: Sums = "exact",
 ) -> Query:
-    """The same with the aggregates as pairs, for code that writes queries; any result column's name is possible."""
+    """`query` with the aggregates as pairs, for code that writes queries; any result column's name is possible."""
     where, lateness = condition_or_given(where), duration_or_given(lateness)
     return Query(name, window, aggregates, _names(keys), where, distinct, lateness, emit_empty, scope, sums)
 

@@ -47,7 +47,7 @@ def check_schema(query: Query, schema: pa.Schema, time: str) -> None:
 
 
 def check_schemas(queries: Iterable[Query], schema: pa.Schema, time: str) -> None:
-    """The same for many queries: a million of them read the schema once."""
+    """`check_schema` for many queries: a million of them read the schema once."""
     columns = _columns(schema)
     for query in queries:
         for problem in _schema_problems(query, columns, time):
@@ -73,7 +73,7 @@ class _Columns(NamedTuple):
 
 
 def _columns(schema: pa.Schema) -> _Columns:
-    # Names that occur twice are left out: nobody could say which column is meant.
+    # Names that occur twice are left out: it would be unclear which column is meant.
     types = {name: schema.field(name).type for name in schema.names if schema.names.count(name) == 1}
     return _Columns(types, {name: type_kind(data_type) for name, data_type in types.items()}, tuple(schema.names))
 

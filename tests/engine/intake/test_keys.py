@@ -4,11 +4,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engine.intake import keys as keys_module
 from headwater.engine.intake.keys import IntegerNumbers, KeyTable
 
 near = st.integers(-20, 20)
@@ -108,16 +106,14 @@ def test_forgotten_keys_leave_the_others_their_values(
 
 @given(st.lists(st.lists(near | far, max_size=20), max_size=4), st.booleans())
 def test_integers_keep_their_numbers_in_a_table_and_in_hash_slots(batches: list[list[int]], hashed: bool):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keys_module, "TABLE_SPAN_MAX", 0 if hashed else 1 << 22)
-        numbers, known = IntegerNumbers(), {}
-        for batch in batches:
-            found = numbers.encode(np.array(batch, np.int64)).tolist()
-            # In which order the new ones of a batch are numbered is their affair.
-            assert found == [known.setdefault(value, number) for value, number in zip(batch, found, strict=True)]
-            assert sorted(known.values()) == list(range(len(known)))
-        assert numbers.values.tolist() == sorted(known, key=known.__getitem__)
-        assert [numbers.values[number] for number in numbers.in_order()] == sorted(known)
+    numbers, known = IntegerNumbers(table_span_max=0 if hashed else 1 << 22), {}
+    for batch in batches:
+        found = numbers.encode(np.array(batch, np.int64)).tolist()
+        # In which order the new ones of a batch are numbered is their affair.
+        assert found == [known.setdefault(value, number) for value, number in zip(batch, found, strict=True)]
+        assert sorted(known.values()) == list(range(len(known)))
+    assert numbers.values.tolist() == sorted(known, key=known.__getitem__)
+    assert [numbers.values[number] for number in numbers.in_order()] == sorted(known)
 
 
 def test_many_keys_outgrow_the_hash_slots():

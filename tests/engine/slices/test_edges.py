@@ -61,7 +61,7 @@ def test_marking_edges_in_cells_and_listing_them_is_the_same(specs: list[Spec], 
     # The bitmap is free for few cells; a list is made when it would have too many.
     assert edges._edges_within(low, high, 1e9).tolist() == expected
     out = np.empty(1000, np.int64)
-    count = edges_module._list_edges(edges.specs, low, high, out)
+    count = edges_module._put_edges(edges.specs, low, high, 0, out)
     # Ends that fall on starts are left out, unless the query stops before them.
     assert sorted(set(out[:count].tolist())) == expected
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,9 +58,7 @@ def test_in_order_of_time_the_rows_are_the_same(drawn: list[tuple[int, int]], ma
     numbers = table.encode([values], len(values))
     direct = table.direct([values])
     assert direct is not None
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slicer, "KEYS_MANY", 0 if many else 1 << 13)
-        rows = cut_sorted(times, direct, slices)
+    rows = cut_sorted(times, direct, slices, 0 if many else KEYS + 1)
     assert rows is not None
     assert described(rows) == described(cut_by_arrival(times, numbers, len(table), slices, None, None, False))
 
@@ -154,9 +151,9 @@ def test_rows_in_order_end_at_every_cut_and_nowhere_else(
         assert rows.key_position is not None and rows.key_position.tolist() == own_places
 
 
-def test_no_row_begins_where_every_event_of_a_batch_with_sessions_is_late(monkeypatch):
-    for name in ("CELLS_FREE", "CELLS_PER_EVENT"):
-        monkeypatch.setattr(slicer, name, 0)
-    slices = np.array([0]), np.array([10])
-    rows = slicer.cut_by_arrival(np.array([1, 2]), np.zeros(2, np.int32), 1, slices, np.zeros(2, bool), 5, True)
-    assert rows.of_event.tolist() == [-1, -1] and len(rows.key) == len(rows.first) == len(rows.last) == 0
+def test_no_row_begins_where_every_event_of_a_batch_with_sessions_is_late():
+    times, keys, starts, mask = np.array([1, 2]), np.zeros(2, np.int32), np.array([0]), np.zeros(2, bool)
+    by_cells = cut_by_arrival(times, keys, 1, (starts, np.array([10])), mask, 5, True)
+    for rows in (by_cells, slicer._cut_by_sorting(times, keys, starts, mask, 5)):
+        assert rows.last is not None and len(rows.key) == len(rows.first) == len(rows.last) == 0
+        assert rows.of_event.tolist() == [-1, -1]

@@ -12,14 +12,14 @@ import pyarrow as pa
 from headwater.base.arrays import Int64Array
 from headwater.engine.intake.columns import Times, TimeScan, columns_of, conform, read_times, scan_times, without
 
-#: No column of anybody's data begins like this.
+#: Columns of texts that could not be read are named after their column with this in front; no column of data begins so.
 UNREAD = "\0"
 UNREAD_LINE = "\0\0"
 REASON = pa.struct([("reason", pa.string()), ("text", pa.string())])
 
 
 def unread_values(batch: pa.RecordBatch, name: str) -> dict[int, str]:
-    """By row the text of those values of a column that could not be read.
+    """The rows whose value in a column could not be read, each with its text.
 
     >>> batch = pa.record_batch({"load": [1.5, None], "\\0load": [None, "many"]})
     >>> unread_values(batch, "load")
@@ -29,7 +29,7 @@ def unread_values(batch: pa.RecordBatch, name: str) -> dict[int, str]:
 
 
 def unread_lines(batch: pa.RecordBatch) -> dict[int, str]:
-    """By row the reasons why some events are none."""
+    """The rows that hold no event (a line that is no JSON, for example), each with the reason."""
     return {row: each["reason"] for row, each in _there(batch, UNREAD_LINE).items()}
 
 
@@ -57,7 +57,7 @@ def as_it_came(event: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Arrivals:
-    """Events of one source.
+    """The events of one source in a batch, their columns read and checked.
 
     ``offsets``: that of the first event, or one per event. ``timeless``: rows without a usable time, each with the reason;
     ``misfits``: per column the rows whose value does not fit. ``scan`` is None while some time cannot be used.
@@ -76,7 +76,7 @@ class Arrivals:
 
     @property
     def next_offset(self) -> int:
-        """One behind the last event; there is at least one."""
+        """The offset behind the last event; there is at least one event."""
         return self.offsets + len(self) if isinstance(self.offsets, int) else int(self.offsets[-1]) + 1
 
     def bad(self) -> dict[int, str]:
@@ -87,11 +87,11 @@ class Arrivals:
         return found
 
     def timed(self) -> Arrivals:
-        """Those with a usable time."""
+        """The events with a usable time."""
         return self.take(without(self.timeless, len(self))) if self.timeless else self
 
     def take(self, kept: Int64Array) -> Arrivals:
-        """Some of them, all with a usable time."""
+        """The events in the rows ``kept``, all of which have a usable time."""
         times, rows = self.times[kept], pa.array(kept)
         place = {int(row): i for i, row in enumerate(kept)} if self.misfits else {}
         return Arrivals(
@@ -141,7 +141,8 @@ def read_columns(
 
 
 def each_offset(offsets: Int64Array | int, length: int) -> Int64Array:
-    """
+    """The offset of every event, given that of the first or all of them.
+
     >>> each_offset(3, 2).tolist()
     [3, 4]
     """

@@ -36,8 +36,8 @@ class Values:
 class Chunk:
     """Events of one or several sources. ``source_ids`` index ``source_names``; order is (time, source name, offset).
 
-    Places of birth are read by few queries: the offset of a first event, or the number of a single source, stand for arrays
-    that are made when somebody looks.
+    Few queries read places of birth, so arrays of them are made on first use: till then the offset of the first event, or
+    the number of the one source, stands for them.
     """
 
     __slots__ = ("_offsets", "_source_ids", "columns", "source_names", "times")
@@ -164,7 +164,7 @@ def concat_chunks(chunks: Sequence[Chunk]) -> Chunk:
     if len(chunks) == 1:
         return chunks[0]
     names = max((chunk.source_names for chunk in chunks), key=len)
-    # Queries come and go: a column that some chunks do not have is one that nobody asks for any more.
+    # Queries come and go: a column that some chunks do not have is one that no query reads any more.
     shared = [name for name in chunks[0].columns if all(name in chunk.columns for chunk in chunks)]
     columns = {name: concat_values([chunk.columns[name] for chunk in chunks]) for name in shared}
     return Chunk(

@@ -19,6 +19,7 @@ from headwater.base.arrays import Int32Array, Int64Array, frozen
 from headwater.base.jit import njit
 from headwater.base.snapshots import made_of, parts, snapshot
 
+#: Integers that span more go through a hash table.
 TABLE_SPAN_MAX = 1 << 22
 FIRST_LOOK = 1 << 12
 OUTSIDE, NEW = 1, 2
@@ -123,7 +124,8 @@ class IntegerNumbers:
     (array([2, 0], dtype=int32), array([5, 7, 3]))
     """
 
-    def __init__(self, values: Int64Array | None = None) -> None:
+    def __init__(self, values: Int64Array | None = None, table_span_max: int = TABLE_SPAN_MAX) -> None:
+        self._table_span_max = table_span_max
         self._known = np.empty(16, np.int64)
         self._count = 0
         self.table = np.empty(0, np.int32)
@@ -185,7 +187,7 @@ class IntegerNumbers:
         """Make the table span all known values and [low, high]; False if that is too wide, for good."""
         if self._count:
             low, high = min(low, int(self.values.min())), max(high, int(self.values.max()))
-        if high - low >= TABLE_SPAN_MAX:
+        if high - low >= self._table_span_max:
             return False
         if len(self.table) and self.table_low <= low and high < self.table_low + len(self.table):
             return True

@@ -1,4 +1,4 @@
-"""Events of many sources in one batch: what each source's part of it means, found in one pass."""
+"""Events of many sources in one batch: how many each source has and how far it has come, found in one pass."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def shares(
     next_offsets: Int64Array,
     watermarks: Int64Array,
 ) -> SourceShares:
-    """
+    """What each source has of a batch; event i is of source ``which[i]``.
+
     >>> none = np.zeros(2, np.int64)
     >>> found = shares(np.array([5, 3, 4]), np.array([0, 1, 0]), np.array([0, 0, 1]), 2, none, none)
     >>> found.counts, found.watermarks, found.odd

@@ -1,4 +1,4 @@
-"""Events that wait until their order is final: below the group's watermark nothing can come before them any more."""
+"""A reorder buffer: events wait here until the group's watermark has passed them, and their order is final."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ReorderBuffer:
         return ready
 
     def split_off(self, watermark: int) -> list[OrderedEvents]:
-        """The same, but each stretch by itself."""
+        """Take out the events with time < watermark, as one part of each stretch: in order within it, not among them."""
         ready, waiting = [], []
         for part in self.parts:
             split = len(part) if watermark == FOREVER else int(np.searchsorted(part.chunk.times, watermark))

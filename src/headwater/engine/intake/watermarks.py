@@ -1,4 +1,4 @@
-"""How far each source of an engine has come, and so how far all have.
+"""Watermarks: how far each source of an engine has come, and so how far all have.
 
 A source's watermark is a function of its own sequence alone: the largest explicit one, its largest time minus its disorder
 bound, or the group's watermark at the moment it joined or returned, whichever is highest. The group's watermark is the minimum
@@ -144,5 +144,5 @@ class Watermarks(SourceBook):
 
 
 def _meaningful(watermark: int) -> int:
-    """No event is as early as that: such a watermark says nothing, and durations can be taken off all others within int64."""
+    """The watermark, or NEVER if it lies before all possible times; so durations can be subtracted within int64."""
     return NEVER if watermark <= -TIME_MAX else watermark

@@ -28,7 +28,7 @@ class MinMaxColumn(RowArrays):
     """The smallest value of each row, or the largest.
 
     ``keys`` are integers in the order of the values, flipped if ``largest``; a row without a value holds `ABSENT`. An
-    integer column may really contain the value that looks like `ABSENT`: only then is ``present`` there to tell them apart.
+    integer column may really contain the value `ABSENT`: only then is ``present`` there to tell them apart.
 
     >>> column = MinMaxColumn.of(np.array([5, 3, 9]), largest=True, is_float=False)
     >>> column.combine_ranges(np.array([0, 1, 1]), np.array([2, 3, 1])).values()

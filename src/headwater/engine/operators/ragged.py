@@ -33,7 +33,7 @@ def expand(lo: Int64Array, hi: Int64Array) -> Int64Array:
 
 
 def spread(starts: Int64Array, sizes: Int64Array) -> Int64Array:
-    """The same of ranges of which the sizes are known.
+    """The indices of all ranges ``[starts[i], starts[i] + sizes[i])``, one after the other.
 
     >>> spread(np.array([3, 10]), np.array([2, 3]))
     array([ 3,  4, 10, 11, 12])

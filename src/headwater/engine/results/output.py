@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.arrow import plain_type
-from headwater.base.jit import njit
 from headwater.engine.intake.keys import NODE_KEY, KeyTable
 from headwater.engine.operators.numeric import CountColumn
 from headwater.engine.operators.operator import COUNT, Op
 from headwater.engine.operators.partials import PartialColumn
+from headwater.engine.operators.ragged import group_indices
 from headwater.engine.results.aggregates import lower_many, operators_of, overflows, result_type
 from headwater.engine.windows.assembler import Closed, Twins
 from headwater.engine.windows.registered import Registered
@@ -47,7 +47,7 @@ class Layout:
         for entry in entries:
             query = entry.query
             for alias, aggregation in query.aggregates:
-                layout._add(query.name, alias, _result_type(aggregation, types))
+                layout._add(query.name, alias, result_type(aggregation, _column_type(aggregation, types)))
             layout.has_times |= isinstance(query.window, CountWindow)
             layout.has_node |= query.scope == "node"
         return layout
@@ -78,14 +78,9 @@ class Layout:
             )
 
 
-def _result_type(aggregation: Aggregation, types: Mapping[str, pa.DataType]) -> pa.DataType:
-    return result_type(aggregation, _column_type(aggregation, types))
-
-
 def _column_type(aggregation: Aggregation, types: Mapping[str, pa.DataType]) -> pa.DataType | None:
-    if aggregation.column is None:
-        return None
-    return plain_type(types.get(aggregation.column, pa.float64()))
+    """The type of the column that an aggregate reads: float64 as long as no event said, None if it counts events."""
+    return None if aggregation.column is None else plain_type(types.get(aggregation.column, pa.float64()))
 
 
 @dataclass(slots=True)
@@ -110,14 +105,11 @@ class OutputPlan:
         self.all = plans
         self._ops: dict[tuple[int, ...], list[Op]] = {}
 
-    def column_type(self, aggregation: Aggregation) -> pa.DataType | None:
-        return None if aggregation.column is None else self.types.get(aggregation.column, pa.float64())
-
     def ops(self, aggregations: Sequence[Aggregation]) -> list[Op]:
         """The operators that these aggregations need."""
         name = tuple(map(id, aggregations))
         if name not in self._ops:
-            needed = (op for one in aggregations for op in operators_of(one, self.column_type(one)))
+            needed = (op for one in aggregations for op in operators_of(one, _column_type(one, self.types)))
             self._ops[name] = list(dict.fromkeys(needed))
         return self._ops[name]
 
@@ -139,14 +131,14 @@ def alias_plans(entries: Sequence[Registered]) -> dict[str, AliasPlan]:
     return plans
 
 
-#: A buffer that is longer by less than the 64 bytes to which Arrow pads is written whole: so many bits.
+#: Bits of the 64 bytes to which Arrow pads: a buffer that is longer by less is written whole.
 _SPARE = 512
 
 
 class _Constant:
     """An array of one repeated value, made once and shared by all results: most rows replace nothing.
 
-    There are always `_SPARE` rows behind those that are asked for: then Arrow cuts them off and writes the same, however many.
+    At least `_SPARE` rows follow those that are asked for: then Arrow always cuts them off, and equal results have equal bytes.
     """
 
     def __init__(self, make: Callable[[int], pa.Array]) -> None:
@@ -174,22 +166,22 @@ class _Combined:
         self.overflow_count = 0
 
     def of(self, ops: Sequence[Op], rows: Int64Array | None) -> dict[Op, PartialColumn]:
-        piece = self._piece
-        if rows is not None:
-            lo, hi = piece.lo[rows], piece.hi[rows]
-            return {op: piece.partials[op].combine_ranges(lo, hi) for op in ops}
-        for op in ops:
-            if op not in self._whole:
-                self._whole[op] = piece.partials[op].combine_ranges(piece.lo, piece.hi)
-        return {op: self._whole[op] for op in ops}
+        """The partials of some rows; those of all rows (None) are kept."""
+        return self._made({} if rows is not None else self._whole, ops, rows)
 
     def of_leaders(self, ops: Sequence[Op], twins: Twins) -> dict[Op, PartialColumn]:
-        """One of all rows that are made of the same partials."""
-        lo, hi = self._piece.lo[twins.leaders], self._piece.hi[twins.leaders]
+        """The partials of the leaders: one row for all that are made of the same partials."""
+        return self._made(self._leaders, ops, twins.leaders)
+
+    def _made(
+        self, made: dict[Op, PartialColumn], ops: Sequence[Op], rows: Int64Array | None
+    ) -> dict[Op, PartialColumn]:
+        piece = self._piece
+        lo, hi = (piece.lo, piece.hi) if rows is None else (piece.lo[rows], piece.hi[rows])
         for op in ops:
-            if op not in self._leaders:
-                self._leaders[op] = self._piece.partials[op].combine_ranges(lo, hi)
-        return {op: self._leaders[op] for op in ops}
+            if op not in made:
+                made[op] = piece.partials[op].combine_ranges(lo, hi)
+        return {op: made[op] for op in ops}
 
     def counts(self) -> Int64Array:
         """How many events each row has."""
@@ -240,7 +232,7 @@ def _alias_column(
     if shared is not None and combined.twins is not None:
         index = chosen * len(combined.twins.leaders) + combined.twins.of_row
         return pa.concat_arrays(shared).take(pa.array(index, mask=chosen < 0))
-    bounds, order = _by_choice(chosen, len(choices.choices))
+    order, bounds = group_indices(chosen, len(choices.choices))
     parts, places = [], []
     for choice, aggregation in enumerate(choices.choices):
         rows = order[bounds[choice] : bounds[choice + 1]]
@@ -250,25 +242,6 @@ def _alias_column(
     if len(parts) == 1 and len(parts[0]) == size:
         return parts[0]
     return _scattered(parts, places, size, type_)
-
-
-@njit
-def _by_choice(chosen: Int32Array, count: int) -> tuple[Int64Array, Int64Array]:
-    """The rows of each choice, in order: ``order[bounds[c]:bounds[c + 1]]``; rows with choice -1 are in none."""
-    bounds = np.zeros(count + 1, np.int64)
-    for choice in chosen:
-        if choice >= 0:
-            bounds[choice + 1] += 1
-    for choice in range(count):
-        bounds[choice + 1] += bounds[choice]
-    place = bounds[:-1].copy()
-    order = np.empty(bounds[-1], np.int64)
-    for row in range(len(chosen)):
-        choice = chosen[row]
-        if choice >= 0:
-            order[place[choice]] = row
-            place[choice] += 1
-    return bounds, order
 
 
 def _lowered_for_all(aggregations: Sequence[Aggregation], combined: _Combined, plan: OutputPlan) -> list[pa.Array]:
@@ -300,7 +273,7 @@ def _lowered(
     arrays = lower_many(aggregations, partials, plan.types)
     for aggregation, array in zip(aggregations, arrays, strict=True):
         if FUNCTIONS[aggregation.function].overflows and array.null_count:
-            combined.overflow_count += overflows(aggregation, array, partials, plan.column_type(aggregation))
+            combined.overflow_count += overflows(aggregation, array, partials, _column_type(aggregation, plan.types))
     return arrays
 
 
@@ -373,6 +346,6 @@ def _arranged(columns: Mapping[str, pa.Array], layout: Layout) -> list[pa.Array]
 
 
 def empty_table(layout: Layout, names: pa.Array) -> pa.Table:
-    """A result without rows."""
+    """A result table without rows."""
     table = layout.schema.empty_table()
     return table.set_column(0, "query", pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), names))

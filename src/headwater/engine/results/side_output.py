@@ -1,4 +1,4 @@
-"""Events that no result has: too late for a query, or malformed. Nothing disappears without a word."""
+"""The side output: events that are in no result because they are too late for a query, or malformed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOTHING = SCHEMA.empty_table()
 
 
 class SideOutput:
-    """Collects rows: query (null for a malformed event: it is so for all), reason, place of birth, and the event as it came."""
+    """Rows of the side output: query (null for a malformed event), reason, place of birth, and the event as it came."""
 
     def __init__(self) -> None:
         self.tables: list[pa.Table] = []
@@ -41,7 +41,7 @@ class SideOutput:
         self._add(columns, batch.take(pa.array(rows)))
 
     def dropped(self, batch: pa.RecordBatch, offsets: Int64Array, dropped: Dropped, query: str, source: str) -> None:
-        """``offsets`` are those of the batch, ascending."""
+        """Add events that were too late for a query; ``offsets`` are those of the batch, ascending."""
         chunk = dropped.chunk
         rows = np.searchsorted(offsets, chunk.offsets)
         columns = [

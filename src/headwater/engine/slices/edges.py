@@ -55,17 +55,34 @@ def _start_from(spec: Int64Array, time: int) -> Any:
 
 
 @njit
+def last_start(spec: Int64Array, time: int) -> Any:
+    """The last start of a window of this query at or before ``time``; before the query begins there is none."""
+    latest = min(time, spec[STOP] - 1)
+    return spec[OFFSET] + ((latest - spec[OFFSET]) // spec[SLIDE]) * spec[SLIDE]
+
+
+@njit
+def next_end(specs: Int64Array, time: int) -> int:
+    """The first end of a window after ``time`` over all queries; LATEST if there is none."""
+    best = LATEST
+    for i in range(len(specs)):
+        spec = specs[i]
+        start = _start_from(spec, max(time, EARLIEST) + 1 - spec[SIZE])
+        if start < spec[STOP] and start + spec[SIZE] < best:
+            best = start + spec[SIZE]
+    return best
+
+
+@njit
 def _next_edge(specs: Int64Array, time: int) -> int:
     """The first edge after ``time`` over all queries; LATEST if there is none."""
     best = LATEST
     for i in range(len(specs)):
         spec = specs[i]
-        start = _start_from(spec, time + 1)
-        if start < spec[STOP] and start < best:
-            best = start
-        start = _start_from(spec, time + 1 - spec[SIZE])
-        if start < spec[STOP] and start + spec[SIZE] < best:
-            best = start + spec[SIZE]
+        for distance in (0, spec[SIZE]):
+            start = _start_from(spec, time + 1 - distance)
+            if start < spec[STOP] and start + distance < best:
+                best = start + distance
     return best
 
 
@@ -75,15 +92,10 @@ def _previous_edge(specs: Int64Array, time: int) -> int:
     best = EARLIEST
     for i in range(len(specs)):
         spec = specs[i]
-        slide, size = spec[SLIDE], spec[SIZE]
-        latest = min(time, spec[STOP] - 1)
-        start = spec[OFFSET] + ((latest - spec[OFFSET]) // slide) * slide
-        if start >= spec[BEGIN] and start > best:
-            best = start
-        latest = min(time - size, spec[STOP] - 1)
-        start = spec[OFFSET] + ((latest - spec[OFFSET]) // slide) * slide
-        if start >= spec[BEGIN] and start + size > best:
-            best = start + size
+        for distance in (0, spec[SIZE]):
+            start = last_start(spec, time - distance)
+            if start >= spec[BEGIN] and start + distance > best:
+                best = start + distance
     return best
 
 
@@ -101,42 +113,28 @@ def _edge_count(specs: Int64Array, low: int, high: int) -> float:
 
 
 @njit
-def _list_edges(specs: Int64Array, low: int, high: int, out: Int64Array) -> int:
-    """Write the edges in (low, high] to ``out``, not sorted, equal ones repeated; returns how many."""
+def _put_edges(specs: Int64Array, low: int, high: int, step: int, out: NDArray[Any]) -> int:
+    """Set the cell ``(edge - low) // step`` of each edge in (low, high]; with a step of 0, write the edges themselves instead.
+
+    Those are not sorted, and equal ones are repeated; returns how many there are.
+    """
     count = 0
     for i in range(len(specs)):
         spec = specs[i]
-        slide, size = spec[SLIDE], spec[SIZE]
-        start = _start_from(spec, low + 1)
-        while start <= high and start < spec[STOP]:
-            out[count] = start
-            count += 1
-            start += slide
-        # Ends fall on later starts when the size is a multiple of the slide, unless the query stops first.
-        if size % slide != 0 or spec[STOP] <= high:
-            start = _start_from(spec, low + 1 - size)
-            while start + size <= high and start < spec[STOP]:
-                out[count] = start + size
+        slide, size, stop = spec[SLIDE], spec[SIZE], spec[STOP]
+        for distance in (0, size):
+            # Ends fall on later starts when the size is a multiple of the slide, unless the query stops first.
+            if distance > 0 and size % slide == 0 and stop > high:
+                continue
+            start = _start_from(spec, low + 1 - distance)
+            while start + distance <= high and start < stop:
+                if step > 0:
+                    out[(start + distance - low) // step] = 1
+                else:
+                    out[count] = start + distance
                 count += 1
                 start += slide
     return count
-
-
-@njit
-def _mark_edges(specs: Int64Array, low: int, high: int, step: int, cells: NDArray[np.uint8]) -> None:
-    """Set the cell of each edge in (low, high]; all edges are multiples of ``step`` apart from the phase of ``low``."""
-    for i in range(len(specs)):
-        spec = specs[i]
-        slide, size = spec[SLIDE], spec[SIZE]
-        start = _start_from(spec, low + 1)
-        while start <= high and start < spec[STOP]:
-            cells[(start - low) // step] = 1
-            start += slide
-        if size % slide != 0 or spec[STOP] <= high:
-            start = _start_from(spec, low + 1 - size)
-            while start + size <= high and start < spec[STOP]:
-                cells[(start + size - low) // step] = 1
-                start += slide
 
 
 @njit
@@ -178,7 +176,7 @@ class Edges:
         return self.slices_between(int(times.min()), int(times.max()), times)
 
     def slices_between(self, low: int, high: int, times: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The same when the span of the times is known."""
+        """`slices` of times whose smallest and largest are known."""
         if len(self.specs) == 0:
             return np.array([EARLIEST]), np.array([LATEST])
         expected = _edge_count(self.specs, low, high)
@@ -199,31 +197,15 @@ class Edges:
         cell_count = (high - base) // self.step + 1
         if cell_count <= max(4 * expected, CELLS_FREE) and high - base < TIME_MAX:
             cells = np.zeros(cell_count + 1, np.uint8)
-            _mark_edges(self.specs, base, high, self.step, cells)
+            _put_edges(self.specs, base, high, self.step, cells)
             edges = np.flatnonzero(cells) * self.step + base
             return edges[edges > low]
         out = np.empty(int(expected) + 4 * len(self.specs), np.int64)
-        return np.unique(out[: _list_edges(self.specs, low, high, out)])
+        return np.unique(out[: _put_edges(self.specs, low, high, 0, out)])
 
     def oldest_start(self, watermark: int, lateness: Int64Array) -> int:
         """The earliest start of a window that is still open, or open for late events, at ``watermark``."""
         return int(_oldest_start(self.specs, lateness, watermark)) if len(self.specs) else LATEST
-
-
-@njit
-def _next_end(specs: Int64Array, time: int) -> int:
-    best = LATEST
-    for i in range(len(specs)):
-        spec = specs[i]
-        start = _start_from(spec, max(time, EARLIEST) + 1 - spec[SIZE])
-        if start < spec[STOP] and start + spec[SIZE] < best:
-            best = start + spec[SIZE]
-    return best
-
-
-def next_end(specs: Int64Array, time: int) -> int:
-    """The first end of a window after ``time`` over all queries."""
-    return int(_next_end(specs, time))
 
 
 @njit
@@ -238,9 +220,8 @@ def _oldest_start(specs: Int64Array, lateness: Int64Array, watermark: int) -> in
 
 
 @njit
-def _bisect(values: Int64Array, value: int, low: int) -> int:
-    """The first index at or after ``low`` whose value is at least ``value``."""
-    high = len(values)
+def bisect(values: Int64Array, value: int, low: int, high: int) -> int:
+    """The first index from ``low`` on whose value is at least ``value``; ``high`` if there is none before it."""
     while low < high:
         middle = (low + high) // 2
         if values[middle] < value:
@@ -263,7 +244,7 @@ def _closing(specs: Int64Array, after: int, until: int, occupied: Int64Array, ou
         start = _start_from(spec, max(max(after, EARLIEST), first) - size + 1)
         low = 0
         while start < stop and start <= last and start + size <= until:
-            low = _bisect(occupied, start, low)
+            low = bisect(occupied, start, low, len(occupied))
             if low == len(occupied):
                 break
             if occupied[low] >= start + size:
@@ -274,7 +255,7 @@ def _closing(specs: Int64Array, after: int, until: int, occupied: Int64Array, ou
                 out[count, 1] = start
                 out[count, 2] = start + size
                 out[count, 3] = low
-                out[count, 4] = _bisect(occupied, start + size, low)
+                out[count, 4] = bisect(occupied, start + size, low, len(occupied))
             count += 1
             start += slide
     return count

@@ -1,7 +1,7 @@
 """Cut a batch into slices: which row (slice and key) each event adds to.
 
 Window ends are known ahead, so no event is checked against any window: a batch is cut at the edges of all queries together
-and each event is sent to the row of its slice and key. Operators then run once over (row, value), whoever shares them.
+and each event is sent to the row of its slice and key. Operators then run once over (row, value), for all queries alike.
 
 Here events are taken as they come, in any order: fixed edges and session gaps need no order. `order_slicer` cuts events whose
 order is final, at markers and positions as well.
@@ -99,7 +99,7 @@ def slice_bounds(times: Int64Array, starts: Int64Array) -> Int64Array:
 def _assign_sorted(
     keys: Int32Array, starts: Int64Array, bounds: Int64Array, key_count: int, mask: BoolArray, made: RowsMade
 ) -> int:
-    """Events between bounds[s] and bounds[s + 1] lie in slice s: their times need not be read again."""
+    """Rows of events in order of time: those from bounds[s] to bounds[s + 1] lie in slice s. Returns how many rows."""
     count = 0
     cells = np.empty(key_count, np.int32)
     for s in range(len(starts)):
@@ -123,7 +123,7 @@ def _assign_sorted(
 
 @njit
 def _assign_direct(keys: DirectKeys, starts: Int64Array, bounds: Int64Array, made: RowsMade) -> int:
-    """As above for integer keys that are numbered on the way; -1: one is new."""
+    """Rows of events in order of time with integer keys, which are numbered on the way. Returns -1 if a key is new."""
     count = 0
     size = np.uint64(len(keys.table))
     cells = np.empty(keys.key_count, np.int32)
@@ -147,7 +147,7 @@ def _assign_direct(keys: DirectKeys, starts: Int64Array, bounds: Int64Array, mad
 
 @njit
 def _assign_in_key_order(keys: DirectKeys, starts: Int64Array, bounds: Int64Array, made: RowsMade) -> int:
-    """The same with rows numbered by (slice, key): with many keys, later passes then run through memory in order."""
+    """What `_assign_direct` does, with rows numbered by (slice, key): with many keys, later passes read memory in order."""
     count = 0
     size = np.uint64(len(keys.table))
     cells = np.empty(keys.key_count, np.int32)
@@ -170,8 +170,12 @@ def _assign_in_key_order(keys: DirectKeys, starts: Int64Array, bounds: Int64Arra
     return count
 
 
-def cut_sorted(times: Int64Array, keys: DirectKeys, slices: tuple[Int64Array, Int64Array]) -> SlicedRows | None:
+def cut_sorted(
+    times: Int64Array, keys: DirectKeys, slices: tuple[Int64Array, Int64Array], keys_many: int = KEYS_MANY
+) -> SlicedRows | None:
     """Rows of events in order of time with integer keys; None if a key is new, or keys are too many for a table.
+
+    From ``keys_many`` keys on, rows are numbered in the order of keys.
 
     >>> keys = DirectKeys(np.array([5, 6, 5]), 5, np.array([0, 1], np.int32), 2)
     >>> cut_sorted(np.array([1, 2, 12]), keys, (np.array([0, 10]), np.array([10, 20]))).of_event
@@ -182,7 +186,7 @@ def cut_sorted(times: Int64Array, keys: DirectKeys, slices: tuple[Int64Array, In
         return None
     bounds = slice_bounds(frozen(times, np.int64), starts)
     made = RowsMade.of(len(times), min(len(times), len(starts) * keys.key_count))
-    count = (_assign_direct if keys.key_count < KEYS_MANY else _assign_in_key_order)(keys, starts, bounds, made)
+    count = (_assign_direct if keys.key_count < keys_many else _assign_in_key_order)(keys, starts, bounds, made)
     return None if count < 0 else made.rows(count)
 
 
@@ -191,10 +195,10 @@ def _assign_any(
     times: Int64Array, keys: Int32Array, slices: tuple[Int64Array, Int64Array], key_count: int, mask: BoolArray,
     gap: int | None, made: RowsMade,
 ) -> int:  # fmt: skip
-    """As above for events in any order: an event mostly lies in the slice of the one before it.
+    """Rows of events in any order: an event mostly lies in the slice of the one before it. Returns how many rows.
 
-    With sessions a row also ends where a key pauses: each row is a chain of events at most ``gap`` apart. Any
-    order will do: an event within ``gap`` of a chain's bounds belongs to the chain, inside it always.
+    With sessions a row also ends where a key pauses: each row is a chain of events at most ``gap`` apart. Order does not
+    matter: an event within ``gap`` of a chain's bounds belongs to the chain, inside it always.
     """
     starts, ends = slices
     rows, keys_made, first, last = made
@@ -264,7 +268,7 @@ def cut_by_arrival(
 def _cut_by_sorting(
     times: Int64Array, keys: Int32Array, starts: Int64Array, mask: BoolArray | None, gap: int | None
 ) -> SlicedRows:
-    """The same for keys and slices too many for a table: sort by (key, time) and begin a row wherever either changes."""
+    """`cut_by_arrival` without a table of cells: sort by (key, time) and begin a row wherever either changes."""
     members = np.arange(len(times)) if mask is None else np.flatnonzero(mask)
     order = members[np.lexsort((times[members], keys[members]))]
     at, key = times[order], keys[order]

@@ -44,7 +44,7 @@ class RowBlock(RowArrays):
 def map_columns(
     partials: Mapping[Op, PartialColumn], change: Callable[[PartialColumn], PartialColumn]
 ) -> dict[Op, PartialColumn]:
-    """Each column changed; operators that share a column go on sharing it."""
+    """The columns, each changed; operators that share a column go on sharing it."""
     changed: dict[int, PartialColumn] = {}
     for column in partials.values():
         if id(column) not in changed:
@@ -170,11 +170,11 @@ class RowStore:
         self._key_starts = row_starts(self._sorted.key, key_count)
 
     def clear(self) -> None:
-        """All rows have gone elsewhere."""
+        """Forget all rows: they were sent elsewhere."""
         self._pending, self._sorted, self._compacted_rows = [], None, 0
 
     def renumber(self, numbers: Int32Array) -> None:
-        """Keys have new numbers."""
+        """Keys have new numbers: key k is now ``numbers[k]``."""
         self._pending = self.blocks()
         self._sorted = None
         for block in self._pending:

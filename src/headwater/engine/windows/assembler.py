@@ -15,20 +15,22 @@ from headwater.base.arrays import BoolArray, Int32Array, Int64Array, RowArrays
 from headwater.base.jit import njit
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn
+from headwater.engine.slices.edges import bisect
 from headwater.engine.windows.registered import Registered
 from headwater.language.times import FOREVER, TIME_MAX
 
 
 @dataclass(slots=True)
 class Twins:
-    """Row i of the results is made of the same partials as row ``leaders[of_row[i]]``."""
+    """Result rows that are made of the same partials: row i of those of row ``leaders[of_row[i]]``."""
 
     leaders: Int64Array
     of_row: Int64Array
 
 
 @njit
-def _find(query: Int32Array, start: Int64Array, end: Int64Array, leaders: Int64Array, of_row: Int64Array) -> int:
+def _find(query: Int32Array, start: Int64Array, end: Int64Array) -> tuple[Int64Array, Int64Array]:
+    leaders, of_row = np.empty(len(query), np.int64), np.empty(len(query), np.int64)
     count = 0
     i = 0
     while i < len(query):
@@ -43,7 +45,7 @@ def _find(query: Int32Array, start: Int64Array, end: Int64Array, leaders: Int64A
             of_row[i] = leader
             leader = leader + 1 if leader + 1 < count else first_leader
             i += 1
-    return count
+    return leaders[:count].copy(), of_row
 
 
 def find_twins(query: Int32Array, start: Int64Array, end: Int64Array) -> Twins:
@@ -53,9 +55,7 @@ def find_twins(query: Int32Array, start: Int64Array, end: Int64Array) -> Twins:
     >>> find_twins(query, start, end)
     Twins(leaders=array([0, 1, 4]), of_row=array([0, 1, 0, 1, 2]))
     """
-    leaders, of_row = np.empty(len(query), np.int64), np.empty(len(query), np.int64)
-    count = _find(query, start, end, leaders, of_row)
-    return Twins(leaders[:count].copy(), of_row)
+    return Twins(*_find(query, start, end))
 
 
 # A map from (key, slice) to rows is used while it has at most this many cells per row.
@@ -120,8 +120,9 @@ def distinct_sorted(values: Int64Array, step: int) -> Int64Array:
 
 
 @njit
-def _row_positions(first: Int64Array, key_starts: Int64Array, occupied: Int64Array, out: Int64Array) -> None:
-    """out[k, s]: the first row of key k at or after occupied time s; one more column for the end of the key."""
+def _row_positions(first: Int64Array, key_starts: Int64Array, occupied: Int64Array) -> Int64Array:
+    """At [k, s] the first row of key k at or after occupied time s; one more column for the end of the key."""
+    out = np.empty((len(key_starts) - 1, len(occupied) + 1), np.int64)
     for k in range(len(key_starts) - 1):
         row = key_starts[k]
         for s in range(len(occupied)):
@@ -129,22 +130,18 @@ def _row_positions(first: Int64Array, key_starts: Int64Array, occupied: Int64Arr
                 row += 1
             out[k, s] = row
         out[k, len(occupied)] = key_starts[k + 1]
+    return out
 
 
 @njit
 def _dense_ranges(
-    windows: Int64Array,
-    order: Int64Array,
-    numbers: Int32Array,
-    positions: Int64Array,
-    keys: Int64Array,
-    out_query: Int32Array,
-    out_start: Int64Array,
-    out_end: Int64Array,
-    out_key: Int32Array,
-    out_lo: Int64Array,
-    out_hi: Int64Array,
-) -> int:
+    windows: Int64Array, order: Int64Array, numbers: Int32Array, positions: Int64Array, keys: Int64Array
+) -> tuple[Int32Array, Int64Array, Int64Array, Int32Array, Int64Array, Int64Array]:
+    """Many rows per key: visit every window and key. Returns query, start, end, key, lo and hi of those with rows."""
+    size = len(windows) * len(keys)
+    out_query, out_key = np.empty(size, np.int32), np.empty(size, np.int32)
+    out_start, out_end = np.empty(size, np.int64), np.empty(size, np.int64)
+    out_lo, out_hi = np.empty(size, np.int64), np.empty(size, np.int64)
     count = 0
     for w in order:
         query, start, end = numbers[windows[w, 0]], windows[w, 1], windows[w, 2]
@@ -159,18 +156,7 @@ def _dense_ranges(
                 out_lo[count] = lo
                 out_hi[count] = hi
                 count += 1
-    return count
-
-
-@njit
-def _bisect(values: Int64Array, value: int, low: int, high: int) -> int:
-    while low < high:
-        middle = (low + high) // 2
-        if values[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return out_query[:count], out_start[:count], out_end[:count], out_key[:count], out_lo[:count], out_hi[:count]
 
 
 @njit
@@ -198,14 +184,14 @@ def _sparse_ranges(
             low, high = key_starts[k], key_starts[k + 1]
             if low == high:
                 continue
-            w = _bisect(ends, first[low] + 1, bounds[q], bounds[q + 1])
+            w = bisect(ends, first[low] + 1, bounds[q], bounds[q + 1])
             while w < bounds[q + 1]:
-                lo = _bisect(first, windows[w, 1], low, high)
+                lo = bisect(first, windows[w, 1], low, high)
                 if lo == high:
                     break
-                hi = _bisect(first, windows[w, 2], lo, high)
+                hi = bisect(first, windows[w, 2], lo, high)
                 if lo == hi:
-                    w = _bisect(ends, first[lo] + 1, w + 1, bounds[q + 1])
+                    w = bisect(ends, first[lo] + 1, w + 1, bounds[q + 1])
                     continue
                 if fill:
                     at = cursor[rank[w]]
@@ -270,13 +256,8 @@ def window_ranges(
     query = numbers[windows[:, 0]]
     order = result_order(windows, query, visit, step)
     if len(keys) * (len(occupied) + 1) <= CELLS_PER_ROW * len(first) + CELLS_FREE:
-        positions = np.empty((len(keys), len(occupied) + 1), np.int64)
-        _row_positions(first, key_starts, occupied, positions)
-        size = len(windows) * len(keys)
-        made, key = np.empty(size, np.int32), np.empty(size, np.int32)
-        start, end, lo, hi = (np.empty(size, np.int64) for _ in range(4))
-        n = _dense_ranges(windows, order, numbers, positions, keys, made, start, end, key, lo, hi)
-        closed = Closed(made[:n], start[:n], end[:n], key[:n], lo[:n], hi[:n], partials)
+        positions = _row_positions(first, key_starts, occupied)
+        closed = Closed(*_dense_ranges(windows, order, numbers, positions, keys), partials)
     else:
         window, key, lo, hi = _sparse(windows, order, first, key_starts, keys)
         arranged = windows[order]

@@ -8,7 +8,7 @@ from headwater.base.arrays import BoolArray, Int64Array
 from headwater.base.snapshots import snapshot
 from headwater.engine.operators.ragged import spread
 from headwater.engine.windows.assembler import Closed, for_each_query
-from headwater.engine.windows.markers import drop_from
+from headwater.engine.windows.markers import WalkQuery
 from headwater.engine.windows.registered import Registered
 from headwater.engine.windows.view import View, ranges_by_key
 from headwater.language.windows import CountWindow
@@ -27,11 +27,11 @@ class CountWalk:
         self.entries: list[Registered] = []
 
     def serves(self, other: CountWalk) -> bool:
-        """Whether both come to the same windows."""
+        """Whether both walks find the same windows."""
         return (self.window, self.origin) == (other.window, other.origin)
 
     def close(self, view: View, totals: Int64Array) -> list[Closed]:
-        """Full windows: all of the positions up to ``totals`` (in all, or per key) are final."""
+        """The windows that are full now; all positions up to ``totals`` (in all, or per key) are final."""
         if len(self.done) < len(totals):
             self.done = np.concatenate((self.done, np.zeros(len(totals) - len(self.done), np.int64)))
         size, step = self.window.size, self.window.step
@@ -80,7 +80,7 @@ class CountWalk:
         )  # fmt: skip
 
     def needed(self, view: View) -> BoolArray:
-        """Rows at or after the first position of the next window."""
+        """Which rows are at or after the first position of the next window."""
         block = view.block
         assert block is not None
         if self.by_key:
@@ -102,18 +102,8 @@ class CountWalk:
         return int((before + (totals // step) * (step - size) + np.maximum(totals % step - size, 0)).sum())
 
 
-class CountQuery:
-    """A count window query: its walk has the windows, it keeps account of the events."""
-
-    def __init__(self, entry: Registered, walk: CountWalk) -> None:
-        self.entry = entry
-        self.walk = walk
-        walk.entries.append(entry)
-        self.counts = np.zeros(4, np.int64)
-
-    def account_stragglers(self, times: Int64Array) -> Int64Array:
-        """Count windows take no late events."""
-        return drop_from(self.entry.begin, times, self.counts)
+class CountQuery(WalkQuery[CountWalk]):
+    """A count window query."""
 
     state, restore = snapshot("walk.done", "counts")
 

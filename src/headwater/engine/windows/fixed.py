@@ -55,7 +55,7 @@ class FixedWindows:
         self._filled = [i for i, entry in enumerate(self.queries) if entry.query.emit_empty]
 
     def add(self, entry: Registered, waiting: int) -> None:
-        """A query comes; so many events that were seen before are still to be accounted for: it must not count them."""
+        """Add a query. It must not count the ``waiting`` events, which were seen before and are still to be accounted for."""
         self.queries.append(entry)
         if waiting:
             self.counts_of(entry.number)[OUTSIDE] -= waiting
@@ -265,7 +265,7 @@ class FixedWindows:
         return [key for _, _, key in self.revisions]
 
     def renumber(self, numbers: Int32Array) -> None:
-        """Keys have new numbers."""
+        """Keys have new numbers: key k is now ``numbers[k]``."""
         self.revisions = {(q, start, int(numbers[key])): number for (q, start, key), number in self.revisions.items()}
 
     state, restore = snapshot(

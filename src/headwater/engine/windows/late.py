@@ -15,7 +15,7 @@ from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
 from headwater.base.snapshots import snapshot
 from headwater.engine.intake.chunk import Chunk, concat_chunks
-from headwater.engine.slices.edges import BEGIN, EARLIEST, OFFSET, SIZE, SLIDE, STOP, fixed_spec, spec_table
+from headwater.engine.slices.edges import BEGIN, EARLIEST, SIZE, fixed_spec, last_start, spec_table
 from headwater.engine.windows.registered import Registered
 from headwater.language.times import FOREVER, NEVER
 from headwater.language.windows import Band, CountWindow, Session, Sliding
@@ -50,7 +50,7 @@ class Stragglers:
         return self._chunks
 
     def seen(self) -> None:
-        """All were considered by an emission."""
+        """None is new any more: an emission has considered them all."""
         self.new = np.zeros(len(self), np.bool_)
 
     def keep(self, mask: BoolArray) -> None:
@@ -61,7 +61,7 @@ class Stragglers:
         self.keys, self.watermarks, self.new = self.keys[mask], self.watermarks[mask], self.new[mask]
 
     def renumber(self, numbers: Int32Array) -> None:
-        """Keys have new numbers."""
+        """Keys have new numbers: key k is now ``numbers[k]``."""
         self.keys = numbers[self.keys]
 
     state, restore = snapshot("_chunks", "keys", "watermarks", "new")
@@ -70,14 +70,13 @@ class Stragglers:
 @njit
 def _stand(spec: Int64Array, lateness: int, time: int, watermark: int) -> int:
     """What an event is to a query, by its best case: the window that has it and ends last."""
-    size, slide = spec[SIZE], spec[SLIDE]
-    latest = min(time, spec[STOP] - 1)
-    start = spec[OFFSET] + ((latest - spec[OFFSET]) // slide) * slide
-    if start < spec[BEGIN] or start + size <= time:
+    start = last_start(spec, time)
+    end = start + spec[SIZE]
+    if start < spec[BEGIN] or end <= time:
         return OUTSIDE
-    if start + size > watermark:
+    if end > watermark:
         return MEMBER
-    return LATE if start + size > max(watermark, EARLIEST) - lateness else DROPPED
+    return LATE if end > max(watermark, EARLIEST) - lateness else DROPPED
 
 
 @njit
@@ -90,14 +89,12 @@ def stand_fixed(spec: Int64Array, lateness: int, times: Int64Array, watermarks: 
 
 
 @njit
-def _classify_fixed(
-    specs: Int64Array,
-    lateness: Int64Array,
-    times: Int64Array,
-    watermarks: Int64Array,
-    counts: Int64Array,
-    dropped: Int64Array,
-) -> int:
+def classify_fixed(
+    specs: Int64Array, lateness: Int64Array, times: Int64Array, watermarks: Int64Array
+) -> tuple[Int64Array, Int64Array]:
+    """Per query the number of (member, late, dropped, outside) stragglers, and pairs (query, straggler) of the dropped."""
+    counts = np.zeros((len(specs), 4), np.int64)
+    dropped = np.empty((len(specs) * len(times), 2), np.int64)
     dropped_count = 0
     for q in range(len(specs)):
         for i in range(len(times)):
@@ -107,35 +104,17 @@ def _classify_fixed(
                 dropped[dropped_count, 0] = q
                 dropped[dropped_count, 1] = i
                 dropped_count += 1
-    return dropped_count
-
-
-def classify_fixed(
-    specs: Int64Array, lateness: Int64Array, times: Int64Array, watermarks: Int64Array
-) -> tuple[Int64Array, Int64Array]:
-    """Per query the number of (member, late, dropped, outside) stragglers, and pairs (query, straggler) of the dropped."""
-    counts = np.zeros((len(specs), 4), np.int64)
-    dropped = np.empty((len(specs) * len(times), 2), np.int64)
-    count = _classify_fixed(specs, lateness, times, watermarks, counts, dropped)
-    return counts, dropped[:count]
+    return counts, dropped[:dropped_count]
 
 
 @njit
-def _outside(specs: Int64Array, times: Int64Array, weights: Int64Array, out: Int64Array) -> None:
-    for q in range(len(specs)):
-        spec = specs[q]
-        size, slide = spec[SIZE], spec[SLIDE]
-        for i in range(len(times)):
-            latest = min(times[i], spec[STOP] - 1)
-            start = spec[OFFSET] + ((latest - spec[OFFSET]) // slide) * slide
-            if start < spec[BEGIN] or start + size <= times[i]:
-                out[q] += weights[i]
-
-
 def count_outside(specs: Int64Array, times: Int64Array, weights: Int64Array) -> Int64Array:
     """Per query how many events, ``weights[i]`` of them at a time like ``times[i]``, lie in none of its windows."""
     out = np.zeros(len(specs), np.int64)
-    _outside(specs, times, weights, out)
+    for q in range(len(specs)):
+        for i in range(len(times)):
+            if _stand(specs[q], 0, times[i], NEVER) == OUTSIDE:
+                out[q] += weights[i]
     return out
 
 
@@ -159,7 +138,7 @@ def standing(entry: Registered, times: Int64Array, watermarks: Int64Array) -> In
 
 
 def surely_members(entry: Registered, low: int, watermarks: Int64Array | int) -> bool:
-    """Whether events from ``low`` on are members without a closer look: nobody is late, and windows leave no time out."""
+    """Whether events from ``low`` on are members without a check of each: none is late, and windows leave no time out."""
     window = entry.query.window
     gapless = not isinstance(window, Band) and not (isinstance(window, Sliding) and window.slide > window.size)
     return gapless and (entry.begin, entry.stop) == (NEVER, FOREVER) and bool(low >= np.max(watermarks))

@@ -51,7 +51,7 @@ def with_open_rows(closed: pa.Table, opened: pa.Table, shown: pa.Table | None, k
 
 
 def _owner(row: Row, keys: Keys) -> Any:
-    """Whose windows exclude each other: a query's, for a key and, where nodes are apart, for a node."""
+    """What windows belong to that cannot overlap: a query, a key and, in scope node, a node."""
     return row["query"], row.get("node"), repr([row[key] for key in keys[row["query"]]])
 
 
@@ -65,7 +65,7 @@ def _content(row: Row) -> str:
 
 
 def _replacing(row: Row, gone: list[Row]) -> Row:
-    """The row, with the windows of before that it stands for now."""
+    """The row, with the windows in ``gone`` that it overlaps added to what it replaces."""
     start, end = row["window_start"], max(row["window_end"], row["window_start"] + 1)
     instead = [
         {"window_start": one["window_start"], "window_end": one["window_end"], "revision": OPEN}

@@ -8,6 +8,7 @@ belong to the window it opens, also those that stand before it in the order.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,18 +41,29 @@ def _marked_times(times: Int64Array, keys: Int32Array, markers: BoolArray, seen:
     return out
 
 
-@njit
-def _put_window(windows: Int64Array, place: int, key: int, start: int, end: int, range_end: int) -> None:
-    windows[place, 0] = key
-    windows[place, 1] = start
-    windows[place, 2] = end
-    windows[place, 3] = range_end
+class CutsMade(NamedTuple):
+    """Room for what a walk finds: windows and cuts, and how many there are of both."""
+
+    windows: Int64Array
+    cuts: Int64Array
+    counts: Int64Array
 
 
 @njit
-def _put_cut(cuts: Int64Array, place: int, key: int, time: int) -> None:
-    cuts[place, 0] = key
-    cuts[place, 1] = time
+def _put_window(made: CutsMade, key: int, start: int, end: int, range_end: int) -> None:
+    place = made.counts[0]
+    made.windows[place, 0] = key
+    made.windows[place, 1] = start
+    made.windows[place, 2] = end
+    made.windows[place, 3] = range_end
+    made.counts[0] += 1
+
+
+@njit
+def _put_cut(made: CutsMade, key: int, time: int) -> None:
+    made.cuts[made.counts[1], 0] = key
+    made.cuts[made.counts[1], 1] = time
+    made.counts[1] += 1
 
 
 @njit
@@ -62,102 +74,63 @@ def _latest_end(start: int, limit: int) -> int:
 
 @njit
 def _punctuate(
-    times: Int64Array,
-    keys: Int32Array,
-    marked: BoolArray,
-    limit: int,
-    opened: Int64Array,
-    windows: Int64Array,
-    cuts: Int64Array,
-) -> tuple[int, int]:
-    window_count = 0
-    cut_count = 0
+    times: Int64Array, keys: Int32Array, marked: BoolArray, limit: int, opened: Int64Array, made: CutsMade
+) -> None:
     for i in range(len(times)):
         k, time = keys[i], times[i]
         start = opened[k]
         if start != NEVER and time >= _latest_end(start, limit):
-            _put_window(windows, window_count, k, start, start + limit, start + limit)
-            window_count += 1
+            _put_window(made, k, start, start + limit, start + limit)
             start = NEVER
         if start == NEVER or (marked[i] and start < time):
             if start != NEVER:
-                _put_window(windows, window_count, k, start, time, time)
-                window_count += 1
-            _put_cut(cuts, cut_count, k, time)
-            cut_count += 1
+                _put_window(made, k, start, time, time)
+            _put_cut(made, k, time)
             start = time
         opened[k] = start
-    return window_count, cut_count
 
 
 @njit
 def _pair(
-    times: Int64Array,
-    keys: Int32Array,
-    starts: BoolArray,
-    ends: BoolArray,
-    limit: int,
-    opened: Int64Array,
-    latest: Int64Array,
-    windows: Int64Array,
-    cuts: Int64Array,
-) -> tuple[int, int]:
-    window_count = 0
-    cut_count = 0
+    times: Int64Array, keys: Int32Array, starts: BoolArray, ends: BoolArray, limit: int, opened: Int64Array,
+    latest: Int64Array, made: CutsMade,
+) -> None:  # fmt: skip
     for i in range(len(times)):
         k, time = keys[i], times[i]
         start = opened[k]
         if start != NEVER and time >= _latest_end(start, limit):
-            _put_window(windows, window_count, k, start, start + limit, start + limit)
-            window_count += 1
-            _put_cut(cuts, cut_count, k, start + limit)
-            cut_count += 1
+            _put_window(made, k, start, start + limit, start + limit)
+            _put_cut(made, k, start + limit)
             start = NEVER
         if start != NEVER and ends[i]:
             # Markers at one time may open and end a window of this one instant again and again: it is the same window.
             if start != time or latest[k] != time:
-                _put_window(windows, window_count, k, start, time, time + 1)
-                window_count += 1
-                _put_cut(cuts, cut_count, k, time + 1)
-                cut_count += 1
+                _put_window(made, k, start, time, time + 1)
+                _put_cut(made, k, time + 1)
             if start == time:
                 latest[k] = time
             start = NEVER
         if start == NEVER and starts[i]:
-            _put_cut(cuts, cut_count, k, time)
-            cut_count += 1
+            _put_cut(made, k, time)
             start = time
         opened[k] = start
-    return window_count, cut_count
 
 
 @njit
 def _chain(
-    times: Int64Array,
-    keys: Int32Array,
-    gap: int,
-    limit: int,
-    opened: Int64Array,
-    latest: Int64Array,
-    windows: Int64Array,
-    cuts: Int64Array,
-) -> tuple[int, int]:
-    window_count = 0
-    cut_count = 0
+    times: Int64Array, keys: Int32Array, gap: int, limit: int, opened: Int64Array, latest: Int64Array, made: CutsMade
+) -> None:
     for i in range(len(times)):
         k, time = keys[i], times[i]
         start = opened[k]
         if start != NEVER and (time > latest[k] + gap or time >= _latest_end(start, limit)):
-            _put_window(windows, window_count, k, start, min(latest[k] + gap, _latest_end(start, limit)), latest[k] + 1)
-            window_count += 1
+            _put_window(made, k, start, min(latest[k] + gap, _latest_end(start, limit)), latest[k] + 1)
             start = NEVER
         if start == NEVER:
-            _put_cut(cuts, cut_count, k, time)
-            cut_count += 1
+            _put_cut(made, k, time)
             start = time
         opened[k] = start
         latest[k] = time
-    return window_count, cut_count
 
 
 @njit
@@ -209,15 +182,16 @@ class Cutter:
             times, keys, markers = times[chosen], keys[chosen], [marker[chosen] for marker in markers]
         n = len(times)
         # An event ends at most two windows (one by its limit, one by a marker) and asks for at most three cuts.
-        windows, cuts = np.empty((2 * n, 4), np.int64), np.empty((3 * n, 2), np.int64)
+        made = CutsMade(np.empty((2 * n, 4), np.int64), np.empty((3 * n, 2), np.int64), np.zeros(2, np.int64))
         if isinstance(self.window, Punctuated):
             marked = _marked_times(times, keys, markers[0], np.full(key_count, NEVER))
-            counts = _punctuate(times, keys, marked, self.limit, self.opened, windows, cuts)
+            _punctuate(times, keys, marked, self.limit, self.opened, made)
         elif isinstance(self.window, Between):
-            counts = _pair(times, keys, markers[0], markers[1], self.limit, self.opened, self.latest, windows, cuts)
+            _pair(times, keys, markers[0], markers[1], self.limit, self.opened, self.latest, made)
         else:
-            counts = _chain(times, keys, self.window.gap, self.limit, self.opened, self.latest, windows, cuts)
-        return CutWindows(windows[: counts[0]].copy(), cuts[: counts[1]].copy())
+            _chain(times, keys, self.window.gap, self.limit, self.opened, self.latest, made)
+        window_count, cut_count = made.counts.tolist()
+        return CutWindows(made.windows[:window_count].copy(), made.cuts[:cut_count].copy())
 
     def _decisive(self, keys: Int32Array, markers: list[BoolArray]) -> Int64Array:
         """The events that can open or end a window."""

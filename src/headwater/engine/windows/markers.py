@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,15 @@ from headwater.engine.windows.view import View
 from headwater.language.windows import Between, Punctuated, Session
 
 
+class HasEntries(Protocol):
+    """A walk that serves several queries."""
+
+    entries: list[Registered]
+
+
+W = TypeVar("W", bound=HasEntries)
+
+
 class Walk:
     """A cutter that walks over a group's events for all queries of one window."""
 
@@ -32,7 +42,7 @@ class Walk:
         self.walked: list[Int64Array] = []  # windows that ended on the way and were not closed yet
 
     def serves(self, other: Walk) -> bool:
-        """Whether both come to the same windows."""
+        """Whether both walks find the same windows."""
         alike = type(self.window) is type(other.window) and self.window.max_duration == other.window.max_duration
         return alike and (self.conditions, self.cutter.begin) == (other.conditions, other.cutter.begin)
 
@@ -60,7 +70,7 @@ class Walk:
         return int((~_inside(cutter, windows, stretch.keys, stretch.chunk.times)).sum())
 
     def close(self, view: View, buffer: ReorderBuffer, until: int) -> list[Closed]:
-        """All events below ``until`` were walked over: the windows that are over since the last time, for each query."""
+        """The windows that ended since the last call, for each query; all events below ``until`` were walked over."""
         markers_now = np.empty(0, np.int64)
         if isinstance(self.window, Punctuated) and until >= self.cutter.begin:
             markers_now = buffer.keys_marked_at(until, self.conditions[0])
@@ -74,32 +84,32 @@ class Walk:
         return for_each_query(ended, self.entries, start)
 
     def needed(self, view: View) -> BoolArray:
-        """Rows of windows that are open."""
+        """Which rows belong to windows that are open."""
         assert view.block is not None
         return view.block.first >= self.cutter.needed_from()[view.block.key]
 
 
-class CutQuery:
-    """A punctuated, between or limited session query without allowed lateness: its walk has the windows, it keeps account."""
+class WalkQuery(Generic[W]):
+    """A query whose windows need the final order and take no late events: its walk has the windows, it keeps account."""
 
-    def __init__(self, entry: Registered, walk: Walk) -> None:
+    def __init__(self, entry: Registered, walk: W) -> None:
         self.entry = entry
         self.walk = walk
         walk.entries.append(entry)
         self.counts = np.zeros(4, np.int64)
 
     def account_stragglers(self, times: Int64Array) -> Int64Array:
-        """Every straggler is late for a window of this kind, and none is allowed."""
-        return drop_from(self.entry.begin, times, self.counts)
+        """Count the stragglers, all of which are too late; returns those that windows of the query would have held."""
+        dropped = np.flatnonzero(times >= self.entry.begin)
+        self.counts[DROPPED] += len(dropped)
+        self.counts[OUTSIDE] += len(times) - len(dropped)
+        return dropped
+
+
+class CutQuery(WalkQuery[Walk]):
+    """A punctuated, between or limited session query without allowed lateness."""
 
     state, restore = snapshot("walk.cutter", "counts", "walk.walked")
-
-
-def drop_from(begin: int, times: Int64Array, counts: Int64Array) -> Int64Array:
-    dropped = np.flatnonzero(times >= begin)
-    counts[DROPPED] += len(dropped)
-    counts[OUTSIDE] += len(times) - len(dropped)
-    return dropped
 
 
 def _inside(cutter: Cutter, windows: Int64Array, keys: Int32Array, times: Int64Array) -> BoolArray:

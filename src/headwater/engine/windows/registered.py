@@ -11,7 +11,7 @@ from headwater.language.times import FOREVER, NEVER
 
 @dataclass(slots=True)
 class Registered:
-    """``begin``: its windows are those that start at or after it; ``stop``: and before it (a query that is running out).
+    """A query with its number; its windows are those that start from ``begin`` on and before ``stop`` (if it is running out).
 
     ``origin``: the position at which the first of its count windows starts. ``shape`` is equal for queries that read and give
     the same columns.
@@ -35,7 +35,7 @@ class Registered:
 
 
 def one_of_each(entries: Iterable[Registered]) -> list[Registered]:
-    """One of all queries of a shape: a million queries differ in their windows, seldom in their columns."""
+    """One query of each shape: a million queries differ in their windows, seldom in their columns."""
     found: dict[tuple[object, ...], Registered] = {}
     for entry in entries:
         found.setdefault(entry.shape, entry)

@@ -1,4 +1,4 @@
-"""What a query has emitted, and so what a change means: revisions and the windows they replace.
+"""The history of what a query has emitted: it numbers revisions and says which windows they replace.
 
 Windows whose bounds depend on events can move when late events come: sessions grow together, a late marker splits a window.
 A history holds the emitted windows that can still change. Each step it is told the windows that hold now and answers which to
@@ -8,6 +8,7 @@ emit: new ones, changed ones, and those that no longer hold.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -38,21 +39,17 @@ class Changes:
     gone: list[tuple[int, int, int, int]]  # (key, start, end, revision that says so)
 
 
+#: The columns of `Current`.
+Lists: TypeAlias = tuple[Int32Array, Int64Array, Int64Array, Int64Array]
+
+
 @njit
-def _match(
-    a_key: Int32Array,
-    a_start: Int64Array,
-    a_end: Int64Array,
-    a_content: Int64Array,
-    b_key: Int32Array,
-    b_start: Int64Array,
-    b_end: Int64Array,
-    b_content: Int64Array,
-    a_same: BoolArray,
-    b_same: BoolArray,
-    a_twin: Int64Array,
-) -> None:
-    """Walk two sorted lists side by side and mark what stands in both."""
+def _match(a: Lists, b: Lists) -> tuple[BoolArray, BoolArray, Int64Array]:
+    """Walk two sorted lists side by side: what of each stands in both, and where the other has the windows of the first."""
+    a_key, a_start, a_end, a_content = a
+    b_key, b_start, b_end, b_content = b
+    a_same, b_same = np.zeros(len(a_key), np.bool_), np.zeros(len(b_key), np.bool_)
+    a_twin = np.full(len(a_key), -1)
     i = 0
     j = 0
     while i < len(a_key) and j < len(b_key):
@@ -74,6 +71,7 @@ def _match(
             i += 1
         else:
             j += 1
+    return a_same, b_same, a_twin
 
 
 class WindowHistory:
@@ -91,9 +89,8 @@ class WindowHistory:
     def compare(self, now: Current) -> Changes:
         """Take ``now`` as what holds from here on; returns what changed."""
         old = self._windows
-        same, old_same = np.zeros(len(now), np.bool_), np.zeros(len(old), np.bool_)
-        twin = np.full(len(now), -1, np.int64)
-        _match(now.key, now.start, now.end, now.content, old.key, old.start, old.end, old.content, same, old_same, twin)
+        lists = [(windows.key, windows.start, windows.end, windows.content) for windows in (now, old)]
+        same, old_same, twin = _match(*lists)
         rows = np.flatnonzero(~same)
         revision = np.zeros(len(now), np.int64)
         revision[same] = self._revision[twin[same]]
@@ -151,7 +148,7 @@ class WindowHistory:
         return [*np.unique(self._windows.key).tolist(), *(key for key, _, _ in self._past)]
 
     def renumber(self, numbers: Int32Array) -> None:
-        """Keys have new numbers; windows stay sorted by key."""
+        """Keys have new numbers: key k is now ``numbers[k]``. Windows stay sorted by key."""
         renumbered = replace(self._windows, key=numbers[self._windows.key])
         order = np.lexsort((renumbered.end, renumbered.start, renumbered.key))
         self._windows, self._revision = renumbered.take(order), self._revision[order]

@@ -38,17 +38,11 @@ class Sessions(RowArrays):
 
 @njit
 def _join(
-    first: Int64Array,
-    last: Int64Array,
-    key_starts: Int64Array,
-    gap: int,
-    begin: int,
-    key: Int32Array,
-    start: Int64Array,
-    end: Int64Array,
-    lo: Int64Array,
-    hi: Int64Array,
-) -> int:
+    first: Int64Array, last: Int64Array, key_starts: Int64Array, gap: int, begin: int
+) -> tuple[Int32Array, Int64Array, Int64Array, Int64Array, Int64Array]:
+    size = len(first)
+    key, start, end = np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.int64)
+    lo, hi = np.empty(size, np.int64), np.empty(size, np.int64)
     count = 0
     for k in range(len(key_starts) - 1):
         reach = np.int64(0)
@@ -67,16 +61,12 @@ def _join(
                 reach = last[row] + gap
             end[count - 1] = reach
             hi[count - 1] = row + 1
-    return count
+    return key[:count], start[:count], end[:count], lo[:count], hi[:count]
 
 
 def join_rows(first: Int64Array, last: Int64Array, key_starts: Int64Array, gap: int, begin: int) -> Sessions:
     """The sessions of rows sorted by (key, first). Rows before ``begin`` do not count."""
-    size = len(first)
-    key = np.empty(size, np.int32)
-    start, end, lo, hi = (np.empty(size, np.int64) for _ in range(4))
-    count = _join(first, last, key_starts, gap, begin, key, start, end, lo, hi)
-    return Sessions(key[:count], start[:count], end[:count], lo[:count], hi[:count])
+    return Sessions(*_join(first, last, key_starts, gap, begin))
 
 
 def chain(first: Int64Array, last: Int64Array, gap: int) -> Int64Array:
@@ -97,7 +87,7 @@ class SessionWindows:
     """
 
     def __init__(self, entry: Registered, waiting: int = 0) -> None:
-        """``waiting``: events that were seen before and are still to be accounted for: the query must not count them."""
+        """The query must not count the ``waiting`` events, which were seen before and are still to be accounted for."""
         window = entry.query.window
         assert isinstance(window, Session)
         self.entry = entry

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
 from headwater.base.packing import Reader, Writer
-from headwater.engine.wire.key_bytes import read_keys, write_keys
+from headwater.engine.wire.part_bytes import read_keys, write_keys
 from headwater.errors import FormatError
 
 VERSION = 1
@@ -18,9 +18,10 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Piece ``number`` has ``count`` events from key ``first`` to key ``last`` (sources by number in their chain).
+    """The question what lies in a piece.
 
-    A window may end in it between the times ``low`` and ``high``. ``key_columns``: its one key, where keys count for themselves.
+    Piece ``number`` has ``count`` events from key ``first`` to key ``last`` (sources by number in their chain). A window may end
+    in it between the times ``low`` and ``high``. ``key_columns``: its one key, where keys count for themselves.
     """
 
     number: int
@@ -32,13 +33,13 @@ class Look:
     key_columns: list[pa.Array] = field(default_factory=list)
 
     def renumbered(self, numbers: Int64Array) -> Look:
-        """With the places of its sources in this ascending list instead of their numbers."""
+        """The look with the places of its sources in this ascending list instead of their numbers."""
         first, last = (np.array([k[0], np.searchsorted(numbers, k[1]), k[2]]) for k in (self.first, self.last))
         return replace(self, first=first, last=last)
 
 
 def looks_to_bytes(looks: Mapping[int, Sequence[Look]]) -> bytes:
-    """The looks of each family."""
+    """The bytes of the looks of each family."""
     writer = Writer(VERSION).number(len(looks))
     for family, some in looks.items():
         numbers = [[look.number, look.count, *look.first, *look.last, look.low, look.high] for look in some]

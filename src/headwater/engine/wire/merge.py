@@ -1,12 +1,13 @@
 """How parts are merged on the way up: rows of one family, slice and key become one; the rest travels side by side.
 
-What is merged says the same as before, whoever merged it and in whatever order. No query has to be known for it.
+A merged part gives the same results as its parts, in whatever order and on whatever node they were merged. Merging needs
+to know no query.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -22,7 +23,7 @@ from headwater.engine.wire.parts import HEAD_CHAIN, AccountsPart, Part, PiecesPa
 
 @dataclass(slots=True)
 class Alike:
-    """Parts that can be one: of a family, with the same types of keys, partials and columns; who has none of these fits any."""
+    """Parts that can be merged into one: of one family, with the same types of keys, partials and columns (None fits any)."""
 
     family: int
     types: tuple[str, ...]
@@ -37,7 +38,7 @@ class Alike:
         return cls(part.family, types, frozenset(part.partials) if len(part.piece) else None, columns, [part])
 
     def takes(self, other: Alike) -> bool:
-        """Whether the other can come to it; then it does."""
+        """Take in the parts of the other, if they can be merged with these; returns whether they can."""
         if (self.family, self.types) != (other.family, other.types):
             return False
         partials = {self.partials, other.partials} - {None}
@@ -50,7 +51,7 @@ class Alike:
 
 
 def merge_pieces(parts: Sequence[PiecesPart]) -> list[PiecesPart]:
-    """As few parts as can be."""
+    """The pieces in as few parts as possible."""
     alike: list[Alike] = []
     for part in map(Alike.of, parts):
         if not any(known.takes(part) for known in alike):
@@ -104,7 +105,8 @@ def _joined_raw(runs: Sequence[tuple[RawRuns, np.ndarray, int]]) -> RawRuns | No
 
 
 def merge_parts(parts: Sequence[Part]) -> list[Part]:
-    """
+    """The parts, with those merged that are alike.
+
     >>> from headwater.engine.operators.numeric import CountColumn
     >>> from headwater.engine.operators.operator import Op
     >>> zeros = np.zeros(1, np.int64)
@@ -130,7 +132,7 @@ def merge_parts(parts: Sequence[Part]) -> list[Part]:
 
 
 def _likeness(part: RowsPart) -> tuple[object, ...]:
-    """Rows that are alike in this can be merged: leaves that have heard of other queries cut differently for a while."""
+    """What parts of rows must have in common to be merged: leaves that know of other queries cut differently for a while."""
     types = tuple(str(column.type) for column in part.key_columns)
     return part.family, part.cut, part.gap, types, frozenset(part.partials)
 
@@ -163,18 +165,8 @@ def _merge_rows(parts: list[RowsPart]) -> RowsPart:
     if gap is not None:
         assert first is not None and last is not None
         first, last = first[heads], np.maximum.reduceat(last, heads) if len(heads) else last
-    columns = table.columns()
-    return RowsPart(
-        first_part.family,
-        columns,
-        key[heads].astype(np.int64),
-        slices[heads],
-        partials,
-        gap,
-        first,
-        last,
-        first_part.cut,
-    )
+    merged = replace(first_part, key_columns=table.columns(), key=key[heads].astype(np.int64), slices=slices[heads])
+    return replace(merged, partials=partials, first=first, last=last)
 
 
 def _numbered(table: KeyTable, part: RowsPart) -> Int32Array:

@@ -1,4 +1,7 @@
-"""The byte form of parts: plain columns, integers in as few bytes as they need; Arrow for events."""
+"""The byte form of parts: plain columns, integers in as few bytes as they need; Arrow for events.
+
+Keys are written once each, by value, with the Arrow type of each column. All numbers of all pieces are one list.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.base.arrow import table_from_bytes, table_to_bytes
+from headwater.base.arrow import plain_array, table_from_bytes, table_to_bytes, type_from_bytes, type_to_bytes
 from headwater.base.packing import Bytes, Reader, Writer
-from headwater.engine.intake.keys import to_int64
+from headwater.engine.intake.keys import is_integer_key, to_int64
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import partials_from_bytes, partials_to_bytes
-from headwater.engine.wire.key_bytes import read_keys, write_keys
+from headwater.engine.wire import parts
 from headwater.engine.wire.parts import (
-    AccountsPart,
-    AsidePart,
+    HEAD_CHAIN,
     EventsPart,
     KeyedTimes,
     LatePart,
@@ -26,10 +28,11 @@ from headwater.engine.wire.parts import (
     PiecesPart,
     RowsPart,
 )
-from headwater.engine.wire.piece_bytes import read_pieces, write_pieces
 from headwater.errors import FormatError
 
 VERSION = 1
+INTEGERS, FLOATS, ARROW = range(3)
+HEAD_ROWS, PIECE_ROWS = 5, 8
 
 
 def part_to_bytes(part: Part) -> bytes:
@@ -109,6 +112,54 @@ def _read_rows(reader: Reader, known: Iterable[Op]) -> RowsPart:
 # --- keys ---
 
 
+def write_keys(writer: Writer, columns: list[pa.Array], key: Int64Array) -> None:
+    """Write the keys, each once, and for each row the place of its key."""
+    writer.number(len(columns))
+    for column in map(plain_array, columns):
+        _write_type(writer, column.type)
+        if is_integer_key(column.type) and column.null_count == 0:
+            writer.number(0).ints(to_int64(column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column))
+        else:
+            writer.number(1).objects(column.to_pylist())
+    writer.ints(key)
+
+
+def read_keys(reader: Reader) -> tuple[list[pa.Array], Int64Array]:
+    """What `write_keys` wrote."""
+    columns = []
+    for _ in range(reader.count()):
+        type_ = _read_type(reader)
+        is_plain = reader.number() == 0
+        columns.append(pa.array(reader.ints()).cast(type_) if is_plain else pa.array(reader.objects(), type_))
+    key = reader.ints()
+    size = parts.key_count(columns)
+    if len(key) and not 0 <= int(key.min()) <= int(key.max()) < size or any(len(c) != size for c in columns):
+        raise FormatError("a part names keys that it does not list")
+    return columns, key
+
+
+def _write_type(writer: Writer, type_: pa.DataType) -> None:
+    """Write a type by its name where that is enough, else as Arrow writes it."""
+    name = str(type_)
+    try:
+        plain = pa.type_for_alias(name) == type_
+    except ValueError:
+        plain = False
+    writer.blob(name.encode() if plain else b"")
+    if not plain:
+        writer.blob(type_to_bytes(type_))
+
+
+def _read_type(reader: Reader) -> pa.DataType:
+    name = reader.blob().decode()
+    if name:
+        try:
+            return pa.type_for_alias(name)
+        except ValueError as error:
+            raise FormatError(f"no type is called {name!r}") from error
+    return type_from_bytes(reader.blob())
+
+
 def _write_keyed(writer: Writer, part: LatePart | MarkersPart) -> None:
     writer.number(part.family).blob(part.chain.encode())
     write_keys(writer, part.key_columns, part.key)
@@ -118,9 +169,9 @@ def _write_keyed(writer: Writer, part: LatePart | MarkersPart) -> None:
 
 
 def _write_events(writer: Writer, part: EventsPart | LatePart) -> None:
-    """As an Arrow stream: places of birth, watermarks where somebody is late, and the columns."""
+    """Write events as an Arrow stream: places of birth, watermarks if some event is late, and the columns."""
     columns: dict[str, Any] = {"time": part.times, "offset": part.offsets}
-    # Mostly all events are of one source and nobody is late: then a number says it.
+    # Mostly all events are of one source and none is late: then a number says it.
     sources = np.unique(part.sources)
     writer.number(int(sources[0]) + 1 if len(sources) == 1 else 0)
     if len(sources) != 1:
@@ -206,15 +257,148 @@ def _read_markers(reader: Reader, _known: Iterable[Op]) -> MarkersPart:
     return MarkersPart(family, chain, key_columns, key, times, offsets, sources, conditions)
 
 
-def _write_accounts(writer: Writer, part: AccountsPart) -> None:
+def _write_accounts(writer: Writer, part: parts.AccountsPart) -> None:
     writer.ints(part.rows.ravel()).number(part.timeless).number(part.malformed)
 
 
-def _read_accounts(reader: Reader, _known: Iterable[Op]) -> AccountsPart:
+def _read_accounts(reader: Reader, _known: Iterable[Op]) -> parts.AccountsPart:
     rows = reader.ints()
     if len(rows) % 5:
         raise FormatError("the accounts of a part are damaged")
-    return AccountsPart(rows.reshape(-1, 5), reader.number(), reader.number())
+    return parts.AccountsPart(rows.reshape(-1, 5), reader.number(), reader.number())
+
+
+# --- pieces ---
+
+
+def _write_pieces(writer: Writer, part: PiecesPart) -> None:
+    """Write the body of a part of pieces."""
+    writer.number(part.family).texts(part.chains)
+    # One list for all: each costs more than the few numbers that are in it. What lies side by side is alike.
+    numbers = [part.head, part.sizes, *part.first, *(part.last - part.first)]
+    writer.number(len(part.sizes)).ints(np.concatenate([part.heads.ravel(), *numbers]))
+    rows = len(part.piece)
+    writer.number(rows)
+    if rows > len(part.sizes):
+        writer.ints(part.piece)
+    if rows:
+        writer.blob(partials_to_bytes(part.partials))
+    raw = part.raw
+    keys = part.key if raw is None else np.concatenate((part.key, raw.key))
+    write_keys(writer, part.key_columns, keys if part.key_columns else keys[:0])
+    writer.number(0 if raw is None else len(raw.sizes))
+    if raw is not None:
+        _write_raw(writer, raw)
+
+
+def _write_raw(writer: Writer, raw: parts.RawRuns) -> None:
+    writer.ints(np.concatenate((raw.head, raw.sizes)))
+    for row in raw.places:
+        writer.ints(row)
+    writer.number(len(raw.columns))
+    for name, column in raw.columns.items():
+        writer.blob(name.encode())
+        _write_column(writer, column)
+
+
+def _read_pieces(reader: Reader, known: Iterable[Op]) -> PiecesPart:
+    """The part of pieces of which this is the body."""
+    family, chains = reader.number(), reader.texts()
+    count = reader.count()
+    numbers = reader.ints()
+    if len(numbers) < PIECE_ROWS * count or (len(numbers) - PIECE_ROWS * count) % HEAD_ROWS:
+        raise FormatError("a part of pieces has more or fewer numbers than it should")
+    split = len(numbers) - PIECE_ROWS * count
+    heads, rows = numbers[:split].reshape(HEAD_ROWS, -1), numbers[split:].reshape(PIECE_ROWS, count)
+    _check(heads[HEAD_CHAIN], len(chains))
+    head, sizes = _check(rows[0], heads.shape[1]), _positive(rows[1])
+    piece, partials = _read_piece_rows(reader, count, known)
+    columns, keys = read_keys(reader)
+    runs = reader.count()
+    raw = _read_raw(reader, runs, heads.shape[1]) if runs else None
+    total = len(piece) + (0 if raw is None else raw.places.shape[1])
+    keys = keys if columns else np.zeros(total, np.int64)
+    if len(keys) != total:
+        raise FormatError("a part of pieces has more or fewer keys than rows")
+    if raw is not None:
+        raw.key = keys[len(piece) :]
+    places = rows[2:5], rows[2:5] + rows[5:8]
+    return PiecesPart(family, chains, heads, head, sizes, *places, piece, columns, keys[: len(piece)], partials, raw)
+
+
+def _read_piece_rows(reader: Reader, count: int, known: Iterable[Op]) -> tuple[Int64Array, dict[Op, Any]]:
+    """The piece of each row of the partials, and the partials."""
+    rows = reader.number()
+    piece = reader.ints() if rows > count else np.arange(rows, dtype=np.int64)
+    partials = partials_from_bytes(reader.view(), known) if rows else {}
+    if len(piece) != rows or any(len(column) != rows for column in partials.values()):
+        raise FormatError("a part has pieces without partials, or partials without pieces")
+    steps = np.diff(piece, prepend=-1, append=count)
+    if (count or rows) and not bool(((steps >= 0) & (steps <= 1)).all()):
+        raise FormatError("the rows of pieces are not in order")
+    return piece, partials
+
+
+def _read_raw(reader: Reader, runs: int, heads: int) -> parts.RawRuns:
+    numbers = reader.ints()
+    if len(numbers) != 2 * runs:
+        raise FormatError("runs of events are damaged")
+    head, sizes = _check(numbers[:runs], heads), _positive(numbers[runs:])
+    count = int(sizes.sum())
+    places = _read_places(reader, count)
+    columns = {}
+    for _ in range(reader.count()):
+        name = reader.blob().decode()
+        columns[name] = _read_column(reader)
+    if any(len(column) != count for column in columns.values()):
+        raise FormatError("a part has more or fewer values than events")
+    return parts.RawRuns(sizes, places, np.empty(0, np.int64), columns, head)
+
+
+def _check(numbers: Int64Array, count: int) -> Int64Array:
+    if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < count:
+        raise FormatError("a part of pieces names heads or chains that it does not have")
+    return numbers
+
+
+def _positive(sizes: Int64Array) -> Int64Array:
+    if len(sizes) and int(sizes.min()) <= 0:
+        raise FormatError("a piece has no events")
+    return sizes
+
+
+def _read_places(reader: Reader, count: int) -> Int64Array:
+    rows = [reader.ints() for _ in range(3)]
+    if any(len(row) != count for row in rows):
+        raise FormatError(f"a part names {[len(row) for row in rows]} keys for {count} events")
+    return np.stack(rows)
+
+
+def _write_column(writer: Writer, column: pa.Array) -> None:
+    """Numbers without nulls plainly; an Arrow stream, with its long head, for everything else."""
+    if column.null_count == 0 and pa.types.is_int64(column.type):
+        writer.number(INTEGERS).ints(to_int64(column))
+    elif column.null_count == 0 and pa.types.is_float64(column.type):
+        writer.number(FLOATS).words(column.to_numpy())
+    else:
+        writer.number(ARROW).blob(table_to_bytes(pa.table({"": column})))
+
+
+def _read_column(reader: Reader) -> pa.Array:
+    kind = reader.number()
+    if kind == INTEGERS:
+        return pa.array(reader.ints())
+    if kind == FLOATS:
+        return pa.array(reader.words(), pa.float64())
+    if kind != ARROW:
+        raise FormatError("values are written in a way that this release does not know")
+    table = table_from_bytes(reader.view()).combine_chunks()
+    if table.num_columns != 1:
+        raise FormatError("values of one column were expected")
+    return _joined(table.column(0))
+
+
+# --- all of them ---
 
 
 def _as_long(numbers: Int64Array, other: Int64Array) -> Int64Array:
@@ -237,12 +421,12 @@ _FORMS: Final = {
     2: PartForm(EventsPart, _write_events_part, _read_events_part),
     3: PartForm(LatePart, _write_late, _read_late),
     4: PartForm(MarkersPart, _write_markers, _read_markers),
-    5: PartForm(AccountsPart, _write_accounts, _read_accounts),
+    5: PartForm(parts.AccountsPart, _write_accounts, _read_accounts),
     6: PartForm(
-        AsidePart,
+        parts.AsidePart,
         lambda writer, part: writer.blob(table_to_bytes(part.rows)),
-        lambda reader, _: AsidePart(table_from_bytes(reader.view())),
+        lambda reader, _: parts.AsidePart(table_from_bytes(reader.view())),
     ),
-    7: PartForm(PiecesPart, write_pieces, read_pieces),
+    7: PartForm(PiecesPart, _write_pieces, _read_pieces),
 }
 _KINDS: Final = {form.made: kind for kind, form in _FORMS.items()}

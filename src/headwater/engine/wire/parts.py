@@ -133,7 +133,7 @@ class PiecesPart:
         first: KeyRows, last: KeyRows, piece: Int64Array, key_columns: list[pa.Array], key: Int64Array,
         partials: Mapping[Op, PartialColumn], raw: RawRuns | None = None,
     ) -> PiecesPart:  # fmt: skip
-        """Those of one chain, under one head."""
+        """The pieces of one chain, under one head."""
         heads = np.array([[0], [until], [latest], [is_all], [answers]], np.int64)
         if raw is not None:
             raw.head = np.zeros(len(raw.sizes), np.int64)

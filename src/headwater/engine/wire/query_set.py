@@ -80,5 +80,5 @@ def read_query_set(text: str) -> QuerySet:
 
 @lru_cache(maxsize=8)
 def _queries(text: str) -> Sequence[Query]:
-    """Kept: leaves in Spark begin anew with every batch of a stream, nearly always with the same queries."""
+    """The queries of a text. Cached: leaves in Spark begin anew with every batch, nearly always with the same queries."""
     return tuple(from_json(text))

@@ -26,7 +26,8 @@ _LENGTH = struct.Struct("<Q")  # of the JSON part; behind the header, so that th
 
 
 def to_bytes(tree: Any) -> bytes:
-    """
+    """The bytes of a tree of values; `from_bytes` gives it back.
+
     >>> from_bytes(to_bytes({"a": [1, None, "x"], "b": np.arange(3)}))
     {'a': [1, None, 'x'], 'b': array([0, 1, 2])}
     """

@@ -1,7 +1,7 @@
 """Parts taken apart by keys, so that several roots share the work: each has all windows of some keys.
 
 Which key columns a family goes by is said from outside. What belongs to no key (counts of events, events that were set aside,
-families without keys) goes to one root that everybody knows.
+families without keys) goes to one root that all leaves know.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def split_part(part: Part, buckets: int, key_names: KeyNames) -> dict[int, Part]
 
 
 def bucket_numbers(columns: Sequence[pa.Array], buckets: int) -> Int64Array:
-    """The bucket of each key: a function of its values alone, whoever has it and whatever other keys there are."""
+    """The bucket of each key: a function of its values alone, the same on every node and beside any other keys."""
     word = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
         mixed_with(word, hash_column(column))
@@ -92,7 +92,7 @@ def _takes(numbers: Int64Array, buckets: int) -> dict[int, Int64Array]:
 
 
 def _rows_of(part: RowsPart, rows: Int64Array, keys: BoolArray) -> RowsPart:
-    """These rows, which are all rows of these keys."""
+    """The part with these rows only, which are all rows of these keys."""
     columns, key = _keys_of(part, rows, keys)
     partials = map_columns(part.partials, lambda column: column.take(rows))
     first, last = (None if each is None else each[rows] for each in (part.first, part.last))
@@ -119,7 +119,7 @@ def _events_of(part: EventsPart, rows: Int64Array) -> EventsPart:
 
 
 def _placed(part: EventsPart | LatePart, rows: Int64Array) -> dict[str, Any]:
-    """Everything of these events but their keys."""
+    """The fields of a part for these events only, without their keys."""
     arrays = {name: getattr(part, name)[rows] for name in ("times", "offsets", "sources", "watermarks")}
     chosen = pa.array(rows)
     return {**arrays, "columns": {name: column.take(chosen) for name, column in part.columns.items()}}

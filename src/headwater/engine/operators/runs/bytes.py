@@ -17,9 +17,9 @@ from headwater.errors import FormatError
 
 VERSION = 1
 PLAIN, RUN_LENGTHS, WORDS = 0, 1, 2
-#: Of more values than this a sample is looked at: so many stretches of so many neighbours.
+#: Up to FEW values every form is tried; of more, a sample decides: STRETCHES stretches of STRETCH neighbours.
 FEW, STRETCHES, STRETCH = 1 << 14, 16, 256
-#: A form has to save at least one byte in eight.
+#: A form is worth its time if it takes at most this many of the 8 bytes of a value.
 WORTH_BYTES = 7
 
 

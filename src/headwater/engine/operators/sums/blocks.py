@@ -30,7 +30,7 @@ INFINITY_BITS = np.int64(0x7FF << 52)
 
 
 class Accumulators(NamedTuple):
-    """The accumulators of one call, one row each; those nobody asked for are empty.
+    """The accumulators of one call, one row each; those that no operator asked for are empty.
 
     ``ends`` holds the smallest value of row i at ``2 * i`` and the largest behind it, in the type of the column.
     """
@@ -90,7 +90,7 @@ def magnitude_span(bits: Int64Array) -> tuple[np.int64, np.int64]:
 
 @njit
 def finite_magnitude_span(bits: Int64Array) -> tuple[np.int64, np.int64]:
-    """The same as `magnitude_span`, leaving out infinities and NaN."""
+    """`magnitude_span` without infinities and NaN."""
     largest, smallest = np.int64(0), MAGNITUDE
     for i in range(len(bits)):
         magnitude = bits[i] & MAGNITUDE
@@ -157,7 +157,7 @@ def add_ends(values: NDArray[Any], rows: Int32Array, ends: NDArray[Any]) -> None
 
 @njit
 def add_end_blindly(value: np.int64 | np.float64, row: np.uint64, ends: NDArray[Any]) -> None:
-    """The same for rows of few events, where every other value is a new record: always stored, nothing to mispredict."""
+    """`add_end` for rows of few events, where every other value is a new record: always stored, no branch to mispredict."""
     at = row + row
     smallest, largest = ends[at], ends[at + np.uint64(1)]
     ends[at] = value if value < smallest else smallest

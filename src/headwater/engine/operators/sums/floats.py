@@ -7,7 +7,7 @@ away is found exactly by subtracting, and a second constant leaves its bits the 
     upper = value + LARGE;  lower = (value - (upper - LARGE)) + SMALL
 
 Both are then added up as plain 64-bit integers; the constants' own bits are taken off once per row and block. Wider
-blocks, and blocks whose rows are too many for accumulators of their own, are added value by value (`added_values`).
+blocks, and blocks whose rows are too many for accumulators of their own, are added value by value (`one_by_one`).
 """
 
 from __future__ import annotations

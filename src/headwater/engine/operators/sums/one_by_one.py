@@ -1,7 +1,7 @@
 """Single values added to numbers of several words: the way that always works, one value at a time.
 
 A float is a whole number of 53 bits times a power of two; added at the right bit of its row's number it is exact, and so is
-its square of 106 bits. `float_events` and `integer_events` have faster ways for blocks of ordinary values.
+its square of 106 bits. `floats` and `integers` have faster ways for blocks of ordinary values.
 """
 
 from __future__ import annotations

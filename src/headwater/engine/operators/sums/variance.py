@@ -40,7 +40,9 @@ def variances(sums: SumColumn, squares: SumColumn, counts: Int64Array) -> tuple[
 def decimal_variances(
     sums: Sequence[int | None], squares: Sequence[int | None], counts: Int64Array, scale: int
 ) -> tuple[Float64Array, BoolArray]:
-    """The same for decimals, whose sums are whole numbers of the last digit and of its square.
+    """The variance of each row of decimals, and whether it has one.
+
+    Their sums are whole numbers of the last digit and of its square.
 
     >>> decimal_variances([300, None], [50000, None], np.array([2, 0]), scale=2)
     (array([0.5, nan]), array([ True, False]))
