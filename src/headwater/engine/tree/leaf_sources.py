@@ -33,7 +33,7 @@ class Moved:
 
 
 class LeafSources:
-    """Reads each source from where it stands; what the root was told of it never lies behind what was accepted before.
+    """How far each source of a leaf was read, and told to the root: never less than what the root has accepted.
 
     >>> sources = LeafSources(Watermarks(None), [Standing("a", "", 5, 50, 3, 30)], 49)
     >>> sources.next_offset("a"), sources.is_past_reread("a"), sources.next_stop("a", 9)

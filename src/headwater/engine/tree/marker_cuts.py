@@ -29,7 +29,7 @@ from headwater.language.windows import Punctuated
 
 
 class CutLeafGroup(LeafGroup):
-    """The half that has the events. While these are read again, the root has their markers already."""
+    """Keeps events at a leaf, and tells the root their markers; while they are read again, the root has these already."""
 
     holds_events = True
 
@@ -123,7 +123,7 @@ def _last_cuts(
 
 
 class CutRootGroup(SlicedRootGroup):
-    """The half that has the markers, which come without values."""
+    """Walks at the root over the markers of all leaves, which come without values, and says where events are cut."""
 
     waits_with_values = False
 

@@ -35,7 +35,7 @@ ROOT = Role(is_leaf=False)
 
 
 class RootHalf:
-    """Windows over what other halves have cut.
+    """Makes windows of the parts that leaves send.
 
     Sources are numbered by the node that accepts deltas; ``names`` and ``homes`` are its lists and grow.
     """
@@ -210,7 +210,7 @@ class RootHalf:
     # --- what goes out ---
 
     def raise_to(self, watermark: int, latest: int) -> None:
-        """The watermark of all, and the latest time of all events."""
+        """Raise the watermark of all, and the latest time of all events."""
         marks = self._state.watermarks
         marks.group, marks.highest_time = max(marks.group, watermark), max(marks.highest_time, latest)
 
@@ -286,5 +286,5 @@ class RootHalf:
         return {number: group.coverage.of(chain) for number, group in self.counting().items()}
 
     def settled_time(self) -> int:
-        """Before this time no leaf will be asked for anything; the end of time if nobody is ever asked."""
+        """No leaf will be asked for anything before this time; the end of time without count windows."""
         return min((group.settled_time for group in self.counting().values()), default=FOREVER)
