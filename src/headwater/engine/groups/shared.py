@@ -8,7 +8,6 @@ is final, then cuts them at everything at once, so all its queries still share o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -116,7 +115,8 @@ class QueryGroup:
     def accept(self, events: Events) -> list[Dropped]:
         """Take in well-formed events; returns those that are too late, per query."""
         self.accounts.totals.seen += len(events)
-        events = replace(events, chunk=events.chunk.select(columns_read(self.ops)))
+        chunk = events.chunk.select(columns_read(self.ops))
+        events = Events(chunk, events.arrays, events.scan, events.watermarks)
         chosen = self._chosen(events.chunk.times, events.arrays)
         if chosen is not None:
             conditions = [name for expr in self.windows.conditions for name in expr.columns()]

@@ -50,9 +50,7 @@ class CutLeafGroup(LeafGroup):
 
     def _decisive(self, stretch: OrderedEvents) -> Int64Array:
         """Markers, and for windows that open with the first event of a key that event."""
-        marked = np.zeros(len(stretch), np.bool_)
-        for condition in stretch.markers:
-            marked |= condition
+        marked = np.logical_or.reduce([np.zeros(len(stretch), np.bool_), *stretch.markers])
         if any(isinstance(walk.window, Punctuated) for walk in self.windows.walks):
             marked[self._first_ones(stretch)] = True
         return np.flatnonzero(marked)
