@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from headwater.base.snapshots import made_of, pairs, parts, record, restore_into, rows, snapshot, state_of
+from headwater.base.snapshots import made_of, pairs, parts, record, restore_into, rows, snapshot, state_of, told
 
 
 class Floor(NamedTuple):
@@ -80,3 +80,42 @@ def test_a_missing_name_or_component_is_an_error():
         Whole().restore({})
     with pytest.raises(ValueError, match="shorter"):
         restore_into(Whole(), parts("parts"), [1])
+
+
+def test_rows_under_keys_come_back_as_rows():
+    whole = Whole()
+    whole.by_key = {9: Share(1, 2)}
+    assert state_of(whole, pairs("by_key", Share)) == [[9, [1, 2]]]
+    restore_into(whole, pairs("by_key", Share), [[9, [3, 4]]])
+    assert whole.by_key == {9: Share(3, 4)}
+
+
+def test_what_is_only_told_is_left_to_the_owner():
+    whole = Whole()
+    before = whole.floors
+    spec = told("floors", len)
+    assert state_of(whole, spec) == 1
+    restore_into(whole, spec, 5)
+    assert whole.floors is before
+
+
+def test_what_restore_is_given_goes_on_to_components():
+    class Scaled:
+        def __init__(self):
+            self.number = 0
+
+        def state(self):
+            return self.number
+
+        def restore(self, state, factor):
+            self.number = state * factor
+
+    class Owner:
+        state, restore = snapshot("one", parts("several"))
+
+        def __init__(self):
+            self.one, self.several = Scaled(), [Scaled()]
+
+    owner = Owner()
+    owner.restore([2, [3]], 10)
+    assert owner.state() == [20, [30]]

@@ -222,7 +222,7 @@ class Core:
     def _push_batch(
         self, batch: pa.RecordBatch, origin: Source, offsets: Int64Array | int, known: Times | None = None
     ) -> None:
-        """``offsets``: that of the first event, or one per event; ``known``: its times, if they were read before."""
+        """Take in one batch. ``offsets``: that of the first event, or one per event; ``known``: its times, if read before."""
         if len(batch) and (offsets if isinstance(offsets, int) else offsets[0]) < origin.next_offset:
             offsets = each_offset(offsets, len(batch))
             fresh = offsets >= origin.next_offset
@@ -302,7 +302,7 @@ class Core:
 
     @property
     def statistics(self) -> dict[str, int]:
-        """How much work was done: slices cut, calculations (events times operators), rows of partials held, bytes of them."""
+        """How much work was done: groups, slices cut, calculations (events times operators), rows of partials that are held."""
         groups = [family.group for family in self._state.registry.families.values()]
         return {
             "groups": len(groups),

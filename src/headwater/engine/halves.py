@@ -44,7 +44,7 @@ class LeafGroup(QueryGroup):
     known_already = False
 
     def take(self, number: int, chain: str) -> list[Part]:
-        """What has been gathered, and is no longer here: stragglers, and a row for each slice and key (or chain of a session)."""
+        """Take out what was gathered: stragglers, and a row for each slice and key (of sessions: for each unbroken run)."""
         taken: list[Part] = [self._late_part(number, chain)] if len(self.stragglers) else []
         block = self.take_block()
         if block is not None:
@@ -66,7 +66,7 @@ class LeafGroup(QueryGroup):
         return LatePart(number, chain, columns, key, chunk.times, chunk.offsets, sources, stragglers.watermarks, values)
 
     def pass_over(self, count: int) -> None:
-        """So many events are wanted by no query, for the condition or for the place of the windows."""
+        """Count events that no query wants, for the condition or for the place of the windows."""
         is_filtered = self.where is not None
         self.count(count, count if is_filtered else 0, 0 if is_filtered else count)
 
@@ -119,7 +119,7 @@ class SlicedRootGroup(QueryGroup):
         return None if found == right else f"keys are {', '.join(names) or 'none'}, and others came"
 
     def columns_problem(self, columns: Mapping[str, pa.Array], types: Types, kind: str) -> str | None:
-        """Whether events of which the leaf has made nothing come with the values that operators need."""
+        """What is wrong with the columns of events that came as themselves: operators need their values."""
         needed = {name: _kept_type(types[name]) for name in columns_read(self.ops)}
         if {name: column.type for name, column in columns.items()} == needed:
             return None

@@ -19,7 +19,7 @@ Way = Literal["slices", "cuts", "counts", "raw"]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """``way``: how a query is computed over a tree; ``travels``: what a link carries for it; ``why``: the reason."""
+    """Where a query is computed over a tree: the ``way``, what a link carries for it (``travels``), and the reason (``why``)."""
 
     way: Way
     travels: str
@@ -46,8 +46,9 @@ def needs_replay(query: Query) -> bool:
 
 
 def placement(query: Query, round_trips: bool = True, counts: bool = False, small_max: int = 0) -> Placement:
-    """``round_trips``: whether the root can answer leaves while events come; ``counts``: whether it does so for count windows.
+    """Where a query is computed over a tree, and why.
 
+    ``round_trips``: whether the root can answer leaves while events come; ``counts``: whether it does so for count windows.
     ``small_max``: not for those of at most this many events, of which a root computes more when all events come than by pieces.
 
     >>> import headwater as hw

@@ -1,4 +1,4 @@
-"""The queries of an engine: who they are, which families compute them, and which columns they read.
+"""The queries of an engine: their numbers and names, the families that compute them, and the columns that they read.
 
 Queries come and go, all of one call or none: whatever is wrong is found before anything changes.
 """
@@ -135,7 +135,7 @@ class Registry(Generic[AnyGroup]):
         self.by_node = any(entry.query.scope != "global" for entry in kinds)
 
     def take_over(self, entries: list[Registered], names: list[str], types: Mapping[str, pa.DataType]) -> None:
-        """Be the registry of another engine: the same queries under the same numbers, columns of the same types."""
+        """Take over all queries of another engine, under the same numbers and with columns of the same types."""
         self.query_names, self.types = list(names), dict(types)
         self._settle(entries, NEVER)
         self._refresh()
@@ -149,7 +149,7 @@ class Registry(Generic[AnyGroup]):
     # --- what they are asked ---
 
     def check(self, schema: pa.Schema) -> None:
-        """Before the first events of a query: does it fit the columns?"""
+        """Refuse queries that do not fit the columns, before their first events; fixes the types of columns that they read."""
         if not self._unchecked:
             return
         entries = [entry for entry in self._unchecked if self.by_name.get(entry.query.name) is entry]
@@ -182,7 +182,7 @@ class Registry(Generic[AnyGroup]):
     # --- snapshots ---
 
     def state(self, has_rows: bool) -> dict[str, Any]:
-        """``has_rows``: whether rows wait to be taken, some perhaps of queries that were removed."""
+        """What a snapshot says. ``has_rows``: whether rows wait to be taken, some perhaps of queries that were removed."""
         return {
             "queries": to_json([entry.query for entry in self.entries.values()]),
             "entries": [[entry.number, entry.begin, entry.stop] for entry in self.entries.values()],

@@ -25,7 +25,7 @@ from headwater.language.times import NEVER
 
 
 class EngineState(Generic[AnyGroup]):
-    """Queries come and go, watermarks rise, windows close; all of it can be written down and taken up again."""
+    """The queries, watermarks and rows of an engine; a snapshot of them goes on as if nothing had happened."""
 
     def __init__(
         self,

@@ -64,3 +64,9 @@ def test_what_travels_in_another_way_is_another_family():
     role, of_all = Role(False, counts=True), Registered(COUNTED, 0)
     of_each = Registered(hw.query("each", hw.count_tumbling(100, per="key"), n=hw.count()), 1)
     assert len({role.family_of(entry) for entry in (of_all, of_each, Registered(SLICED, 2))}) == 3
+
+
+def test_how_few_events_make_a_small_window_is_said_by_the_limits():
+    ways = {"counts": True, "large_only": True}
+    assert Role(True, **ways, limits=CountLimits(small_max=99)).way(COUNTED) == "counts"
+    assert Role(True, **ways, limits=CountLimits(small_max=100)).way(COUNTED) == "raw"

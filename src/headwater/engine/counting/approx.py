@@ -40,7 +40,7 @@ def split_evenly(counts: Int64Array, total: int) -> Int64Array:
 class LeafShares:
     """From position ``origin`` on, each ``unit`` of positions has ``sizes[c]`` events of chain c, from its event ``begins[c]``.
 
-    ``taken``: so many events of each chain are in windows. ``floor``: no row of these begins later, as no row may begin before
+    ``taken``: how many events of each chain are in windows. ``floor``: no row of these begins later, as no row may begin before
     those of earlier positions.
     """
 
@@ -55,7 +55,7 @@ class LeafShares:
     def of_cuts(
         cls, cuts: Sequence[Mapping[str, int]], chains: Iterable[str], unit: int, position: int, since: Int64Array
     ) -> LeafShares:
-        """What the first cuts say, the events of each chain in each; ``since``: those that were settled behind the last cut."""
+        """The shares of the first cuts, of which each has the events of each chain; ``since``: those behind the last cut."""
         names = list(chains)
         passed = np.array([[cut.get(name, 0) for name in names] for cut in cuts], np.int64)
         # What was settled since the last cut is no longer where it was counted.
@@ -85,7 +85,7 @@ class LeafShares:
         return settled, position, self.origin + complete * self.unit
 
     def in_order(self, block: RowBlock) -> RowBlock:
-        """Rows whose times follow their positions, which those of believed windows do not by themselves."""
+        """The rows with times raised where they step back: rows are kept in the order of times, and shares follow none."""
         block.first = np.maximum(np.maximum.accumulate(block.first), self.floor)
         self.floor = int(block.first[-1])
         return block
@@ -132,7 +132,7 @@ class LeafShares:
         return np.where(size > 0, share, np.int64(2**62)), position
 
     def _complete(self, rows: Int64Array) -> int:
-        """So many shares are complete in all chains."""
+        """How many shares are complete in all chains."""
         there = self.taken + np.bincount(rows[CHAIN], rows[COUNT], len(self.taken)).astype(np.int64) - self.begins
         counting = self.sizes > 0
         return int((there[counting] // self.sizes[counting]).min()) if counting.any() else 0

@@ -14,7 +14,7 @@ from headwater.language.times import FOREVER, NEVER
 
 
 class ChainCoverage:
-    """Of each chain: before which time all events are in pieces, its latest time, and its events since the last cut.
+    """How far each chain is in pieces: before which time all its events are, its latest time, its events since the last cut.
 
     Invariant: each array has a place for every chain, by its number.
     """
@@ -112,7 +112,7 @@ class OpenLooks:
                 self.corrections += 1
 
     def forget(self, number: int) -> None:
-        """Nobody has to look into a piece any more."""
+        """A piece was answered, or settled without an answer."""
         chain = self.chains.pop(number, None)
         if chain is not None:
             del self._by_chain[chain][number]

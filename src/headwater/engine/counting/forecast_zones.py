@@ -55,7 +55,7 @@ class ForecastLine(Zoning):
         return bool(end <= closed)
 
     def _is_beyond(self, time: int) -> bool:
-        """Whether so many events lie between that nothing is expected there, but anything is possible."""
+        """Whether a time is too many events ahead for the forecast to say anything."""
         return self.per_event > 0 and (time - self.time) / self.per_event > EVENTS_AHEAD_MAX
 
 

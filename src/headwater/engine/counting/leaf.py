@@ -30,7 +30,7 @@ Head = tuple[int, str, int, int, bool, int]
 
 @dataclass(slots=True)
 class HeldEvents:
-    """Events that somebody may want to look into, newest last; the oldest go when there are too many."""
+    """Events that are in pieces already and that the root may still ask for; the oldest go when there are too many."""
 
     events_max: int
     stretches: list[OrderedEvents] = field(default_factory=list)
@@ -43,12 +43,12 @@ class HeldEvents:
             self.count -= len(self.stretches.pop(0))
 
     def between(self, low: int, high: int) -> OrderedEvents | None:
-        """Those between two times in order, and others; None if there are none."""
+        """All events between two times, in order, and perhaps some around them; None if there are none."""
         near = [s for s in self.stretches if s.chunk.times[-1] >= low and s.chunk.times[0] <= high]
         return concat_stretches(near).in_order() if near else None
 
     def forget(self, time: int) -> None:
-        """Nobody asks for events before ``time`` any more."""
+        """Let go of events before ``time``: the root will not ask for them."""
         self.stretches = [stretch for stretch in self.stretches if stretch.chunk.times[-1] >= time]
         self.count = sum(map(len, self.stretches))
 
@@ -72,7 +72,7 @@ class CountLeafGroup(LeafGroup):
         self.raw_count = 0
         self.taken = 0  # events that were put into pieces here
         self._rated = (0, NEVER)  # how many events there were, up to which time, when the rate was last told
-        self.held_most = 0  # so many events were in memory at once
+        self.held_most = 0  # the most events that were in memory at once
         self._early: list[PiecesPart] = []
         self._early_count = 0
         self._asked = np.empty(0, np.int64), np.array([NEVER])  # begins in order; before each, the last end so far
@@ -87,12 +87,12 @@ class CountLeafGroup(LeafGroup):
         self._expect(looks)
 
     def follow(self, plan: Zoning | None, settled: int) -> None:
-        """Where cuts are expected, and before which time nobody looks into pieces any more."""
+        """Go by another plan of where cuts are expected; the root will not ask for anything before the time ``settled``."""
         self.plan = plan
         self.kept.forget(settled)
 
     def is_awaited(self, closed: int) -> bool:
-        """Whether events up to here should leave soon: else what comes together travels at once, and costs as much as a part."""
+        """Whether a window may wait for events up to here: else they are gathered, for many cost as much to send as a few."""
         waiting = len(self.buffer)
         is_over = FOREVER in (closed, self.covered)
         if is_over or waiting + self._early_count >= self.limits.gathered_max or self.counts_by_key:
@@ -107,7 +107,7 @@ class CountLeafGroup(LeafGroup):
             self._early_count += self.taken - before
 
     def take_early(self) -> list[PiecesPart]:
-        """The pieces that were made before anybody waited for them."""
+        """The pieces that `cut_early` made."""
         early, self._early, self._early_count = self._early, [], 0
         return early
 
@@ -168,7 +168,7 @@ class CountLeafGroup(LeafGroup):
     ) -> PiecesPart:
         """The pieces of what lies before ``closed`` and was not sent; with ``is_all``, the other events as they are."""
         until = closed
-        if until < FOREVER:  # at the end of the stream nobody has to wait
+        if until < FOREVER:  # at the end of the stream nothing has to wait
             until = max(self.may_leave(until), self.covered if self.covered < FOREVER else NEVER)
         self.held_most = max(self.held_most, len(self.buffer) + self.kept.count)
         # Of a single source whatever was read is in its final order, also events at the very watermark.
@@ -255,13 +255,13 @@ class CountLeafGroup(LeafGroup):
     # --- looks ---
 
     def look(self, looks: Sequence[Look]) -> None:
-        """Somebody looks into pieces: each look is answered once, with what is taken next."""
+        """The root asks what lies in some pieces. Each look is answered once, with what is taken next."""
         fresh = [look for look in looks if look.number not in self._looked]
         self._looked.update(look.number for look in fresh)
         self.looks += fresh
 
     def take_answers(self, family: int, chain: str) -> list[PiecesPart] | None:
-        """What lies in pieces that somebody looks into; None if some of it is not in memory any more: then they ask again."""
+        """The answers to all looks; None if some events are not in memory any more: then the root asks again."""
         looks, self.looks = self.looks, []
         found = self._answers(family, chain, looks)
         if found is None:
@@ -317,7 +317,7 @@ class CountLeafGroup(LeafGroup):
 
 
 def _of_first_sources(stretch: OrderedEvents, count: int) -> OrderedEvents:
-    """The events of the first so many sources, if there are ``count`` of these: others joined later."""
+    """The events of the oldest sources that have ``count`` events together: all others joined later."""
     sources = stretch.chunk.source_ids
     below = np.cumsum(np.bincount(sources))
     is_older = sources <= np.searchsorted(below, count)

@@ -24,7 +24,7 @@ from headwater.engine.slices.store import RowBlock, concat_blocks, concat_column
 from headwater.engine.wire.looks import Look
 from headwater.engine.wire.parts import PiecesPart
 
-#: The partials of rows: event i adds to row ``of_event[i]``, of so many.
+#: From events, the row that each adds to, and the number of rows, to the partials of the rows.
 Lift = Callable[[Chunk, Int32Array, int], dict[Op, PartialColumn]]
 #: The rows of a table, a column for each piece. Sources by number; BLOCK and AT: where its partials or events are; NUMBER: its
 #: own, for good.
@@ -45,7 +45,7 @@ class PartialBlock:
 
 @dataclass(slots=True)
 class PieceTable:
-    """Pieces in no order; ``numbers``: how many there have been."""
+    """The pieces that a root holds, in any order; ``numbers``: how many there have been."""
 
     rows: Int64Array = field(default_factory=lambda: np.empty((WIDTH, 0), np.int64))
     #: What has come since the pieces were last put together, and the numbers of those that are to go.
@@ -92,7 +92,7 @@ class PieceTable:
         return self.blocks
 
     def drop(self, number: int, event_count: int) -> None:
-        """Let go of a piece with so many events; what is behind it goes with the next that `keep` lets go of."""
+        """Let go of a piece with this many events; its partials go with the next call of `keep`."""
         self.dropped.append(number)
         self.event_count -= event_count
 
@@ -170,7 +170,7 @@ def split_run(row: Int64Array, edges: Int64Array, chunk: Chunk) -> Int64Array:
 
 
 def partial_rows(table: PieceTable, rows: Int64Array, position: Int64Array, ops: Sequence[Op]) -> list[RowBlock]:
-    """Those of whole pieces, in one block."""
+    """The rows of whole pieces, in one block."""
     pieces = np.flatnonzero(rows[IS_RAW] == 0)
     if len(pieces) == 0:
         return []
@@ -189,7 +189,7 @@ def partial_rows(table: PieceTable, rows: Int64Array, position: Int64Array, ops:
 
 
 def event_rows(table: PieceTable, rows: Int64Array, position: Int64Array, lift: Lift, key_count: int) -> list[RowBlock]:
-    """Those of raw events, in one block."""
+    """The rows of raw events, in one block."""
     raw = np.flatnonzero(rows[IS_RAW] == 1)
     if len(raw) == 0:
         return []

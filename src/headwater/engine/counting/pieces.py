@@ -1,4 +1,4 @@
-"""How events in order are cut into pieces, by whoever has the events: a leaf, or the root for events that travelled raw.
+"""How events in order are cut into pieces, by the node that has the events: a leaf, or the root for events that travelled raw.
 
 A piece is a range of events in order; a range is (start, size, whether its events travel as they are).
 """
@@ -21,7 +21,7 @@ from headwater.engine.operators.ragged import spread
 from headwater.engine.wire.parts import KeyRows
 from headwater.language.times import FOREVER, NEVER
 
-#: A look into a piece is answered with raw events if it is about so many at most, unless a plan says more.
+#: A look into a piece is answered with raw events if it is about no more than these, unless a plan says otherwise.
 RAW_MAX = CountLimits().raw_answer_bytes
 
 
@@ -36,9 +36,9 @@ class Zoning:
     piece_max: int = 1 << 20
     #: Events from this time on wait until there is another plan ...
     horizon: int = FOREVER
-    #: ... but no longer than until there are events so much later.
+    #: ... but only until events have come that are later than the horizon by this much.
     patience: int = 0
-    #: A look into a piece is answered with raw events if it is about so many at most.
+    #: A look into a piece is answered with raw events if it is about no more than these.
     raw_max: int = RAW_MAX
     #: Whether the leaf's own events are counted, whatever their times are.
     goes_by_position: ClassVar[bool] = False
@@ -84,7 +84,7 @@ class Ranges:
 
 
 def joined_ranges(parts: Sequence[Ranges]) -> Ranges:
-    """Ranges behind one another as one."""
+    """Several lists of ranges as one."""
     if len(parts) == 1:
         return parts[0]
     starts, sizes, is_raw = zip(*((part.starts, part.sizes, part.is_raw) for part in parts))
@@ -98,9 +98,9 @@ def key_ranges(keys: Int32Array, travels: BoolArray, piece_max: int, raw_max: in
 
 
 def looked_ranges(times: Int64Array, low: int, high: int, raw_max: int, parts: int) -> Ranges:
-    """What somebody finds who looks into a piece for a cut between two times: the ends stay together.
+    """The answer to a look into a piece, for a cut between two times: what lies before and behind them stays together.
 
-    What lies between is raw up to ``raw_max`` events, else so many smaller ``parts``.
+    What lies between is raw up to ``raw_max`` events, else it is cut into this many ``parts``.
 
     >>> ranges = looked_ranges(np.arange(1000), 100, 120, raw_max=128, parts=32)
     >>> ranges.starts, ranges.is_raw

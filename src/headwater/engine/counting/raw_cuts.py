@@ -1,4 +1,4 @@
-"""Cuts among events that came as themselves: nobody has to be asked where they are, for sorting these events tells.
+"""Cuts among events that came raw: no leaf has to be asked where they are, for sorting these events tells.
 
 Pieces that may hold the same cuts form a cluster. If all of its events are here, the c-th event of all is the one behind which as
 many of the cluster's events lie in order as pieces outside, which are on one side of the cut for sure, do not account for.
@@ -24,20 +24,20 @@ from headwater.engine.wire.parts import KeyRows
 
 @dataclass(slots=True)
 class CutCluster:
-    """Pieces (their places in the table) that may hold some cuts; so many of their events lie before each of these."""
+    """Pieces that may hold the same cuts, by place in the table; ``targets``: how many of their events lie before each cut."""
 
     places: Int64Array
     targets: Int64Array
 
 
 def clusters(rows: Int64Array, found: KnownPieces, base: Int64Array, windows: Int64Array) -> list[CutCluster]:
-    """Those of which all events are here."""
+    """The clusters of pieces of which all events are here."""
     sequence, counts = (plain(rows[name]) for name in (SEQUENCE, COUNT))
     is_here = frozen((rows[IS_RAW] == 1) | (rows[COUNT] == 1), np.bool_)
     bounds = plain(found.before), plain(found.upto)
     number, is_whole = _clusters(sequence, counts, is_here, *bounds, plain(windows))
     made = []
-    # Only what somebody asks for: a cut that not all events before are known of is left alone.
+    # Only pieces that are asked for: a cut is left alone while some events before it are not known.
     for cluster in np.unique(number[found.asked & is_whole]).tolist():
         places = np.flatnonzero(number == cluster)
         q = int(sequence[places[0]])
@@ -61,7 +61,7 @@ def _clusters(
         cut = next_position_cut(windows, before[i])
         if cut >= upto[i]:
             continue
-        # `before` ascends: whoever holds no cut of the last cluster begins another.
+        # `before` ascends: a piece that holds no cut of the last cluster begins another.
         if sequence[i] != last or cut >= reach:
             cluster += 1
             reach, last = upto[i], sequence[i]
@@ -138,7 +138,7 @@ def _events_of(rows: Int64Array, begins: Int64Array, events: Mapping[int, Ordere
 
 @njit
 def _cut_runs(run: Int64Array, targets: Int64Array, runs: int) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """``run``: of each event in order. Stretches (of which run, from which of its events on, how many) between targets."""
+    """The stretches between targets: of which run, from which of its events on, how many. ``run``: of each event in order."""
     most = runs * (len(targets) + 1)
     of_run, start, count = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
     seen, told = np.zeros(runs, np.int64), np.zeros(runs, np.int64)
@@ -159,7 +159,7 @@ def _cut_runs(run: Int64Array, targets: Int64Array, runs: int) -> tuple[Int64Arr
 def split_some(
     rows: Int64Array, places: Int64Array, found: KnownPieces, events: Mapping[int, OrderedEvents], parts: int
 ) -> Int64Array:
-    """All pieces, of which raw ones that may hold a cut are now about so many smaller runs."""
+    """All pieces, after raw ones that may hold a cut were cut into about this many ``parts``."""
     is_kept = np.ones(rows.shape[1], np.bool_)
     is_kept[places] = False
     made = []

@@ -35,7 +35,7 @@ from headwater.language.times import FOREVER, NEVER
 
 @dataclass(frozen=True, slots=True)
 class ProvenCut:
-    """Behind so many events of all, at this time, windows begin or end; ``counts``: events of each chain since the cut before."""
+    """Where windows begin or end: behind ``position`` events of all, at ``time``. ``counts``: by chain, since the last cut."""
 
     position: int
     time: int
@@ -43,7 +43,7 @@ class ProvenCut:
 
 
 class CountRootGroup(SlicedRootGroup):
-    """Pieces in, windows out.
+    """Makes windows of pieces.
 
     A piece comes into the table, with a head that says how far its chain is covered. It is searched for cuts, perhaps looked
     into, and leaves the table for the rows of windows once it is settled.
@@ -135,7 +135,7 @@ class CountRootGroup(SlicedRootGroup):
         return fits
 
     def _is_whole(self, number: int, count: int) -> bool:
-        """Whether a piece that nobody asks for any more is there with so many events: whoever was asked will not answer again."""
+        """Whether a piece without a look is there with this many events: its answer counts, for there will be no second one."""
         place, rows = int(self.table.places(np.array([number]))[0]), self.table.rows
         return place >= 0 and bool(rows[COUNT, place] == count and rows[IS_RAW, place] == 0)
 
@@ -143,7 +143,7 @@ class CountRootGroup(SlicedRootGroup):
         if not isinstance(part, PiecesPart):
             return super().problem(part, types, resolve)
         if not len(part.sizes) and part.raw is None:
-            return None  # whoever has seen no key does not know of which types they are
+            return None  # a leaf that has seen no key does not know the types of keys
         problem = self.keys_problem(part, types)
         if len(part.sizes):
             problem = problem or self.partials_problem(part)
@@ -201,7 +201,7 @@ class CountRootGroup(SlicedRootGroup):
 
     @property
     def _ranks(self) -> Int64Array:
-        """Of all sources; names only ever come."""
+        """The ranks of all sources by name; worked out anew when there are more."""
         if len(self._known_ranks) != len(self.names):
             self._known_ranks = source_ranks(self.names)
         return self._known_ranks
@@ -264,7 +264,7 @@ class CountRootGroup(SlicedRootGroup):
         self.store.append(block if self.shares is None else self.shares.in_order(block))
 
     def _note_cuts(self, rows: Int64Array, position: Int64Array) -> None:
-        """Remember the cuts that were passed, for whoever predicts the next."""
+        """Remember the cuts that were passed: forecasts are made of them."""
         latest = np.maximum.accumulate(rows[T2])
         ends = position + rows[COUNT]
         begin, stop = self.position, int(ends[-1])

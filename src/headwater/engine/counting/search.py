@@ -2,7 +2,7 @@
 
 A piece is some events of one leaf, known by their number, their first and their last key. Keys are (time, source, offset). From
 the keys alone follows, for every piece, how many events surely lie before it and how many may lie up to its end. A cut behind the
-c-th event is proven when no piece may hold it inside; a piece that may is undecided until somebody looks into it.
+c-th event is proven when no piece may hold it inside; a piece that may is undecided until its leaf is asked.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class KnownPieces:
     #: How many events of its sequence lie before a piece for sure, and up to its end at most.
     before: Int64Array
     upto: Int64Array
-    #: By sequence: so many events lie before the frontier for sure, and none of those is missing.
+    #: By sequence: how many events lie before the frontier for sure; none of those is missing.
     sure: Int64Array
 
 
@@ -78,7 +78,7 @@ def search(
 
 
 def plain(array: Int64Array) -> Int64Array:
-    """As kernels take it."""
+    """The array in the one type and layout for which kernels are compiled."""
     return frozen(array, np.int64)
 
 
@@ -171,8 +171,8 @@ def _decide(
     while begin < n:
         q = sequence[begin]
         end = begin
-        sure = base[q]  # so many events lie before the frontier for sure, and none of those is missing
-        begun = base[q]  # and so many at most
+        sure = base[q]  # events before the frontier for sure, none of which is missing
+        begun = base[q]  # events before the frontier at most
         while end < n and sequence[end] == q:
             # The end of time is the end of the stream: then nothing is missing at all.
             if t2[end] < frontier or frontier >= FAR:

@@ -1,4 +1,4 @@
-"""Where the cuts of count windows lie in events of many sources that nobody brings together.
+"""Where the cuts of count windows lie in events of many sources, found without sorting all events together.
 
 Events have one order, that of their keys (time, source, offset), and a cut is the event at a multiple of ``step`` in it. Of each
 sorted run every ``every``-th key is a sample. Between two samples of a run lie fewer than ``every`` events, however many share a

@@ -37,7 +37,7 @@ class Accounts:
         self.totals.early += early
 
     def take(self) -> Totals:
-        """The totals, for somebody else who keeps them; they begin anew here."""
+        """The totals since the last call, to be added up by the root of a tree; they begin at zero again here."""
         taken, self.totals = self.totals, Totals()
         return taken
 
@@ -51,7 +51,7 @@ class Accounts:
 
 
 def counters(seen: int, filtered: int, outside: int, late: int, dropped: int) -> dict[str, int]:
-    """An account as it is shown: whatever is nothing else is a member.
+    """An account as users see it: every event that is nothing else is a member.
 
     >>> counters(10, 3, 2, 1, 1)
     {'in': 10, 'filtered': 3, 'outside': 2, 'member': 3, 'late': 1, 'dropped': 1}

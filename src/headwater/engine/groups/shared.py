@@ -8,7 +8,6 @@ is final, then cuts them at everything at once, so all its queries still share o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -87,7 +86,7 @@ class QueryGroup:
         self.windows.remove(number, self.buffer)
 
     def changed(self) -> None:
-        """A query's stretch of life was changed from outside."""
+        """The time at which a query ends was changed."""
         self.windows.is_changed = True
 
     def prepare(self, types: Mapping[str, pa.DataType]) -> None:
@@ -97,7 +96,7 @@ class QueryGroup:
             self._fit(types)
 
     def _fit(self, types: Mapping[str, pa.DataType]) -> None:
-        """Give what came before a query a place for its operators: none of its windows ever reads what stands there."""
+        """Fill rows and events that came before a query with blanks for its operators; none of its windows reads them."""
         for block in self.store.blocks():
             if self.windows.sessions and block.last is None:
                 block.last = block.first
@@ -116,7 +115,8 @@ class QueryGroup:
     def accept(self, events: Events) -> list[Dropped]:
         """Take in well-formed events; returns those that are too late, per query."""
         self.accounts.totals.seen += len(events)
-        events = replace(events, chunk=events.chunk.select(columns_read(self.ops)))
+        chunk = events.chunk.select(columns_read(self.ops))
+        events = Events(chunk, events.arrays, events.scan, events.watermarks)
         chosen = self._chosen(events.chunk.times, events.arrays)
         if chosen is not None:
             conditions = [name for expr in self.windows.conditions for name in expr.columns()]
@@ -142,7 +142,7 @@ class QueryGroup:
         return None if keep is None or keep.all() else np.flatnonzero(keep)
 
     def _accept_sorted(self, events: Events, key_arrays: list[pa.Array]) -> bool:
-        """The straight way for what is simple; whether it was."""
+        """The fast path for events in order that are not late, with keys that are known; returns whether it was taken."""
         chunk, scan = events.chunk, events.scan
         if self.in_order or self.windows.gap is not None or not scan.in_order or scan.low < np.max(events.watermarks):
             return False
@@ -338,7 +338,7 @@ class QueryGroup:
         return any(walk.by_key for walk in self.windows.count_walks)
 
     def take_block(self) -> RowBlock | None:
-        """All rows, those of one slice and key (with sessions: one chain) as one; they are no longer here."""
+        """Take out all rows, those of one slice and key (of sessions: one unbroken run) combined."""
         if len(self.store) == 0:
             return None
         self._compact()

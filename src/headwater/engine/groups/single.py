@@ -37,13 +37,13 @@ class OwnAccounts:
         return what, [Dropped(entry.number, events.chunk.take(lost), marks[lost])] if len(lost) else []
 
     def counters(self, moved: int = 0, moved_late: int = 0) -> dict[str, int]:
-        """The account; so many events that counted as members, ``moved_late`` of them as late ones, turned out to be outside."""
+        """The account. ``moved``: events that were taken for members (``moved_late`` for late ones) and are in no window."""
         outside, late = int(self.counts[OUTSIDE]) + moved, int(self.counts[LATE]) - moved_late
         return counters(self.seen, self.filtered, outside, late, int(self.counts[DROPPED]))
 
 
 class SingleGroup:
-    """What groups of one query have in common: it comes when they are made, and when it goes they are of no use any more."""
+    """Base of groups of one query, which live as long as their query does."""
 
     def __init__(self, entry: Registered, keys: tuple[str, ...]) -> None:
         self.entry = entry
@@ -57,13 +57,13 @@ class SingleGroup:
         return [] if self._is_gone else [self.entry]
 
     def register(self, entries: Sequence[Registered]) -> None:
-        """The query comes that is here already."""
+        """Nothing to do: the query came when the group was made."""
 
     def unregister(self, number: int) -> None:
         self._is_gone = True
 
     def changed(self) -> None:
-        """The entry is shared: nothing to work out anew."""
+        """Nothing to do: the entry is read anew each time."""
 
     def is_due(self, until: int) -> bool:
         """Whether a watermark of ``until`` may close something."""

@@ -152,7 +152,7 @@ class GroupWindows:
         return [Dropped(number, chunk.take(which), watermarks[which]) for number, which in lost if len(which)]
 
     def slices_of_windows(self, starts: Int64Array) -> Int64Array:
-        """The slices that count as such: what lies between the windows of a query that is alone is none."""
+        """The slices to be counted: where a query is alone, not those between its windows."""
         is_alone = len(self.fixed.queries) == 1 and not self.sessions
         return starts[self.fixed.covers(starts)] if is_alone else starts
 

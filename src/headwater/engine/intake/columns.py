@@ -206,7 +206,7 @@ def without(rows: Mapping[int, str], length: int) -> Int64Array:
     return np.flatnonzero(mask)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Events:
     """Well-formed events, as groups take them in, and the columns that were read. No time lies outside of the ``scan``.
 

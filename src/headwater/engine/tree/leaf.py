@@ -57,7 +57,7 @@ class LeafHalf:
         self.sources = LeafSources(self._state.watermarks, sources, latest)
         self.cut_time = cut_time  # up to where events were cut
         self._told_until = NEVER  # how far the watermark of all has come, as far as the root has said so
-        self.has_lost = False  # whether somebody asked for events that are not in memory any more
+        self.has_lost = False  # whether the root asked for events that are not in memory any more
 
     # --- events of one source ---
 
@@ -88,7 +88,7 @@ class LeafHalf:
         self._intake.deal_out(delivery, self._instead.collect(delivery))
 
     def _hold_again(self, delivery: Delivery) -> None:
-        """Events that were accepted before: only who waits for the root's word needs them."""
+        """Events that were accepted before: only groups that wait for the root's word need them."""
         for family in self._families.values():
             family.group.prepare(self._queries.types)
             family.group.reread(family.fitting(delivery.events, delivery.arrivals.misfits), self.cut_time)
@@ -264,7 +264,7 @@ class LeafHalf:
 
     @property
     def _closed(self) -> int:
-        """Nothing that counts comes before; an idle source is waited for no longer than the root does."""
+        """Before this time no event will come that counts; an idle source is not waited for longer than the root does."""
         return max(self.sources.lowest_watermark, self._told_until)
 
     @property
@@ -294,7 +294,7 @@ class LeafHalf:
         self.look(looks)
 
     def follow(self, plans: Mapping[int, Zoning], until: int, settled: int) -> None:
-        """Where cuts are expected; the watermark of all; and before which time nobody looks into pieces any more."""
+        """Go by plans of where cuts are expected. ``until``: the watermark of all; nothing before ``settled`` is asked for."""
         self._told_until = max(self._told_until, until)
         for number, group in self._counting.items():
             group.follow(plans.get(number), settled)
@@ -303,13 +303,13 @@ class LeafHalf:
                 self.sources.moved_all()
 
     def look(self, looks: Mapping[int, Sequence[Look]]) -> bool:
-        """Somebody looks into pieces; the answer is in what is taken next. Whether there is anything new to answer."""
+        """The root asks what lies in pieces; the answer is in what is taken next. Returns whether there is anything to answer."""
         for number, group in self._counting.items():
             group.look(looks.get(number, ()))
         return self._has_looks
 
     def cut_early(self) -> None:
-        """Do now what can be done before anybody waits for it."""
+        """Make pieces of what has come, before a window waits for them."""
         if self.sources.are_past_reread():
             is_alone, closed = len(self.sources) == 1, self._closed
             for number, group in self._counting.items():

@@ -33,7 +33,7 @@ class Moved:
 
 
 class LeafSources:
-    """Reads each source from where it stands; what the root was told of it never lies behind what was accepted before.
+    """How far each source of a leaf was read, and told to the root: never less than what the root has accepted.
 
     >>> sources = LeafSources(Watermarks(None), [Standing("a", "", 5, 50, 3, 30)], 49)
     >>> sources.next_offset("a"), sources.is_past_reread("a"), sources.next_stop("a", 9)
@@ -47,6 +47,7 @@ class LeafSources:
         self.latest = latest  # the time of the latest event
         self._watermarks = watermarks
         self._standing: dict[str, Standing] = {}
+        self._stops: dict[str, list[tuple[int, int]]] = {}  # offsets at which watermarks rise, by the root's word
         self._told: dict[str, tuple[int, int]] = {}
         self._told_latest = latest
         self.news: dict[str, None] = {}  # sources of which there is something to tell
@@ -54,6 +55,7 @@ class LeafSources:
             origin = watermarks.source(standing.name, standing.home)
             origin.watermark = standing.hold_watermark
             self._standing[standing.name] = standing
+            self._stops[standing.name] = [(standing.offset, standing.watermark), *standing.floors]
             self._told[standing.name] = standing.offset, standing.watermark
             self.move_to(standing.name, standing.hold)
 
@@ -85,23 +87,18 @@ class LeafSources:
 
     def needs_care(self, source: str, offset: int) -> bool:
         """Whether a source is still read again at ``offset``, or a watermark that was decided lies ahead."""
-        standing = self._standing[source]
-        return offset < standing.offset or any(at > offset for at, _ in standing.floors)
+        return any(at > offset for at, _ in self._stops[source])
 
     def next_stop(self, source: str, end: int) -> int:
         """The next offset at which something changes, at most ``end``."""
-        standing, start = self._standing[source], self.next_offset(source)
-        return min([end, *(at for at in (standing.offset, *(at for at, _ in standing.floors)) if at > start)])
+        start = self.next_offset(source)
+        return min([end, *(at for at, _ in self._stops[source] if at > start)])
 
     def move_to(self, source: str, offset: int) -> None:
         """Events up to ``offset`` were read; watermarks that the root has decided on begin at their offset."""
-        origin, standing = self[source], self._standing[source]
+        origin = self[source]
         origin.next_offset = offset
-        for at, time in standing.floors:
-            if at == offset:
-                origin.watermark = max(origin.watermark, time)
-        if offset == standing.offset:
-            origin.watermark = max(origin.watermark, standing.watermark)
+        origin.watermark = max([origin.watermark, *(time for at, time in self._stops[source] if at == offset)])
 
     # --- watermarks ---
 

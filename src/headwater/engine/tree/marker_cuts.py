@@ -29,7 +29,7 @@ from headwater.language.windows import Punctuated
 
 
 class CutLeafGroup(LeafGroup):
-    """The half that has the events. While these are read again, the root has their markers already."""
+    """Keeps events at a leaf, and tells the root their markers; while they are read again, the root has these already."""
 
     holds_events = True
 
@@ -50,9 +50,7 @@ class CutLeafGroup(LeafGroup):
 
     def _decisive(self, stretch: OrderedEvents) -> Int64Array:
         """Markers, and for windows that open with the first event of a key that event."""
-        marked = np.zeros(len(stretch), np.bool_)
-        for condition in stretch.markers:
-            marked |= condition
+        marked = np.logical_or.reduce([np.zeros(len(stretch), np.bool_), *stretch.markers])
         if any(isinstance(walk.window, Punctuated) for walk in self.windows.walks):
             marked[self._first_ones(stretch)] = True
         return np.flatnonzero(marked)
@@ -123,7 +121,7 @@ def _last_cuts(
 
 
 class CutRootGroup(SlicedRootGroup):
-    """The half that has the markers, which come without values."""
+    """Walks at the root over the markers of all leaves, which come without values, and says where events are cut."""
 
     waits_with_values = False
 

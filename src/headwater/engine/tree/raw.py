@@ -19,14 +19,14 @@ from headwater.engine.windows.late import DROPPED, Dropped, standing
 from headwater.engine.windows.registered import Registered
 from headwater.engine.wire.parts import ALL_RAW, EventsPart
 
-#: For so many deltas events travel before partials are tried again.
+#: Events travel for this many deltas, before partials are tried again.
 DELTAS_RAW = 15
 #: A place of birth: time and offset.
 PLACE_BYTES = 16
 
 
 class RawEvents:
-    """The events of queries that need them as they are: they go on to the root once, whoever asks for them.
+    """The events of queries that need them as they are: they go to the root once for all these queries.
 
     Too late for a query is a matter of the event, its watermark and the query alone, so that is said here, where the event is
     still whole.
@@ -97,7 +97,7 @@ class RawChoice:
 
 
 class EventsInstead:
-    """The events of families whose partials are larger than they: for a while they travel instead."""
+    """Sends events instead of partials, for a while, for families whose partials are larger."""
 
     def __init__(self, chain: str, families: Mapping[int, Family[LeafGroup]]) -> None:
         self._chain = chain

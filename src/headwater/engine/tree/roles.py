@@ -43,7 +43,7 @@ class Role:
 
     @property
     def name(self) -> str:
-        """As snapshots say it.
+        """The name of the role in snapshots.
 
         >>> Role(is_leaf=False, counts=True).name
         'root_counting'
@@ -78,7 +78,7 @@ class Role:
         return (*family_of(entry), way, *per)
 
     def leaf_groups(self) -> GroupMaker[LeafGroup]:
-        """What a leaf computes by."""
+        """The groups of a leaf."""
         return GroupMaker(self.name, self.family_of, self._leaf_group)
 
     def _leaf_group(self, entry: Registered) -> LeafGroup:
@@ -88,7 +88,7 @@ class Role:
         return CutLeafGroup(*settings) if way == "cuts" else LeafGroup(*settings)
 
     def root_groups(self) -> GroupMaker[RootGroup]:
-        """What the root computes by."""
+        """The groups of the root."""
         return GroupMaker(self.name, self.family_of, self._root_group)
 
     def _root_group(self, entry: Registered) -> RootGroup:

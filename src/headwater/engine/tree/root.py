@@ -35,7 +35,7 @@ ROOT = Role(is_leaf=False)
 
 
 class RootHalf:
-    """Windows over what other halves have cut.
+    """Makes windows of the parts that leaves send.
 
     Sources are numbered by the node that accepts deltas; ``names`` and ``homes`` are its lists and grow.
     """
@@ -107,21 +107,22 @@ class RootHalf:
 
     def operators(self) -> list[Op]:
         """The operators of which partials come."""
-        self._ready_families()
-        return [op for group in self._groups(SlicedRootGroup).values() for op in group.ops]
+        groups = [family.group for family in self._ready_families().values()]
+        return [op for group in groups if isinstance(group, SlicedRootGroup) for op in group.ops]
 
     def _ready_families(self) -> dict[int, Family[RootGroup]]:
         """The families by number, their operators worked out."""
         families = self._queries.numbered_families()
         for family in families.values():
             family.group.prepare(self._queries.types)
-        self._tell_names()
+        self._tell_names(families.values())
         return families
 
-    def _tell_names(self) -> None:
-        """Let groups know the sources; after a restoration these are another list."""
-        for group in self._groups(SlicedRootGroup).values():
-            group.names = self.names
+    def _tell_names(self, families: Iterable[Family[RootGroup]]) -> None:
+        """Let groups know the sources: after a restoration these are another list."""
+        for family in families:
+            if isinstance(family.group, SlicedRootGroup):
+                family.group.names = self.names
 
     def _groups(self, kind: type[Kind]) -> dict[int, Kind]:
         """The groups of a kind, by the number of their family."""
@@ -167,9 +168,9 @@ class RootHalf:
 
     def absorb(self, parts: Iterable[Part], resolve: Resolve) -> None:
         """Take in the parts of an accepted delta. Parts of queries that are gone count for nothing."""
-        families, sliced = self._ready_families(), self._groups(SlicedRootGroup)
-        for group in self.counting().values():
-            group.coverage.begin_delta()
+        families = self._ready_families()
+        for counted in self.counting().values():
+            counted.coverage.begin_delta()
         for part in parts:
             match part:
                 case AccountsPart():
@@ -179,8 +180,9 @@ class RootHalf:
                 case EventsPart():
                     self._accept_events(part, families, resolve)
                 case _:
-                    if part.family in sliced:
-                        sliced[part.family].absorb(part, self._queries.types, resolve)
+                    group = families[part.family].group if part.family in families else None
+                    if isinstance(group, SlicedRootGroup):
+                        group.absorb(part, self._queries.types, resolve)
 
     def _accept_events(self, part: EventsPart, families: Mapping[int, Family[RootGroup]], resolve: Resolve) -> None:
         """Events as themselves, for one family or for all that ask for such."""
@@ -210,15 +212,16 @@ class RootHalf:
     # --- what goes out ---
 
     def raise_to(self, watermark: int, latest: int) -> None:
-        """The watermark of all, and the latest time of all events."""
+        """Raise the watermark of all, and the latest time of all events."""
         marks = self._state.watermarks
         marks.group, marks.highest_time = max(marks.group, watermark), max(marks.highest_time, latest)
 
     def close(self) -> None:
         """Close what the watermark has passed, except for windows that wait for their cuts."""
         until = self._state.watermarks.group
-        self._tell_names()
-        self._state.close((family for family in self._queries.families.values() if family.group.is_due(until)), until)
+        due = [family for family in self._queries.families.values() if family.group.is_due(until)]
+        self._tell_names(due)
+        self._state.close(due, until)
 
     def take_rows(self) -> pa.Table | None:
         """The rows that came out since the last time."""
@@ -286,5 +289,5 @@ class RootHalf:
         return {number: group.coverage.of(chain) for number, group in self.counting().items()}
 
     def settled_time(self) -> int:
-        """Before this time no leaf will be asked for anything; the end of time if nobody is ever asked."""
+        """No leaf will be asked for anything before this time; the end of time without count windows."""
         return min((group.settled_time for group in self.counting().values()), default=FOREVER)

@@ -145,7 +145,7 @@ class BucketGroup(SingleGroup):
 
     @property
     def work(self) -> WorkCount:
-        """That of all buckets."""
+        """The work of all buckets together."""
         done = [group.work for group in self._groups]
         return WorkCount(sum(work.slice_count for work in done), sum(work.calculation_count for work in done))
 

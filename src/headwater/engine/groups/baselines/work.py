@@ -18,7 +18,7 @@ from headwater.language.times import NEVER
 
 @dataclass(slots=True)
 class WorkCount:
-    """Told by a group what it does, and never asked by it. Calculations are executions of an operator on an event.
+    """Counts slices and calculations (executions of an operator on an event) as a group reports them; nothing depends on it.
 
     >>> work = WorkCount()
     >>> work.entered(np.array([0, 10])); work.entered(np.array([10, 20])); work.slice_count

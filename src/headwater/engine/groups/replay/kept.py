@@ -1,4 +1,4 @@
-"""Events that are kept as themselves, and the windows that they form: the words that all formers of windows share.
+"""Kept events, the windows that they form, and the base class of what forms them.
 
 Events are sorted by key and, within a key, in their order, so that a window is a range of them. A former answers with all windows
 that they form, open ones too, and says from which time on each key's events are still needed.
@@ -87,7 +87,7 @@ class Former(ABC):
         return copy.deepcopy(self).form(kept, NEVER, NEVER)
 
     def closes_nothing(self, after: int, until: int, held: int) -> bool:
-        """Whether it is certain, before so many events are looked at, that no window ends in (after, until]."""
+        """Whether no window ends in (after, until] for sure; ``held``: how many events there are, which are not looked at."""
         return False
 
     def forget(self, kept: KeptEvents, needed: Int64Array) -> None:  # noqa: B027 (most have nothing to do)
@@ -101,7 +101,7 @@ class Former(ABC):
 
 
 class ReplayBuffer:
-    """Holds events as themselves, in stretches; each with the watermarks of its events' sources, None where nobody is late."""
+    """Kept events in stretches; each with the watermarks of its events' sources, None where no event is late."""
 
     def __init__(self) -> None:
         self.stretches: list[OrderedEvents] = []  # none only if there never were events
@@ -129,7 +129,7 @@ class ReplayBuffer:
         return KeptEvents(stretch.chunk, stretch.keys, starts, stretch.markers, marks)
 
     def _all_marks(self) -> Int64Array | None:
-        """The marks of all stretches; NEVER stands for those of which nobody asks."""
+        """The watermarks of all stretches, NEVER where no event is late; None if that is so everywhere."""
         if all(marks is None for marks in self.marks):
             return None
         filled = (

@@ -36,7 +36,7 @@ class Pairs:
         return np.bincount(self.window, minlength=size)
 
     def first_copies(self, chunk: Chunk, name: str | None) -> Pairs:
-        """Only those in which the event is the first of its id in the window; null is an id like others. No name: all."""
+        """Only pairs whose event is the first of its id in the window; null is an id like others. Without a name, all pairs."""
         if name is None:
             return self
         window, event = self.window, self.event
