@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headwater.spark.types import spark_types
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -19,6 +21,4 @@ def in_tasks(
 
     It is a function of a module: workers import it by its name, and only the arguments travel.
     """
-    from headwater.spark.types import spark_types
-
     return frame.mapInArrow(partial(function, *given, **named), spark_types(schema)[1])

@@ -25,6 +25,7 @@ from headwater.spark.batch.initial_root import SETTINGS, root_of
 from headwater.spark.batch.leaf import CONTROL, FAN_IN, FRAMES, ROOT
 from headwater.spark.native.types import functions_of, quoted
 from headwater.spark.tasks import in_tasks
+from headwater.spark.types import spark_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -74,15 +75,17 @@ def results(
     if leaves is None or leaves > FAN_IN:
         frames = relayed(frames, roots, leaves)
     by_root = frames.repartitionById(roots, "bucket")
-    found = in_tasks(by_root, schema, rows, root, schema=_travelling(schema), flush=flush, output=output, settle=settle)
+    found = in_tasks(
+        by_root,
+        schema,
+        rows,
+        root,
+        schema=schema_to_bytes(spark_types(schema)[0]),
+        flush=flush,
+        output=output,
+        settle=settle,
+    )
     return _summed(found) if output == "accounts" else found
-
-
-def _travelling(schema: pa.Schema) -> bytes:
-    """A schema of rows in types that Spark has, as bytes."""
-    from headwater.spark.types import spark_types
-
-    return schema_to_bytes(spark_types(schema)[0])
 
 
 def _schema(root: bytes, output: Output, columns: pa.Schema | None = None) -> pa.Schema:
@@ -93,8 +96,6 @@ def _schema(root: bytes, output: Output, columns: pa.Schema | None = None) -> pa
 
 def row_type(root: bytes) -> StructType:
     """The columns of result rows, as Spark calls them."""
-    from headwater.spark.types import spark_types
-
     return spark_types(_schema(root, "results"))[1]
 
 
@@ -124,6 +125,11 @@ def relayed(frames: DataFrame, roots: int, leaves: int | None) -> DataFrame:
     count = None if leaves is None else -(-leaves // FAN_IN) * roots
     parted = frames.repartition("relay", "bucket") if count is None else frames.repartition(count, "relay", "bucket")
     return in_tasks(parted, FRAMES, merged)
+
+
+def parts_of(table: pa.Table) -> Iterator[pa.Table]:
+    """Rows as many at a time as may go back to Spark."""
+    return (table.slice(start, ROWS_MAX) for start in range(0, len(table), ROWS_MAX))
 
 
 def rows(

@@ -17,7 +17,7 @@ from headwater.engine.results.side_output import SCHEMA as ASIDE
 from headwater.node.micro_batches.frames import Frame
 from headwater.node.micro_batches.root import BatchRoot
 from headwater.node.micro_batches.settings import StepOutput
-from headwater.spark.batch.root import ACCOUNTS, ROWS_MAX
+from headwater.spark.batch.root import ACCOUNTS, parts_of
 from headwater.spark.dataframe_streams.plan import KIND, StreamPlan
 
 #: What comes out of the operator: tables of rows, packed.
@@ -89,8 +89,7 @@ class BucketProcessor(StatefulProcessor):
 def packed_rows(plan: StreamPlan, outcome: StepOutput) -> Iterator[Row]:
     """What is asked for of an outcome."""
     for table in tables(plan, outcome):
-        for start in range(0, len(table), ROWS_MAX):
-            yield Row(data=table_to_bytes(table.slice(start, ROWS_MAX)))
+        yield from (Row(data=table_to_bytes(part)) for part in parts_of(table))
 
 
 def tables(plan: StreamPlan, outcome: StepOutput) -> Iterator[pa.Table]:

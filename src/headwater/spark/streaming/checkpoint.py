@@ -30,6 +30,7 @@ from headwater.errors import DataError, HeadwaterError
 from headwater.logs import files
 from headwater.node.splitting import Sharing
 from headwater.protocols.count_windows import Counting
+from headwater.spark.streaming.directives import Directive
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,15 @@ class StreamCheckpoint:
         except FileNotFoundError:
             return None
         return tree
+
+    def said(self, batch: int) -> Directive:
+        """What the root told the leaves after a batch that is done."""
+        data = self.directive(batch)
+        if data is None:
+            raise CheckpointError(
+                f"{self.path}: what the root said after batch {batch} is missing, so nothing can go on"
+            )
+        return Directive.from_data(data)
 
     def last_batch(self) -> int | None:
         """The last batch that is done; None before anything is."""

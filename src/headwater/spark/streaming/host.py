@@ -18,7 +18,7 @@ from headwater.errors import HeadwaterError
 from headwater.language.files.queries import from_json
 from headwater.node import RootNode
 from headwater.protocols import events
-from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, Record, SetTimer
+from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, Record
 from headwater.protocols.messages import Assign, Hello, encode
 from headwater.spark.batch.leaf import CONTROL
 from headwater.spark.batch.root import in_order
@@ -70,7 +70,7 @@ class RootHost:
         messages = sorted(((chain, bytes(frame)) for _, _, chain, frame in in_order(frames)), key=lambda each: each[0])
         offset = _control(messages, batch)
         outcome = BatchOutput()
-        before = self._directive(batch - 1)
+        before = self._checkpoint.said(batch - 1)
         if offset.flush:
             self._do(root, events.FlushAsked(), offset, outcome)
         for chain, frame in messages:
@@ -121,8 +121,7 @@ class RootHost:
                     outcome.aside.append(rows)
                 case Noted():
                     outcome.notes.append(action)
-                case SetTimer():
-                    pass  # the end of every batch is the time for all
+        # No timer is set: the end of every batch is the time for all.
 
     # --- what it leaves ---
 
@@ -202,12 +201,6 @@ class RootHost:
             self._since, self._snapshot_bytes = saved.since, len(saved.snapshot)
             self._recorded = sum(map(len, saved.records))
         return self._root
-
-    def _directive(self, batch: int) -> Directive:
-        data = self._checkpoint.directive(batch)
-        if data is None:
-            raise CheckpointError(f"{self._checkpoint.path}: what the root said after batch {batch} is missing")
-        return Directive.from_data(data)
 
 
 def _control(messages: Iterable[tuple[str, bytes]], batch: int) -> Offset:

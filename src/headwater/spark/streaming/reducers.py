@@ -17,7 +17,7 @@ import pyarrow as pa
 from headwater.base.arrow import table_from_bytes, table_to_bytes
 from headwater.errors import HeadwaterError
 from headwater.node import RootNode
-from headwater.spark.batch.root import ROWS_MAX
+from headwater.spark.batch.root import parts_of
 from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.host import BatchOutput, RootHost
@@ -68,7 +68,8 @@ def root_tables(path: str, batch: int, frames: Iterable[pa.RecordBatch]) -> Iter
     offset, outcome = host.run(batch, found)
     for kind, tables in (("rows", outcome.rows), ("aside", outcome.aside)):
         for table in tables:
-            yield from (_packed(kind, part) for part in _parts(table))
+            for part in parts_of(table):
+                yield pa.record_batch([[kind], [table_to_bytes(part)]], schema=TABLES)
     host.save_state(batch)
     host.write_directive(host.directive(offset, outcome, host.status(offset, outcome)))
 
@@ -85,25 +86,9 @@ def _kept_host(path: str, number: int, stream: str) -> RootHost:
     return RootHost(root_place(checkpoint, number), checkpoint)
 
 
-def _parts(table: pa.Table) -> Iterator[pa.Table]:
-    return (table.slice(start, ROWS_MAX) for start in range(0, len(table), ROWS_MAX))
-
-
-def _packed(kind: str, table: pa.Table) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([kind]), pa.array([table_to_bytes(table)], pa.binary())], schema=TABLES)
-
-
 def said(checkpoint: StreamCheckpoint, batch: int, roots: int) -> Directive:
     """What all roots say after a batch, as one."""
-    each = []
-    for number in range(roots):
-        data = root_place(checkpoint, number).directive(batch)
-        if data is None:
-            raise HeadwaterError(
-                f"root {number} has not said anything after batch {batch}; this is a bug in headwater; please report it"
-            )
-        each.append(Directive.from_data(data))
-    first = each[0]
+    first, *_ = each = [root_place(checkpoint, number).said(batch) for number in range(roots)]
     if any(other.assigns != first.assigns for other in each):
         raise HeadwaterError(
             f"the roots do not agree where to go on after batch {batch}; this is a bug in headwater; please report it"
@@ -124,12 +109,11 @@ def _together(statuses: Sequence[Any]) -> dict[str, Any]:
     if not first:
         return first
     counters: dict[str, Counter[str]] = {}
-    for status in statuses:
-        for query, counts in status["counters"].items():
-            counters.setdefault(query, Counter()).update(counts)
     links: Counter[str] = Counter()
     for status in statuses:
         links.update(status["link_bytes"])
+        for query, counts in status["counters"].items():
+            counters.setdefault(query, Counter()).update(counts)
     summed = {name: sum(status[name] for status in statuses) for name in ("rows", "state_bytes", "open_windows")}
     fates = {query: dict(counts) for query, counts in counters.items()}
     return {**first, **summed, "counters": fates, "link_bytes": dict(links)}

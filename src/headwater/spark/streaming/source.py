@@ -85,12 +85,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _directive(self, batch: int, hash_: str | None = None) -> Directive:
-        data = self._checkpoint.directive(batch)
-        if data is None:
-            raise CheckpointError(
-                f"{self._path}: what the root said after batch {batch} is missing; without it nobody knows where to go on"
-            )
-        directive = Directive.from_data(data)
+        directive = self._checkpoint.said(batch)
         if hash_ and directive.hash != hash_:
             raise CheckpointError(f"{self._path}: what the root said after batch {batch} has changed since it was used")
         return directive
@@ -121,9 +116,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         offset = Offset.from_data(end)
         directive = self._directive(offset.batch - 1, offset.directive)
         roots = self._about.roots
-        works = [LeafTurn(leaf, None, roots) for leaf in self._leaves(offset, directive)] or [
-            LeafTurn(None, None, roots)
-        ]
+        leaves: list[LeafWork | None] = [*self._leaves(offset, directive)]
+        works = [LeafTurn(leaf, None, roots) for leaf in leaves or [None]]
         works[0].offset = end
         return list(works)
 

@@ -6,7 +6,6 @@ What is no event stays in its place and says why (`engine.intake.arrivals`), as 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,24 +15,12 @@ from headwater.engine.intake.arrivals import UNREAD
 from headwater.errors import DataError
 from headwater.spark.formats.file_range import Wanted
 from headwater.spark.formats.json_lines import JsonLines
-from headwater.spark.formats.text import CARE_BYTES, with_care
+from headwater.spark.formats.text import CARE_BYTES, PlacedText, with_care
 
 KEY = "kafka_key"
 TIMESTAMP = "kafka_timestamp"
 #: Columns that are not in the values, but beside them.
 BESIDE = {KEY: pa.string(), TIMESTAMP: pa.timestamp("ms", "UTC")}
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """The value of a message, and its offset."""
-
-    text: bytes
-    offset: int
-
-    @property
-    def where(self) -> str:
-        return f"offset {self.offset}"
 
 
 def batches_of(messages: Sequence[Any], source: str, wanted: Wanted) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -68,7 +55,7 @@ def _parsed(messages: Sequence[Any], source: str, names: list[str], wanted: Want
         yield from _parsed(messages[:middle], source, names, wanted)
         yield from _parsed(messages[middle:], source, names, wanted)
         return
-    placed = [Value(value, message.offset()) for value, message in zip(values, messages)]
+    placed = [PlacedText(value, f"offset {message.offset()}") for value, message in zip(values, messages)]
     yield with_care(JsonLines(b""), source, placed, names, wanted)
 
 

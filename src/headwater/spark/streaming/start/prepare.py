@@ -26,7 +26,7 @@ from headwater.spark.streaming.sinks import CallableSink, ConsoleSink, MemorySin
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_NAMES = {MemorySink: "'memory'", ConsoleSink: "'console'", CallableSink: "a function"}
+_NAMES: dict[type[Any], str] = {MemorySink: "'memory'", ConsoleSink: "'console'", CallableSink: "a function"}
 _THERE = "through Spark Connect batches run at the server"
 _FORM = "give a folder, a LogSink or a KafkaSink"
 #: How many events are looked at, and from how many keys among them on there are too many for the driver.
