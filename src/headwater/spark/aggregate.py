@@ -143,8 +143,7 @@ class Call:
         schema = self.asked.schema
         replaced = [positions.over_positions(query) for query in family]
         read = sorted(set().union(*(query.columns() for query in replaced)) - {positions.TIME})
-        ordered = positions.Ordered(EventFrame.of(self.df, self.asked), self.ties)
-        frame = positions.positioned(ordered, family, read, exact)
+        frame = positions.positioned(EventFrame.of(self.df, self.asked), self.ties, family, read, exact)
         known = positions.schema_with_positions(pa.schema([schema.field(name) for name in read]))
         return frame, replaced, Asked(known, positions.POSITION)
 

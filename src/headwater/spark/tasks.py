@@ -1,4 +1,4 @@
-"""Functions of headwater's modules, run inside Spark tasks."""
+"""Functions of headwater's modules, run inside Spark tasks, and the error for what cannot happen there."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headwater.errors import HeadwaterError
 from headwater.spark.types import spark_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+def bug(what: str) -> HeadwaterError:
+    """The error for what cannot happen: Spark loses nothing and doubles nothing."""
+    return HeadwaterError(f"{what}; this is a bug in headwater; please report it with the queries and this message")
 
 
 def in_tasks(

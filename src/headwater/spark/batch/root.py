@@ -14,7 +14,7 @@ import pyarrow as pa
 from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.base.packing import Bytes
 from headwater.engine.results.side_output import SCHEMA as ASIDE
-from headwater.errors import HeadwaterError, QueryError
+from headwater.errors import QueryError
 from headwater.language.query import Query
 from headwater.language.times import FOREVER
 from headwater.node import RelayNode
@@ -24,7 +24,7 @@ from headwater.protocols.messages import Hello, encode
 from headwater.spark.batch.initial_root import SETTINGS, root_of
 from headwater.spark.batch.leaf import CONTROL, FAN_IN, FRAMES, ROOT
 from headwater.spark.native.types import functions_of, quoted
-from headwater.spark.tasks import in_tasks
+from headwater.spark.tasks import bug, in_tasks
 from headwater.spark.types import spark_types
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def closed(
         yield from (action.rows for action in actions if isinstance(action, wanted) and output != "accounts")
     actions = node.handle(IdleAsked(GATE), 0)
     if flush and has_sources and node.watermark != FOREVER:
-        raise HeadwaterError("some leaves have not sent all they have; this is a bug in headwater; please report it")
+        raise bug("some leaves have not sent all they have")
     if output == "accounts":
         counted = [{"query": name, **counts} for name, counts in node.counters().items()]
         yield pa.Table.from_pylist(counted, schema=ACCOUNTS)
@@ -216,16 +216,14 @@ def in_order(frames: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, str, 
                 due[bucket, chain] += 1
                 yield waiting[0], bucket, chain, waiting[1]
     if early:
-        raise HeadwaterError(f"{len(early)} frames have no predecessor; this is a bug in headwater; please report it")
+        raise bug(f"{len(early)} frames have no predecessor")
 
 
 def _check(actions: Iterable[Action], chain: str) -> None:
     """Spark loses nothing and doubles nothing, so every frame is accepted."""
     for action in actions:
         if isinstance(action, Noted) and action.what in ("rejected", "refused", "damaged frame", "damaged delta"):
-            raise HeadwaterError(
-                f"leaf {chain!r}: {action.what}, {action.detail}; this is a bug in headwater; please report it"
-            )
+            raise bug(f"leaf {chain!r}: {action.what}, {action.detail}")
 
 
 def cores_of(spark: Any) -> int:

@@ -18,13 +18,12 @@ from headwater.base.arrays import Int64Array
 from headwater.base.arrow import table_from_bytes, table_to_bytes
 from headwater.engine.counting.selection import CutZones, Keys, positions_inside
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
-from headwater.errors import HeadwaterError
 from headwater.spark.batch.leaf import FRAMES, LeafTask, SourceFeed
 from headwater.spark.batch.plan import ReadPlan
 from headwater.spark.counts import exchange
 from headwater.spark.counts.exchange import CountedEvents, SharedCuts
 from headwater.spark.native.positions import POSITION, TIME
-from headwater.spark.tasks import in_tasks
+from headwater.spark.tasks import bug
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,8 +38,8 @@ RUN_EVENTS = 256
 def frames_with_zones(spark: SparkSession, shared: SharedCuts) -> DataFrame:
     """Frames of leaves over positions, and among them what lies in zones: `settled` makes frames of that."""
     count = exchange.task_count(shared)
-    sent = in_tasks(exchange.empty_notes(spark, count), exchange.NOTES, exchange.on_notes, sample, shared)
-    return in_tasks(sent.repartitionById(count, "task"), FRAMES, exchange.on_notes, leaves, shared)
+    sent = exchange.staged(exchange.empty_notes(spark, count), sample, shared)
+    return exchange.staged(sent.repartitionById(count, "task"), leaves, shared, FRAMES)
 
 
 def sample(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
@@ -130,9 +129,7 @@ def ranked(notes: Sequence[Any]) -> list[pa.RecordBatch]:
     zones, sources, offsets = (np.concatenate([note[i] for note in notes]) for i in (1, 2, 3))
     events = pa.concat_tables(tables)
     if (np.bincount(zones, minlength=len(counts) // 2) != counts[1::2]).any() or len(events) != len(zones):
-        raise HeadwaterError(
-            "zones do not hold the events that were counted there; this is a bug in headwater; please report it"
-        )
+        raise bug("zones do not hold the events that were counted there")
     keys = Keys(np.asarray(events.column(TIME)), sources, offsets)
     positions = pa.array(positions_inside(counts, zones, keys))
     return list(events.append_column(POSITION, positions).combine_chunks().to_batches())

@@ -18,7 +18,6 @@ from headwater.spark.batch.leaf import FRAMES
 from headwater.spark.counts import exchange
 from headwater.spark.counts.exchange import CountedEvents, SharedCuts
 from headwater.spark.native.positions import POSITION
-from headwater.spark.tasks import in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
 def frames_by_cuts(spark: SparkSession, shared: SharedCuts) -> DataFrame:
     """Frames of leaves over positions."""
     count = exchange.task_count(shared)
-    sent = in_tasks(exchange.empty_notes(spark, count), exchange.NOTES, exchange.on_notes, sample, shared)
-    zoned = in_tasks(sent.repartition(1), exchange.NOTES, exchange.on_notes, zone, shared)
-    keyed = in_tasks(zoned.repartitionById(count, "task"), exchange.NOTES, exchange.on_notes, keys, shared)
-    cut = in_tasks(keyed.repartitionById(shared.owners, "task"), exchange.NOTES, exchange.on_notes, cut_zones, shared)
-    return in_tasks(cut.repartitionById(count, "task"), FRAMES, exchange.on_notes, leaves, shared)
+    sent = exchange.staged(exchange.empty_notes(spark, count), sample, shared)
+    zoned = exchange.staged(sent.repartition(1), zone, shared)
+    keyed = exchange.staged(zoned.repartitionById(count, "task"), keys, shared)
+    cut = exchange.staged(keyed.repartitionById(shared.owners, "task"), cut_zones, shared)
+    return exchange.staged(cut.repartitionById(count, "task"), leaves, shared, FRAMES)
 
 
 def sample(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:

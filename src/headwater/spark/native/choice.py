@@ -141,8 +141,6 @@ def _why_not(aggregation: Aggregation, schema: pa.Schema, sums: str) -> str | No
     number = pt.is_integer(field.type) or pt.is_floating(field.type)
     if function in ("min", "max"):
         return None if can_be_least(field) else f"{function} of {field.type}"
-    if function == "range":
-        return None if number else f"{function} of {field.type}"
     if not number:
         return f"{function} of {field.type}"
     if _is_float_sum(aggregation, schema) and sums == "exact":

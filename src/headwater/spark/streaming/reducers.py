@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headwater.base.arrow import table_from_bytes, table_to_bytes
-from headwater.errors import HeadwaterError
 from headwater.node import RootNode
 from headwater.spark.batch.root import parts_of
 from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.host import BatchOutput, RootHost
 from headwater.spark.streaming.planning import Offset
-from headwater.spark.tasks import in_tasks
+from headwater.spark.tasks import bug, in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,9 +60,7 @@ def root_tables(path: str, batch: int, frames: Iterable[pa.RecordBatch]) -> Iter
     found = list(frames)
     buckets = {number for each in found for number in each.column("bucket").unique().to_pylist()}
     if len(buckets) != 1:
-        raise HeadwaterError(
-            f"a task has frames for the roots {sorted(buckets)}; this is a bug in headwater; please report it"
-        )
+        raise bug(f"a task has frames for the roots {sorted(buckets)}")
     host = _host(path, buckets.pop())
     offset, outcome = host.run(batch, found)
     for kind, tables in (("rows", outcome.rows), ("aside", outcome.aside)):
@@ -90,9 +87,7 @@ def said(checkpoint: StreamCheckpoint, batch: int, roots: int) -> Directive:
     """What all roots say after a batch, as one."""
     first, *_ = each = [root_place(checkpoint, number).said(batch) for number in range(roots)]
     if any(other.assigns != first.assigns for other in each):
-        raise HeadwaterError(
-            f"the roots do not agree where to go on after batch {batch}; this is a bug in headwater; please report it"
-        )
+        raise bug(f"the roots do not agree where to go on after batch {batch}")
     text = root_place(checkpoint, 0).queries(first.queries)
     return replace(
         first,

@@ -166,8 +166,9 @@ class FolderInput:
         if schema is None:
             return  # There is nothing at all in it.
         for name in self.schema.names:
-            if schema.names.count(name) != 1:
-                raise DataError(f"{place}: there {_are(schema.names.count(name))} {name!r}, but one in other files")
+            if (count := schema.names.count(name)) != 1:
+                are = f"are {count} columns" if count else "is no column"
+                raise DataError(f"{place}: there {are} {name!r}, but one in other files")
         if FORMATS[kind].has_types:
             check_kinds(place, schema, self.schema, self.schema.names)
 
@@ -228,7 +229,3 @@ def _is_untouched(place: str, stretch: Mapping[str, Any]) -> bool:
 def _shown(name: str) -> str:
     """A name as text, whatever bytes it has."""
     return os.fsencode(name).decode("utf-8", "replace")
-
-
-def _are(count: int) -> str:
-    return "is no column" if count == 0 else f"are {count} columns"

@@ -294,7 +294,7 @@ class StatusBoard:
             return
         seen = self._clock() if seen_us is None else seen_us
         names = rows.column("query").cast(pa.string())
-        counted = dict(_counts(names))
+        counted = {entry["values"]: entry["counts"] for entry in pc.value_counts(names).to_pylist()}
         fresh = rows.filter(pc.equal(rows.column("revision"), 0)) if "revision" in rows.schema.names else rows
         with self._lock:
             self._rows.update(counted)
@@ -332,7 +332,3 @@ class StatusBoard:
         """The stream has stopped."""
         with self._lock:
             self._status = replace(self._status, is_active=False)
-
-
-def _counts(names: pa.ChunkedArray) -> list[tuple[str, int]]:
-    return [(entry["values"], entry["counts"]) for entry in pc.value_counts(names).to_pylist()]
