@@ -188,7 +188,7 @@ def tie_breakers(df: DataFrame, time: str, order: str | Sequence[str] | None) ->
             type_name = refused[0].dataType.simpleString()
             raise DataError(f"order is {refused[0].name!r}: Spark has no order for {type_name}; name another column")
         return list(named)
-    # Of columns that share a name nobody can say which is meant.
+    # Of columns that share a name it is unknown which is meant.
     once = Counter(name.lower() for name in df.columns)
     fields = [field for field in df.schema if field.name != time and once[field.name.lower()] == 1]
     return [field.name for field in fields if _can_be_ordered(field.dataType)]

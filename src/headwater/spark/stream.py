@@ -75,7 +75,7 @@ def stream(
     """Answer queries over sources that grow, and go on until the stream is stopped or flushed. Returns at once.
 
     ``source`` is a folder to which files come, a segment log, generators, or ``KafkaInput(...)``. The files of one folder are one
-    source, in the order in which they come; with ``sources="file"`` each is one, which nobody waits for once it is read.
+    source, in the order in which they come; with ``sources="file"`` each is one, which is not waited for once it is read.
     ``disorder`` says how far events of one source may be out of order; what is later than that is late. A source from which
     nothing has come for ``idle`` is not waited for.
 
@@ -119,7 +119,7 @@ def stream(
             change_queries(known, about, asked)
     _open(known, sinks)
     untimed = frozenset(n for n, q in running_queries(known).items() if isinstance(q.window, CountWindow))
-    # Through Spark Connect batches run at the server, where nobody watches.
+    # Through Spark Connect batches run at the server, without an observer.
     observer = None
     if not is_remote:
         observer = StreamObserver(name or place.name, unit, untimed, metrics_port=metrics_port, progress=progress)

@@ -23,7 +23,7 @@ def bug(what: str) -> HeadwaterError:
 def in_tasks(
     frame: DataFrame, schema: pa.Schema, function: Callable[..., Iterator[pa.RecordBatch]], /, *given: Any, **named: Any
 ) -> DataFrame:
-    """What ``function(*given, batches, **named)`` makes of the batches of each partition: rows with the columns of ``schema``.
+    """Run ``function(*given, batches, **named)`` over the batches of each partition: rows with the columns of ``schema``.
 
     It is a function of a module: workers import it by its name, and only the arguments travel.
     """

@@ -24,7 +24,7 @@ class Columns:
 
     schema: pa.Schema
     files: list[tuple[str, pa.Schema]]
-    #: Whether files were left out because there are so many.
+    #: Whether files were left out because there are more than LOOKS_MAX.
     is_partial: bool = False
 
     def are_uniform(self, names: Iterable[str]) -> bool:
@@ -88,7 +88,7 @@ def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     if pa.types.is_null(one):
         return other
     if type_kind(one) != type_kind(other):
-        return one  # refused as soon as somebody needs it
+        return one  # refused as soon as a query needs it
     fields = [pa.schema([("x", one)]), pa.schema([("x", other)])]
     try:
         return pa.unify_schemas(fields, promote_options="permissive").field("x").type

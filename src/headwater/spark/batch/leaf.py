@@ -67,7 +67,7 @@ class LeafTask:
             self._handle(events.SourceOpened(source, home))
         assign = assignment(root, chain, sources)
         self._epoch = assign.epoch
-        # To the root behind the shuffle it says that it has the queries, so that nobody has to write them down again.
+        # It tells the root behind the shuffle that it has the queries, so that the root need not serialize them again.
         self._hello = encode(Hello(chain, chain, version=assign.version, sources=tuple(sources)))
         self._check(self._leaf.hear(assign))
 

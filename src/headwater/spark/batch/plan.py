@@ -33,7 +33,7 @@ from headwater.spark.formats import FORMATS, FileRange, Passed, Wanted, batches,
 class ReadPlan:
     """``tasks``: the pieces of each; ``schema``: of all columns; ``root``: it, fresh, None where events are asked for.
 
-    ``where``: which events are asked for; ``pruning``: which events nobody wants; ``strict``: malformed text is an error.
+    ``where``: which events are asked for; ``pruning``: which events are wanted at all; ``strict``: malformed text is an error.
     """
 
     kind: str

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 GATE = "\0gate"
 #: Rows of one batch that goes back to Spark.
 ROWS_MAX = 1 << 16
-#: How many cores there are taken to be where nobody says.
+#: The number of cores that is assumed where it is unknown.
 PARALLELISM = 8
 #: More roots than this are more work for leaves than they take from each other.
 ROOTS_MAX = 32
@@ -64,9 +64,9 @@ def results(
     columns: pa.Schema | None = None,
     settle: Settle | None = None,
 ) -> DataFrame:
-    """What comes out of roots that begin as the fresh ``root``.
+    """Rows of roots that begin as the initial ``root``, from the frames of all leaves.
 
-    ``leaves``: how many there are at most, None if nobody knows. ``columns``: those of result rows, where they are known.
+    ``leaves``: how many there are at most, None if that is unknown. ``columns``: those of result rows, where they are known.
     ``settle``: what makes frames of all that comes, if that is not frames only.
     """
     if output not in ("results", "aside", "accounts"):
@@ -100,7 +100,7 @@ def row_type(root: bytes) -> StructType:
 
 
 def fitted_rows(rows: DataFrame, wanted: StructType) -> DataFrame:
-    """The same rows with the columns of a whole call; null where no query of these has one."""
+    """Rows of some queries with the columns of the whole call, null where none of these queries has one."""
     null, have = functions_of(rows).lit(None), set(rows.columns)
     picked = [
         (rows[quoted(field.name)] if field.name in have else null.cast(field.dataType)).alias(field.name)
@@ -115,7 +115,7 @@ def plain_rows(schema: pa.Schema) -> pa.Schema:
 
 
 def _summed(accounts: DataFrame) -> DataFrame:
-    """Each root has counted its own share."""
+    """The accounts of all roots added up: each has counted its own share of the keys."""
     total = functions_of(accounts).sum
     return accounts.groupBy("query").agg(*(total(name).alias(name) for name in COUNTS))
 
@@ -140,7 +140,7 @@ def rows(
     output: Output = "results",
     settle: Settle | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """What a root makes of all its frames; ``schema`` is that of the rows."""
+    """Result rows of one root, from all its frames; ``schema`` is that of the rows."""
     wanted = schema_from_bytes(schema)
     for table in closed(root, frames if settle is None else settle(frames), flush, output):
         if output == "results":
@@ -153,7 +153,7 @@ def closed(
 ) -> Iterator[pa.Table]:
     """Tables of what is asked for, after the last frame."""
     node = root_of(root)
-    # As if it had the queries: nobody needs to write them down for it.
+    # As if it had the queries: the root need not serialize them for it.
     gate = Hello(GATE, GATE, version=node.version, sources=((GATE, ""),))
     node.handle(MessageReceived(GATE, encode(gate)), 0)
     has_sources = False
@@ -174,7 +174,7 @@ def closed(
 
 
 def merged(frames: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What relays make of frames: there is one for each relay and bucket."""
+    """Frames merged by relay nodes, one for each relay and bucket."""
     nodes: dict[tuple[int, int], RelayNode] = {}
     sent: Counter[tuple[int, int]] = Counter()
 
@@ -227,7 +227,7 @@ def _check(actions: Iterable[Action], chain: str) -> None:
 
 
 def cores_of(spark: Any) -> int:
-    """The cores there are; through Spark Connect nobody says."""
+    """The number of cores; through Spark Connect it is unknown, and assumed."""
     try:
         return int(spark.sparkContext.defaultParallelism)
     except Exception:

@@ -88,7 +88,7 @@ class CarriedEvents:
         return others.append_column(POSITION, pa.array(positions))
 
     def note(self) -> bytes:
-        """How many events lie in each stretch, and those inside zones: their zones, sources and offsets, and they themselves."""
+        """The leaf's note: counts of events by stretch, and of those inside zones the zones, sources, offsets and values."""
         keys = [np.concatenate(column) for column in zip(*self._keys)]
         return to_bytes([self._counts, *keys, table_to_bytes(pa.concat_tables(self._inside)) if self._inside else None])
 
@@ -105,7 +105,7 @@ def _without(
 
 
 def settled(shared: SharedCuts, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """All frames, and in place of what lies in zones those of one more leaf, which reads it at its positions."""
+    """All frames; events of zones are replaced by the frames of one more leaf, which reads them at their positions."""
     notes = []
     for batch in batches:
         is_note = np.array([chain == ZONES for chain in batch.column("chain").to_pylist()], np.bool_)

@@ -59,7 +59,7 @@ def _on_notes(stage: Stage, shared: SharedCuts, batches: Iterable[pa.RecordBatch
 
 
 def empty_notes(spark: SparkSession, count: int) -> DataFrame:
-    """A note for each of so many tasks, which says nothing yet."""
+    """An empty note for each of ``count`` tasks."""
     numbers = spark.range(0, count, 1, count)
     return numbers.selectExpr("CAST(id AS INT) AS task", "CAST(NULL AS BINARY) AS data")
 
@@ -79,7 +79,7 @@ def note(task: int, tree: Any) -> pa.RecordBatch:
 
 
 def notes_for_all(count: int, tree: Any) -> pa.RecordBatch:
-    """The same note for each of so many tasks."""
+    """The same note for each of ``count`` tasks."""
     return pa.record_batch([range(count), [to_bytes(tree)] * count], schema=NOTES)
 
 

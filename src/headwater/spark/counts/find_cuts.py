@@ -46,7 +46,7 @@ def zone(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.Re
 
 
 def keys(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
-    """How many events of a task lie in each stretch, for all owners of zones, and the keys of those inside, for their owner."""
+    """Counts of a task's events by stretch, for all owners of zones, and keys of events inside a zone, for its owner."""
     for task, columns in given:
         edges = Keys(*columns)
         counts = np.zeros(len(edges.times) + 1, np.int64)
@@ -94,6 +94,6 @@ def leaves(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.
 
 
 def _owners(stretches: int, owners: int) -> Int64Array:
-    """Who looks into each stretch: zones are shared out, and the stretches between them are nobody's, -1."""
+    """The task that looks into each stretch: zones are shared out, and the stretches between them have none, -1."""
     numbers, zones = np.arange(stretches, dtype=np.int64), stretches // 2
     return np.where(numbers & 1, (numbers >> 1) * owners // max(zones, 1), -1)

@@ -85,7 +85,7 @@ def _with_state(sent: DataFrame, plan: str) -> DataFrame:
 
 
 def sent_frames(text: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What this partition says to each bucket."""
+    """The frames of this partition for each bucket."""
     from pyspark import TaskContext
 
     plan = StreamPlan.from_text(text)
@@ -107,7 +107,7 @@ def sent_frames(text: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
 
 
 class Parts(NamedTuple):
-    """What a batch of ``output="all"`` holds."""
+    """The three kinds of rows of ``output="all"``, each as a DataFrame."""
 
     results: DataFrame
     aside: DataFrame

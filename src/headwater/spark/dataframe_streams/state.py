@@ -57,7 +57,7 @@ class BucketProcessor(StatefulProcessor):
         timerValues: Any,  # noqa: N803
         expiredTimerInfo: Any,  # noqa: N803
     ) -> Iterator[Row]:
-        """Nobody has spoken for a while."""
+        """No frame has come for a while: sources may be idle, or the stream over."""
         root = self._root()
         outcome = root.tick(self._now(timerValues))
         self._keep(root)
@@ -87,13 +87,13 @@ class BucketProcessor(StatefulProcessor):
 
 
 def packed_rows(plan: StreamPlan, outcome: StepOutput) -> Iterator[Row]:
-    """What is asked for of an outcome."""
+    """Rows of Spark that hold the tables of an outcome, packed."""
     for table in tables(plan, outcome):
         yield from (Row(data=table_to_bytes(part)) for part in parts_of(table))
 
 
 def tables(plan: StreamPlan, outcome: StepOutput) -> Iterator[pa.Table]:
-    """In the columns that come out."""
+    """The tables of an outcome that were asked for, in the columns that come out."""
     accounts = [pa.Table.from_pylist(outcome.accounts, schema=ACCOUNTS)] if outcome.accounts else []
     kinds = {"results": outcome.rows, "aside": outcome.aside, "accounts": accounts}
     if plan.output != "all":

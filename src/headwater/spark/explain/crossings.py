@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Where = Literal["into Python", "out of Python", "shuffle"]
 WHERES: Final[tuple[Where, ...]] = ("into Python", "out of Python", "shuffle")
-#: Spark puts small partitions of a shuffle together until they have so many bytes.
+#: Spark puts small partitions of a shuffle together until they have this many bytes.
 SPARK_PARTITION_BYTES: Final = 1 << 20
 
 
@@ -103,7 +103,7 @@ def _halved(table: pa.Table, schema: pa.Schema, until: int | None, group_count: 
 
 
 class Sent(NamedTuple):
-    """What a node gave back to Spark: how many rows, their bytes as Arrow, and as rows of a shuffle."""
+    """Size of a node's output: rows, their bytes as Arrow, and their bytes in a shuffle."""
 
     rows: int
     arrow: int
@@ -167,7 +167,7 @@ class SizeLine:
 
 
 class SizeLines(NamedTuple):
-    """How what one kind of node sends grows."""
+    """How the output of one kind of node grows: rows, Arrow bytes and bytes of a shuffle."""
 
     rows: SizeLine
     arrow: SizeLine
@@ -178,7 +178,7 @@ class SizeLines(NamedTuple):
 
 
 def lines(root: bytes, roots: int, found: EventSample, by_groups: bool) -> dict[str, SizeLines]:
-    """For each kind of node; ``by_groups``: sizes grow with groups, not with events."""
+    """How the output of each kind of node grows; ``by_groups``: with groups of slice and key, not with events."""
     counts = found.groups if by_groups else (len(found.short), len(found.long))
     empty, short, long = (run_nodes(root, roots, table) for table in (found.long.slice(0, 0), found.short, found.long))
     made = {}
@@ -281,7 +281,7 @@ def python_crossings(
 
 
 def _sends_slices_only(query: Query) -> bool:
-    """A leaf sends so much for each slice and key, however many events are in it."""
+    """Whether what a leaf sends grows with slices and keys, and not with the events in them."""
     place = placement(query, round_trips=False)
     return place.way == "slices" and place.travels == "partials"
 
@@ -304,7 +304,7 @@ def _sent(nodes: str, sent: Sent, to: str) -> Iterator[Crossing]:
 
 
 def _framed(line: SizeLines, nodes: int, count: int, roots: int) -> Sent:
-    """What nodes send: large deltas are several frames, each with a share for every root."""
+    """Size of the frames of all nodes: large deltas are several frames, each with a share for every root."""
     sent = line.at(nodes, count)
     more = nodes * roots * int(sent.shuffled / max(1, nodes) // SETTINGS.pending_bytes_max)
     return sent._replace(rows=sent.rows + more)

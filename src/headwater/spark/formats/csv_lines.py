@@ -19,7 +19,7 @@ _MARK = b"\xef\xbb\xbf"  # some editors put it in front of UTF-8
 
 
 class CsvLines:
-    """As Spark reads it: nothing at all is null, two quotes are an empty text. A value does not go over the end of its line."""
+    """Lines of a CSV file, read as Spark does: an empty value is null, two quotes are an empty text, no value spans lines."""
 
     def __init__(self, first_block: bytes) -> None:
         skipped = len(_MARK) if first_block.startswith(_MARK) else 0

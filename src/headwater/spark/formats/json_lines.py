@@ -19,7 +19,7 @@ _FATAL = re.compile(rb"(?:\A|[\n}\]])\s*null")
 
 
 class JsonLines:
-    """Names that a line lacks are null, names that nobody asked for are passed over."""
+    """Lines of a JSON file: names that a line lacks are null, names that were not asked for are passed over."""
 
     begin = 0
     begin_number = 1

@@ -76,7 +76,7 @@ class Operators:
 
     @staticmethod
     def _shown(value: str, type_: pa.DataType) -> str:
-        """One zero and one NaN."""
+        """A float as it is shown: with one zero and one NaN."""
         if not pt.is_floating(type_):
             return value
         kind = "FLOAT" if type_ == pa.float32() else "DOUBLE"

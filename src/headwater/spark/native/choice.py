@@ -34,7 +34,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a call says of all its queries: the columns, which is the time, and how to go about it."""
+    """Arguments of a call that hold for all its queries: columns, time and its unit, and how sums and plans are chosen."""
 
     schema: pa.Schema
     time: str = "time"
@@ -73,7 +73,7 @@ def choice(query: Query, asked: Asked) -> Choice:
 
 
 def has_positions(query: Query, asked: Asked) -> bool:
-    """A count window whose positions Spark can count, whoever aggregates: it becomes a fixed window over them."""
+    """Whether Spark can count the positions of a count window, which then becomes a fixed window over them."""
     if not isinstance(query.window, CountWindow) or query.distinct is not None:
         return False
     return why_not_windows(query, asked) is None and why_not_events(query, asked) is None

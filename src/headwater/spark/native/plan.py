@@ -209,7 +209,7 @@ def _begin(grid: Grid) -> str:
 
 
 def _windows(slices: DataFrame, grid: Grid, operators: Operators, key_count: int) -> DataFrame:
-    """Each slice in all of its windows, of all queries, and then the windows."""
+    """Windows from slices: each slice is joined with its windows, of all queries, and grouped by them."""
     f = functions_of(slices)
     keys = [f"k{i}" for i in range(key_count)]
     begun = slices.selectExpr("*", f"{_begin(grid)} AS begin").drop("slice")
@@ -265,14 +265,14 @@ def _text(name: str) -> str:
 
 
 def _of_query(values: Mapping[int, str]) -> str:
-    """What each query has of its own, looked up by its number."""
+    """SQL for a value that differs by query, looked up by the query's number."""
     if len(set(values.values())) == 1:
         return next(iter(values.values()))
     return f"map({', '.join(f'{number}, {value}' for number, value in values.items())})[query]"
 
 
 def _choice(values: Mapping[int, str], query_count: int) -> str:
-    """What each query gives under one name: mostly the same, and all of them."""
+    """SQL for the column of one name, whose expression may differ by query or be missing."""
     by_value: dict[str, list[int]] = {}
     for number, sql in values.items():
         by_value.setdefault(sql, []).append(number)

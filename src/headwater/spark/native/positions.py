@@ -58,7 +58,7 @@ def sizes_of(query: Query) -> tuple[int, int]:
 
 
 def over_positions(query: Query) -> Query:
-    """The same windows over the column of positions; the times of each are values like any other."""
+    """A count window as a fixed window over positions; its first and last time are aggregates like any other."""
     window = query.window
     assert isinstance(window, CountWindow)
     times = ((FIRST, Aggregation("min", TIME)), (LAST, Aggregation("max", TIME)))
@@ -112,7 +112,7 @@ def _in_buckets(timed: DataFrame, keys: Sequence[str], cut: int | None) -> DataF
     began = counted.selectExpr("*", f"coalesce({before}, 0L) AS base")
     inside = "true" if cut is None else f"base div {cut}L != (base + many - 1L) div {cut}L"
     begins = began.selectExpr(*keys, "b", "base", f"{inside} AS is_cut")
-    # With keys nobody knows how many buckets there are, so Spark looks for itself how to join.
+    # With keys the number of buckets is unknown, so Spark chooses how to join.
     return _joined(bucketed, begins, [*keys, "b"]) if keys else _looked_up(bucketed, begins)
 
 
@@ -151,10 +151,10 @@ def full_windows(rows: DataFrame, family: Sequence[Query], wanted: StructType) -
 
 
 def _spanned(rows: DataFrame, family: Sequence[Query]) -> DataFrame:
-    """The same rows with what their windows hold of all keys."""
+    """The rows, each with the events and the times of its whole window, over all keys."""
     f, over = functions_of(rows), window_of(rows)
     if not any(query.keys for query in family):
-        # A window is one row then, which nobody has to look for.
+        # A window is one row then.
         return rows.selectExpr("*", "event_count AS __members", f"{FIRST} AS __since", f"{LAST} AS __until")
     keys = _keys(family[0])
     window = over.partitionBy("query", "window_start", *(quoted(key) for key in keys))

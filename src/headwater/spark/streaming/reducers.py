@@ -45,7 +45,7 @@ def begin_roots(checkpoint: StreamCheckpoint, root: RootNode, roots: int) -> Non
 
 
 def reduced(frames: DataFrame, checkpoint: StreamCheckpoint, batch: int, roots: int) -> BatchOutput:
-    """What all roots make of a batch; their states are written by their tasks."""
+    """The output of all roots for a batch; their states are written by their tasks."""
     by_root = frames.repartitionById(roots, "bucket")
     found = in_tasks(by_root, TABLES, root_tables, str(checkpoint.path), batch).toArrow()
     outcome = BatchOutput()
@@ -72,7 +72,7 @@ def root_tables(path: str, batch: int, frames: Iterable[pa.RecordBatch]) -> Iter
 
 
 def _host(path: str, number: int) -> RootHost:
-    """One of an earlier batch, if this worker has run the root before: it knows by itself whether it is up to date."""
+    """The host of a root; that of an earlier batch if this worker has run it before: it knows whether it is up to date."""
     # By what the stream is: another may have begun in the same folder.
     return _kept_host(path, number, StreamCheckpoint(path).begun().id)
 
@@ -84,7 +84,7 @@ def _kept_host(path: str, number: int, stream: str) -> RootHost:
 
 
 def said(checkpoint: StreamCheckpoint, batch: int, roots: int) -> Directive:
-    """What all roots say after a batch, as one."""
+    """The directives of all roots after a batch, as one."""
     first, *_ = each = [root_place(checkpoint, number).said(batch) for number in range(roots)]
     if any(other.assigns != first.assigns for other in each):
         raise bug(f"the roots do not agree where to go on after batch {batch}")
@@ -99,7 +99,7 @@ def said(checkpoint: StreamCheckpoint, batch: int, roots: int) -> Directive:
 
 
 def _together(statuses: Sequence[Any]) -> dict[str, Any]:
-    """Each root has counted its own share of keys."""
+    """The statuses of all roots as one: each has counted its own share of the keys."""
     first = dict(statuses[0])
     if not first:
         return first

@@ -117,7 +117,7 @@ class CallableSink(Sink):
 
 
 def sink_of(given: Any, name: str = "sink") -> Sink:
-    """What a user means: "memory", "console", a folder, a function of (rows, batch), or a sink itself."""
+    """The sink for "memory", "console", a folder, a function of (rows, batch), or a sink itself."""
     if given == "memory":
         return MemorySink()
     if given == "console":

@@ -102,7 +102,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         last = Offset.from_data(start)
         directive = self._directive(last.batch)
-        # In this order: whoever asks for the end has written what belongs before it.
+        # Commands before extents: events that were written before a flush was asked for are read before it.
         commands = self._checkpoint.command_count()
         flush = any(self._checkpoint.command(k)["what"] == "flush" for k in range(last.commands, commands))
         extents = self._input.extents() if self._target is None else self._target
@@ -148,7 +148,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [(begin, self._input.stretches(source, begin, stop)) for begin, stop in stretches]
 
     def _runs(self, source: SourceState, offset: Offset, directive: Directive) -> list[Run]:
-        """What is read of a source: once more what waits to be cut or is looked into, and what was not accepted."""
+        """The ranges of a source to read: again what waits to be cut or is looked into, and what was not accepted."""
         end, again = offset.ends.get(source.name, 0), directive.again.get(source.name)
         # Without a gap: one stretch of a file is read faster than two.
         known = [(min(source.hold, source.offset), end)] if again is None else [*again, (source.offset, end)]

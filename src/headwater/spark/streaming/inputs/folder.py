@@ -43,7 +43,7 @@ from headwater.spark.streaming.inputs.folder_listing import (
 from headwater.spark.streaming.inputs.input import Extent
 from headwater.spark.streaming.inputs.seen_files import SeenFile, SeenFiles
 
-#: One look at a folder takes in so many files at most, and so many bytes of text, which has to be counted; the next one goes on.
+#: Files that one look at a folder takes in at most, and bytes of text, which has to be counted; the next look goes on.
 LOOK_FILES = 1000
 LOOK_BYTES = 1 << 30
 
@@ -137,7 +137,7 @@ class FolderInput:
         return bool(found)
 
     def _looked_at(self, name: str, kind: str) -> SeenFile | None:
-        """What is to be written down of a new file; None if it is gone again, or cannot be opened for now."""
+        """The entry of a new file for the log; None if the file is gone again, or cannot be opened for now."""
         place = str(self._root / name)
         try:
             status = os.stat(place)

@@ -1,6 +1,6 @@
 """The log of seen files: which files there are, to which source each belongs, in which order, and how many rows it has.
 
-All that is fixed here, durably, before any offset refers to it; so whoever reads it again plans the same. Each discovery is
+All that is fixed here, durably, before any offset refers to it; so reading it again gives the same plan. Each discovery is
 a file of its own, which is there whole or not at all, and which only one can write. When enough of them have gathered they are
 put together, so that to read the log takes as long as it is long, and not as often as there were discoveries.
 """
@@ -21,7 +21,7 @@ from headwater.logs.files import create, opened, read_at, sync_directory
 from headwater.spark.formats.text import TextMark
 
 VERSION = 1
-#: So many discoveries are put together at least, and when they have half of all files; so many stand alone at most.
+#: Discoveries are put together once there are TOGETHER_MIN that have half of all files, or APART_MAX.
 TOGETHER_MIN = 32
 APART_MAX = 1000
 _ONE, _ALL = ".json", ".all.json"

@@ -24,7 +24,7 @@ BESIDE = {KEY: pa.string(), TIMESTAMP: pa.timestamp("ms", "UTC")}
 
 
 def batches_of(messages: Sequence[Any], source: str, wanted: Wanted) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Events at offsets without a gap, and the offset of the first; nobody has to read values of which no column is wanted."""
+    """Events at offsets without a gap, and the offset of the first. Values are parsed only if a column of them is wanted."""
     offsets = np.array([message.offset() for message in messages], np.int64)
     names = [name for name in wanted.columns if name not in BESIDE]
     start = 0

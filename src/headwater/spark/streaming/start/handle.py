@@ -71,7 +71,7 @@ class Stream:
         if observer is None:
             return None
         status, progress = observer.status(), self.query.lastProgress
-        # Where nobody is told by Spark, it is asked.
+        # Without a listener nothing was told; then Spark is asked.
         return status if status.spark is not None or progress is None else replace(status, spark=progress_of(progress))
 
     @property

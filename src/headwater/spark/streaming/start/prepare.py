@@ -76,7 +76,7 @@ def check_same(about: About, given: Input, settings: Mapping[str, Any], place: P
 
 
 def _lasting(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What an input is, without when it began."""
+    """The description of an input, without when it began."""
     return {name: value for name, value in data.items() if name not in ("began_ns", "began", "schema")}
 
 

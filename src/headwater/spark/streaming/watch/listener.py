@@ -20,7 +20,7 @@ from headwater.spark.streaming.watch.status import SparkProgress, StatusBoard, S
 class StatusListener(spark.StreamingQueryListener):
     """Add it with ``spark.streams.addListener(listener)``; `statuses` is what `metrics.serve` asks for.
 
-    ``follows_all``: also queries that nobody has named by `follow`.
+    ``follows_all``: also queries that were not named by `follow`.
     """
 
     def __init__(self, *, follows_all: bool = True) -> None:
@@ -41,7 +41,7 @@ class StatusListener(spark.StreamingQueryListener):
             board.spark_progressed(known)
 
     def statuses(self) -> list[StreamStatus]:
-        """Of all queries that are followed, in the order in which they began."""
+        """The statuses of all queries that are followed, in the order in which they began."""
         with self._lock:
             followed = [board for key, board in self._boards.items() if self._follows_all or key in self._own]
         return [board.status() for board in followed]
