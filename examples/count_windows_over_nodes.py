@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 import headwater as hw
-from headwater.protocols.count_windows import Counting
-from headwater.simulator.instant import InstantTree
+from headwater.simulator import Counting, InstantTree
 
 LEAVES = ("north", "south", "west")
 EVENTS, BATCH = 1_000_000, 20_000

@@ -5,23 +5,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agreement import assert_agreement
+from headwater.base.count_limits import CountLimits
 from headwater.cases.tree_host import TreeHost
-from headwater.engine import placement
+from headwater.node import NodeSettings
 from headwater.protocols.count_windows import Counting
 from strategies import bulk_scenarios, queries, scenarios
 from test_tree import arrangements, until_the_end
 
 KINDS = ("count_tumbling", "count_sliding")
 SCHEMES = [Counting(scheme) for scheme in ("monitor", "monitor_local", "sync", "async", "auto")]
+#: `auto` leaves small windows to events that travel: of those with as few events as there are here, no pieces would be left.
+FEW = NodeSettings(counts=CountLimits(small_max=2))
 SCHEMES += [Counting("auto", prefer="bytes"), Counting("sync", forecast="sizes"), Counting("async", forecast="sizes")]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def small_ones():
-    """What `auto` leaves to events that travel: of all windows with as few events as there are here, no pieces would be left."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(placement, "SMALL_COUNT_MAX", 2)
-        yield
 
 
 def named(counting: Counting) -> str:
@@ -33,7 +28,7 @@ def named(counting: Counting) -> str:
 @given(data=st.data())
 def test_count_windows_are_those_of_the_reference(counting: Counting, data: st.DataObject):
     scenario = data.draw(scenarios(queries(kinds=KINDS)))
-    host = TreeHost(data.draw(arrangements), counting=counting)
+    host = TreeHost(data.draw(arrangements), counting=counting, settings=FEW)
     assert_agreement(until_the_end(scenario), host, ends_at_once=False)
 
 
@@ -42,11 +37,13 @@ def test_count_windows_are_those_of_the_reference(counting: Counting, data: st.D
 @given(data=st.data())
 def test_count_windows_of_hundreds_of_events_are_those_of_the_reference(counting: Counting, data: st.DataObject):
     scenario = data.draw(bulk_scenarios(queries(kinds=KINDS, scopes=("global", "node"))))
-    host = TreeHost(data.draw(arrangements), counting=counting)
+    host = TreeHost(data.draw(arrangements), counting=counting, settings=FEW)
     assert_agreement(until_the_end(scenario), host, ends_at_once=False)
 
 
 @settings(max_examples=40)
 @given(scenarios(), arrangements, st.sampled_from(SCHEMES))
 def test_count_schemes_change_no_other_window(scenario, arrangement, counting: Counting):
-    assert_agreement(until_the_end(scenario), TreeHost(arrangement, counting=counting), ends_at_once=False)
+    assert_agreement(
+        until_the_end(scenario), TreeHost(arrangement, counting=counting, settings=FEW), ends_at_once=False
+    )

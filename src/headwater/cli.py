@@ -180,15 +180,15 @@ BENCHES = {
 def _measure(name: str, quick: bool, json: bool, plots: Path | None = None) -> None:
     made = BENCHES[name]
     _need(*made.needs, *(() if plots is None else ("matplotlib",)))
+    import sys
     from importlib import import_module
 
     from headwater.bench.common.report import Report
-    from headwater.bench.common.timing import StepLog
     from headwater.spark.setup import SetupError
 
-    report = Report(name, quick=quick, as_json=json)
+    report = Report(name, quick=quick, as_json=json, steps=sys.stderr)
     try:
-        import_module(made.module).run(report, StepLog(), *([plots] if made.draws else []))
+        import_module(made.module).run(report, *([plots] if made.draws else []))
     except SetupError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error

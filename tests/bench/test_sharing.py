@@ -2,9 +2,8 @@
 
 import pytest
 
-from headwater.bench.common.experiments import EXPERIMENTS
 from headwater.bench.common.workload import EVENTS_PER_SECOND
-from headwater.bench.sharing import measure
+from headwater.bench.sharing import EXPERIMENTS, measure
 from headwater.engine.modes import MODES
 
 

@@ -28,6 +28,7 @@ from headwater.engine.wire.parts import (
 )
 from headwater.language.files.queries import to_json
 from headwater.protocols.advances import Advance
+from headwater.protocols.count_windows import Forecast
 from headwater.protocols.delta import CUT_SUFFIX, ChainRange, Delta
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import (
@@ -150,7 +151,7 @@ def messages() -> dict[str, Message]:
         SourceState("north", 40, 37, 12, 9, ((14, 11), (30, 25)), "home"),
         SourceState("é", 0, -(2**63), 0, -(2**63)),
     )
-    forecast = [100, 57, 0.25, 1.5, 32, 90, False, {"north": [3, 40, 2]}, 2, 5, 128]
+    forecast = Forecast(100, 57, 0.25, 1.5, 32, 90, False, {"north": (3, 40, 2)}, 2, 5, 128)
     return {
         "hello": Hello("north", "leaf-1", 2, 3, (("north", "home"), ("é", "")), SCHEMA.serialize().to_pybytes()),
         "assign": Assign("north", "leaf-1", 2, 5, 4, 23, sources, 3, to_json(QUERIES), 41, {3: 20, 6: -1}, looks),
@@ -158,7 +159,7 @@ def messages() -> dict[str, Message]:
         "positions": Positions(False, {"north": Position(2, 6), f"north{CUT_SUFFIX}": Position(2, 5)}),
         "positions-resend": Positions(True, {f"leaf-{number}": Position(1, number) for number in range(5)}),
         "cuts": Cuts(5, 23, {"é": 17}, cuts),
-        "plan": CountPlan(6, 57, 40, {3: forecast, 6: [0, 0, 0.0, None, 1, None, True, {}, 0, 0, 4096]}),
+        "plan": CountPlan(6, 57, 40, {3: forecast, 6: Forecast(0, 0, 0.0, None, 1, is_raw=True, raw_max=4096)}),
         "look": LookInto("north", looks),
         "rates": Rates("north", 3, 0.1),
         "flush": Flush(),

@@ -18,9 +18,8 @@ import headwater as hw
 from golden.material import ADDED, LEAN, QUERIES, SCHEMA, events
 from golden.own import Readings
 from headwater.node import NodeSettings
-from headwater.node.micro_batches.frames import EventGroup, Frame, frames, group_name
-from headwater.node.micro_batches.root import BatchRoot
-from headwater.node.micro_batches.settings import BatchSettings, StepOutput
+from headwater.node.micro_batches.frames import BatchSettings, EventGroup, Frame, frames, group_name
+from headwater.node.micro_batches.root import BatchRoot, StepOutput
 from headwater.protocols.count_windows import Counting
 from headwater.protocols.events import (
     FlushAsked,

@@ -9,9 +9,8 @@ import pyarrow as pa
 from headwater import Query
 from headwater.cases import HOSTS
 from headwater.cases.hosts import Played, result_rows
-from headwater.node.micro_batches.frames import EventGroup, frames, group_name
+from headwater.node.micro_batches.frames import BatchSettings, EventGroup, frames, group_name
 from headwater.node.micro_batches.root import BatchRoot
-from headwater.node.micro_batches.settings import BatchSettings
 from headwater.reference.history import Arrived, Emit, Flushed, Idle, Joined, Returned, Step, StreamSettings
 from headwater.reference.rows import ResultRow
 from headwater.spark.batch.partition_leaves import depends_on_order

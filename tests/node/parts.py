@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 import headwater as hw
+from headwater.engine.tree.roles import Role
 from headwater.engine.tree.root import RootHalf
 from headwater.language.query import Query
 from headwater.language.times import NEVER
@@ -40,7 +41,7 @@ class Parts:
 
     @classmethod
     def of(cls, *queries: Query, counting: Counting | None = None) -> Parts:
-        half = RootHalf(queries, counts=counting is not None)
+        half = RootHalf(queries, Role(False, counts=counting is not None))
         half.check(SCHEMA)
         return cls(half, None if counting is None else CountPlans(counting))
 

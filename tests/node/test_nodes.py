@@ -219,7 +219,7 @@ def test_a_root_is_made_again_from_its_checkpoint_and_records():
     root, repeated = RootNode.recover(tree.checkpoint, tree.records)
     assert root.counters() == tree.root.counters()
     assert root.watermark == tree.root.watermark
-    assert root.decisions == tree.root.decisions
+    assert root.members.decisions == tree.root.members.decisions
     emitted = {row for table in [tree.take_rows()] for row in map(str, table.to_pylist())}
     assert {str(row) for a in repeated if isinstance(a, EmitRows) for row in a.rows.to_pylist()} <= emitted
     tree.root = tree.nodes["root"] = root

@@ -113,7 +113,7 @@ def test_an_idle_source_that_brings_events_returns_and_sends_them_again_under_a_
     assert root.idle_sources == ["s"]
     actions = hear(root, "a", delta(1, 0))
     assert notes(actions) == ["decided", "assigned", "rejected"]
-    assert root.idle_sources == [] and root.assignments()[0].epoch == 2
+    assert root.idle_sources == [] and root.assignments.all()[0].epoch == 2
 
 
 def test_a_watermark_alone_does_not_bring_a_source_back() -> None:
@@ -128,7 +128,7 @@ def test_decisions_are_noted_once() -> None:
     for event in (IdleAsked("s"), ReturnAsked("s")):
         assert notes(root.handle(event, 0)).count("decided") == 1
         assert root.handle(event, 0) == []
-    assert [decision.what for decision in root.decisions] == ["joined", "idle", "returned"]
+    assert [decision.what for decision in root.members.decisions] == ["joined", "idle", "returned"]
 
 
 def test_a_source_that_nobody_knows_cannot_be_set_idle() -> None:

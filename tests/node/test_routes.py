@@ -5,6 +5,8 @@ from __future__ import annotations
 from headwater.node.routes import Routes
 from headwater.protocols.actions import SendMessage
 from headwater.protocols.ledger import Position
+from headwater.protocols.messages import Positions
+from node.parts import sent
 
 
 def routes_of() -> Routes:
@@ -30,7 +32,8 @@ def test_all_children_are_told_but_the_one_who_said_it() -> None:
 
 def test_each_link_hears_of_its_own_chains_only() -> None:
     at = Position(1, 2)
-    assert routes_of().split({"a": at, "b": at}) == {"left": {"a": at, "b": at}, "right": {"a": at}}
+    told = sent(routes_of().positions(True, {"a": at, "b": at}))
+    assert told == [("left", Positions(True, {"a": at, "b": at})), ("right", Positions(True, {"a": at}))]
 
 
 def test_routes_survive_a_snapshot() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from headwater.protocols.advances import Advance
+from headwater.protocols.count_windows import Forecast
 from headwater.protocols.delta import ChainRange, Delta
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import (
@@ -74,7 +75,8 @@ ASSIGNS = st.builds(
     BYTES,
 )
 CUTS = st.builds(Cuts, COUNTS, NUMBERS, st.dictionaries(NAMES, COUNTS, max_size=3), BYTES)
-FORECASTS = st.tuples(
+FORECASTS = st.builds(
+    Forecast,
     NUMBERS,
     NUMBERS,
     st.floats(0, 9),
@@ -82,12 +84,12 @@ FORECASTS = st.tuples(
     EPOCHS,
     st.none() | NUMBERS,
     st.booleans(),
-    st.dictionaries(NAMES, st.tuples(NUMBERS, COUNTS, COUNTS).map(list), max_size=2),
+    st.dictionaries(NAMES, st.tuples(NUMBERS, COUNTS, COUNTS), max_size=2),
     COUNTS,
     COUNTS,
     COUNTS,
 )
-PLANS = st.builds(CountPlan, COUNTS, NUMBERS, NUMBERS, st.dictionaries(COUNTS, FORECASTS.map(list), max_size=2))
+PLANS = st.builds(CountPlan, COUNTS, NUMBERS, NUMBERS, st.dictionaries(COUNTS, FORECASTS, max_size=2))
 
 MESSAGES: dict[str, st.SearchStrategy[Message]] = {
     "delta": deltas(),

@@ -11,15 +11,12 @@ from random import Random
 import pytest
 
 from headwater.base.count_limits import CountLimits
-from headwater.engine import placement
-from headwater.engine.counting import raw_cuts
 from headwater.language.windows import CountWindow
 from headwater.node import NodeSettings
 from headwater.simulator import COUNT_PLANTS, Options, Transcript, simulate, tree
 from headwater.simulator.runner import Run
 from headwater.simulator.scenarios import EXACT_SCHEMES, draw_count_windows
-from headwater.simulator.seeds import COUNT_PATHS, Summary
-from headwater.simulator.workloads.count_limits import draw_limits, limited
+from headwater.simulator.seeds import WANTED, Summary
 from headwater.simulator.workloads.count_queries import MEMBER, MEMBER_BITS
 from headwater.simulator.workloads.count_workload import draw_count_workload
 from waiting import SECONDS_MAX
@@ -114,7 +111,7 @@ def test_without_faults_none_occurs():
 
 def test_ids_tell_events_apart_and_every_count_window_adds_them_up():
     for seed in range(20):
-        workload = draw_count_workload(Random(seed), tree(5, 1), 300).workload
+        workload, _ = draw_count_workload(Random(seed), tree(5, 1), 300)
         ids = [row[MEMBER] for log in workload.all_logs for row in log.rows]
         assert len(set(ids)) == len(ids) and max(ids) < 2**MEMBER_BITS
         for query in workload.queries:
@@ -134,16 +131,8 @@ def test_limits_that_a_seed_draws_are_those_of_every_node():
     assert len(NodeSettings().state()) == len(run.settings.state()) - 1
 
 
-def test_limits_of_groups_without_settings_hold_only_while_they_last():
-    limits = draw_limits(Random(0))
-    before = placement.SMALL_COUNT_MAX, raw_cuts.LOCAL_PARTS
-    with limited(limits):
-        assert (limits.small_max, limits.local_parts) == (placement.SMALL_COUNT_MAX, raw_cuts.LOCAL_PARTS)
-    assert before == (placement.SMALL_COUNT_MAX, raw_cuts.LOCAL_PARTS)
-
-
 def test_what_never_occurred_is_named():
     summary = Summary()
-    assert set(summary.missing("all", "count-windows")) > set(COUNT_PATHS)
+    assert set(summary.missing("all", "count-windows")) > set(WANTED["count-windows"])
     assert "drawn: scheme sync" in summary.missing("all", "count-windows")
     assert summary.missing("loss", "count-windows") == ["fault: loss"]

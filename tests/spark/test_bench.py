@@ -8,12 +8,10 @@ import pyarrow as pa
 import pytest
 
 from headwater.bench.common.report import Report
-from headwater.bench.common.timing import StepLog
 from headwater.bench.spark import figures as bench_spark
-from headwater.bench.spark import ways as spark_ways
 from headwater.bench.spark.crossing import crossing
 from headwater.bench.spark.data import NAMES, SparkData
-from headwater.bench.spark.decode import Decoders
+from headwater.bench.spark.decode import decoders
 from headwater.bench.spark.timing import Answer, SparkBench, noop
 from headwater.bench.spark.ways import LENGTHS, Way, floor
 
@@ -51,15 +49,13 @@ def data(tmp_path_factory):
     return SparkData(tmp_path_factory.mktemp("bench"), EVENTS)
 
 
-def begun(kind, spark, data, monkeypatch):
-    monkeypatch.setattr(bench_spark, "THOUSAND", 20)
-    monkeypatch.setattr(spark_ways, "LENGTHS", LENGTHS[::25])
-    return kind(Report("spark", out=io.StringIO()), StepLog(enabled=False), spark, data)
+def begun(kind, spark, data):
+    return kind(Report("spark", out=io.StringIO()), spark, data, lengths=LENGTHS[::25], thousand=20)
 
 
 @pytest.mark.parametrize("question", bench_spark.QUESTIONS, ids=lambda question: question.__name__)
-def test_both_sides_of_a_question_give_the_same_rows(spark, data, question, monkeypatch):
-    bench = begun(Compared, spark, data, monkeypatch)
+def test_both_sides_of_a_question_give_the_same_rows(spark, data, question):
+    bench = begun(Compared, spark, data)
     question(bench)
     # These two compare headwater with itself, and with the bytes of the events.
     has_peers = question.__name__ not in ("thousand_queries", "crossing_share")
@@ -69,8 +65,8 @@ def test_both_sides_of_a_question_give_the_same_rows(spark, data, question, monk
 
 @pytest.mark.slow(reason="what is timed is not a matter of right or wrong")
 @pytest.mark.parametrize("question", bench_spark.QUESTIONS, ids=lambda question: question.__name__)
-def test_a_question_is_timed(spark, data, question, monkeypatch):
-    bench = begun(SparkBench, spark, data, monkeypatch)
+def test_a_question_is_timed(spark, data, question):
+    bench = begun(SparkBench, spark, data)
     question(bench)
     assert all(figure.value > 0 for figure in bench.report.figures)
 
@@ -85,16 +81,16 @@ def test_ten_names_hold_the_events_ten_times(spark, data):
         for scale in ("check", "part", "all", "tenfold"):
             events = data.events(kind, scale)
             assert spark.read.parquet(*events.files).count() == events.count
-    with Decoders() as decoders:
+    with decoders() as decode:
         events = data.events("float", "tenfold")
-        assert decoders.rows(events.files) == events.count
+        assert decode(events.files) == events.count
 
 
-def test_ways_that_disagree_are_not_compared(spark, data, monkeypatch):
+def test_ways_that_disagree_are_not_compared(spark, data):
     def rows(events):
         return Way(f"{events} events", lambda spark, _: spark.sql(f"SELECT {events} AS event_count, 1.0 AS answer"))
 
-    bench = begun(SparkBench, spark, data, monkeypatch)
+    bench = begun(SparkBench, spark, data)
     assert bench.check([rows(3), rows(3)], "float") == (1, 3, 1.0)
     with pytest.raises(RuntimeError, match=r"4 events gives .* did not answer the same question"):
         bench.check([rows(3), rows(4)], "float")

@@ -7,7 +7,6 @@ import pytest
 
 import headwater as hw
 from headwater.bench.common.report import Report
-from headwater.bench.common.timing import StepLog
 from headwater.bench.load.driver import LoadError
 from headwater.bench.spark.ways import two
 from headwater.bench.stream import figures as bench_stream
@@ -24,7 +23,7 @@ TINY = Sizes(
     events=80_000,
     native_events=64_000,
     hundred_events=80_000,
-    lengths_step=1,
+    lengths=(1, 2),
     batches=4,
     warm_up_batches=1,
     batch_events=1_000,
@@ -39,10 +38,9 @@ TINY = Sizes(
 
 
 @pytest.fixture
-def bench(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(bench_stream, "LENGTHS", [1, 2])
+def bench(spark, tmp_path):
     data = StreamData(tmp_path / "data", TINY.events, TINY.native_events // 32)
-    return StreamBench(Report("stream", out=io.StringIO()), StepLog(enabled=False), spark, tmp_path, TINY, data)
+    return StreamBench(Report("stream", out=io.StringIO()), spark, tmp_path, TINY, data)
 
 
 def test_both_sides_give_the_same_rows(bench):

@@ -75,7 +75,7 @@ def test_what_cannot_be_played_is_said_and_spoils_nothing_else(spark, tmp_path):
     assert check_files([path], "spark-stream", lines.append) == 1
     senseless, skipped, totals = lines
     assert senseless.startswith("FAILED nonsense\nFormatError: no aggregate is called 'mystery'")
-    assert skipped == "SKIPPED empty: it has no events, so there is no source that a stream could read"
+    assert skipped == "SKIPPED empty: it has no events, so there is no source that a task could read"
     assert totals == "1 passed, 1 failed, 1 skipped"
 
 

@@ -18,11 +18,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import headwater as hw
+from headwater.base.arrays import Float64Array
 from headwater.bench.common import children, peers
 from headwater.bench.common.queries import many, named, one_query, primes, scan_query
 from headwater.bench.common.report import Report, at_least, at_most
-from headwater.bench.common.timing import StepLog, Timed, best_of
-from headwater.bench.common.workload import END, EVENTS_FULL, KEY_COUNT, SECOND, START, EventColumns, Floats, workload
+from headwater.bench.common.timing import Timed, best_of
+from headwater.bench.common.workload import END, EVENTS_FULL, KEY_COUNT, SECOND, START, EventColumns, workload
 from headwater.engine.intake.chunk import Chunk, Values
 from headwater.engine.operators.partials import Op, lift
 
@@ -36,7 +37,6 @@ class EngineBench:
     """One run of the benchmark: the events, and the times that several figures compare with."""
 
     report: Report
-    progress: StepLog
     events: EventColumns
     scan_seconds: dict[str, float] = field(default_factory=dict)
     one: Timed = field(default_factory=lambda: Timed(0.0, 0))
@@ -58,7 +58,7 @@ class EngineBench:
 
     def show(self, name: str, timed: Timed) -> None:
         """Tell the reader of stderr, and put the number of rows beside the figures."""
-        self.progress.say(f"  {name}: {timed.seconds:.3f} s, {timed.rows:,} rows")
+        self.report.say(f"  {name}: {timed.seconds:.3f} s")
         self.report.add(f"{name}_rows", timed.rows, "rows")
 
     def add_scan_ratio(self, name: str, timed: Timed, bound: float = 0.08, column: str = "value") -> None:
@@ -67,16 +67,14 @@ class EngineBench:
         self.report.add(name, self.scan_seconds[column] / timed.seconds, "ratio", at_least(bound), note)
 
 
-def run(report: Report, progress: StepLog) -> None:
+def run(report: Report) -> None:
     """Measure all figures of the engine into ``report``, those of the engine alone first."""
-    bench = EngineBench(report, progress, workload(EVENTS_FULL // (QUICK_PART if report.quick else 1)))
-    progress.say(f"generating {bench.events.events:,} events")
+    bench = EngineBench(report, workload(EVENTS_FULL // (QUICK_PART if report.quick else 1)))
+    report.say(f"generating {bench.events.events:,} events")
     bench.table("value", "reading", "marker")
     alone = (scans, many_queries, odd_edges, quantiles, context_windows, disorder, million_keys, partials)
-    for question in (*alone, registered, peers_one, peers_hundred, memory):
-        progress.say(question.__name__.replace("_", " "))
-        with one_core():
-            question(bench)
+    with one_core():
+        report.ask((*alone, registered, peers_one, peers_hundred, memory), bench)
 
 
 def rows_of(table: pa.Table, queries: list[hw.Query]) -> int:
@@ -100,7 +98,7 @@ def scans(bench: EngineBench) -> None:
     events = bench.events
     for column, values in (("value", events.values), ("reading", events.readings)):
         bench.scan_seconds[column] = best_of(partial(summed, events.times, events.keys, values)).seconds
-        bench.progress.say(f"  np.sum of time, key and {column}: {bench.scan_seconds[column]:.4f} s")
+        bench.report.say(f"  np.sum of time, key and {column}: {bench.scan_seconds[column]:.4f} s")
     floats = bench.time("scan_float", bench.table("value"), [scan_query("value")])
     bench.add_scan_ratio("scan_ratio_float", floats, 0.12)
     bench.report.add("cores_used", floats.cpu_seconds / floats.seconds, "cores", at_most(1.05), "processor / wall time")
@@ -146,7 +144,7 @@ def quantiles(bench: EngineBench) -> None:
     bench.report.add("quantiles_1000_select_sort_ratio", selecting.seconds / timed.seconds, "ratio", None, note)
 
 
-def grouped(events: EventColumns) -> list[Floats]:
+def grouped(events: EventColumns) -> list[Float64Array]:
     """The values of each second and key, in the order of the slices.
 
     >>> [len(group) for group in grouped(EventColumns(20_000))][:3]
@@ -224,7 +222,7 @@ def partials(bench: EngineBench) -> None:
 
 def registered(bench: EngineBench) -> None:
     """A million queries: how long they take to register, and what they hold."""
-    measured = children.in_child("registration", 1_000_000 // bench.part)
+    measured = children.in_child("children", "registration", 1_000_000 // bench.part)
     note = "described, registered and past their first events"
     bench.report.add("queries_million_register_s", measured["seconds"], "s", at_most(60), note)
     bench.report.add("queries_million_gb", measured["gigabytes"], "GB", at_most(4), "the whole process")
@@ -251,7 +249,7 @@ def peers_hundred(bench: EngineBench) -> None:
     for peer in peers.PEERS:
         for case, name, bound in (("many", "", at_least(20)), ("sliced", "_sliced", None)):
             timed = peers.measure(peer, case, events.events, threads=2)
-            bench.progress.say(f"  {peer}, {case}: {timed.seconds:.2f} s")
+            bench.report.say(f"  {peer}, {case}: {timed.seconds:.2f} s")
             check_rows(peer, timed, ours)
             note = f"{timed.seconds:.2f} s against {ours.seconds:.2f} s, {events.events:,} events"
             bench.report.add(f"{peer}_ratio_100{name}", timed.seconds / ours.seconds, "ratio", bound, note)
@@ -268,7 +266,7 @@ def check_rows(peer: str, timed: Timed, ours: Timed) -> None:
 def memory(bench: EngineBench) -> None:
     """An endless stream must not fill the memory."""
     first, last = 50_000_000 // bench.part, 500_000_000 // bench.part
-    measured = children.in_child("growth", first, last)
+    measured = children.in_child("children", "growth", first, last)
     note = f"{measured['first_gb']:.2f} GB after {first:,} events, {measured['last_gb']:.2f} GB after {last:,}"
     bench.report.add("memory_growth_rows", measured["rows"], "rows")
     bench.report.add("memory_growth", measured["last_gb"] / measured["first_gb"], "ratio", at_most(1.1), note)

@@ -11,22 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.language.aggregations import Aggregation
-from headwater.language.query import Query
+from headwater.reference import history as steps
 from headwater.reference.aggregates import value_of
-from headwater.reference.history import (
-    Added,
-    Advanced,
-    Arrived,
-    Emit,
-    Flushed,
-    Idle,
-    Joined,
-    Removed,
-    Returned,
-    Step,
-    StreamSettings,
-)
 from headwater.reference.rows import ReferenceStream, ResultRow, counters, story
+from headwater.simulator.checks.checkers import result_rows
 
 Place = tuple[str, str, int]  # query, source, offset
 
@@ -45,7 +33,9 @@ class Host(Protocol):
 
     kinds: frozenset[str]
 
-    def play(self, settings: StreamSettings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
+    def play(
+        self, settings: steps.StreamSettings, history: Sequence[steps.Step], schema: pa.Schema | None = None
+    ) -> Played:
         """Let everything in the history happen, in order; without a schema the rows' values give the types."""
 
     def finish(self, aggregation: Aggregation, parts: Sequence[Sequence[Any]]) -> Any:
@@ -60,7 +50,9 @@ class ReferenceHost:
 
     kinds = frozenset(("stream", "merge"))
 
-    def play(self, settings: StreamSettings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
+    def play(
+        self, settings: steps.StreamSettings, history: Sequence[steps.Step], schema: pa.Schema | None = None
+    ) -> Played:
         """Ask the reference."""
         stream = ReferenceStream(settings)
         for step in history:
@@ -96,7 +88,9 @@ class EngineHost:
     def __init__(self, mode: str = "desis") -> None:
         self._mode = mode
 
-    def play(self, settings: StreamSettings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
+    def play(
+        self, settings: steps.StreamSettings, history: Sequence[steps.Step], schema: pa.Schema | None = None
+    ) -> Played:
         """Push neighbouring arrivals of one source as a batch, then take every other step and its results."""
         from headwater.local.engine import Engine
 
@@ -109,7 +103,7 @@ class EngineHost:
             if arrivals:
                 self.push(engine, arrivals, schema)
                 continue
-            if isinstance(step, Added):
+            if isinstance(step, steps.Added):
                 queries[step.query.name] = step.query
             _drive(engine, step)
             rows = result_rows(engine.results().table, queries)
@@ -121,7 +115,7 @@ class EngineHost:
         """The engine that takes the next step, whose index is given: a test may put another in its place."""
         return engine
 
-    def push(self, engine: Any, arrivals: Sequence[Arrived], schema: pa.Schema) -> None:
+    def push(self, engine: Any, arrivals: Sequence[steps.Arrived], schema: pa.Schema) -> None:
         """Let the engine take in events of one source: a test may cut them into other batches."""
         first = arrivals[0]
         table = pa.Table.from_pylist([arrival.row for arrival in arrivals], schema=schema)
@@ -158,67 +152,45 @@ class EngineHost:
 HOSTS: dict[str, Host] = {"reference": ReferenceHost(), "engine": EngineHost()}
 
 
-def arrow_schema(history: Sequence[Step], time: str) -> pa.Schema:
+def arrow_schema(history: Sequence[steps.Step], time: str) -> pa.Schema:
     """One schema for all rows of a history: the time as int64, the others as Arrow infers them from all values."""
     columns: dict[str, list[Any]] = {time: []}
     for step in history:
-        if isinstance(step, Arrived):
+        if isinstance(step, steps.Arrived):
             for name, value in step.row.items():
                 columns.setdefault(name, []).append(value)
     types = {name: pa.array(values).type for name, values in columns.items() if name != time}
     return pa.schema({time: pa.int64()} | types)
 
 
-def result_rows(table: pa.Table, queries: dict[str, Query]) -> list[ResultRow]:
-    """The rows of a results table as the reference writes them."""
-    return [_result_row(row, queries[row["query"]]) for row in table.to_pylist()]
-
-
-def _result_row(row: dict[str, Any], query: Query) -> ResultRow:
-    replaces = tuple(tuple(other.values()) for other in row["replaces"] or ()) or None
-    return ResultRow(
-        query.name,
-        row["window_start"],
-        row["window_end"],
-        tuple(row[key] for key in query.keys),
-        {alias: row[alias] for alias, _ in query.aggregates},
-        row["event_count"],
-        row["revision"],
-        replaces,
-        row.get("node") or "",
-        row.get("first_time"),
-        row.get("last_time"),
-    )
-
-
-def batches(history: Sequence[Step]) -> list[tuple[int, Step, list[Arrived]]]:
+def batches(history: Sequence[steps.Step]) -> list[tuple[int, steps.Step, list[steps.Arrived]]]:
     """Neighbouring arrivals of one source, of consecutive offsets, together; every other step alone."""
 
-    def batch(numbered: tuple[int, Step]) -> object:
+    def batch(numbered: tuple[int, steps.Step]) -> object:
         index, step = numbered
-        return (step.source, step.node, step.offset - index) if isinstance(step, Arrived) else index
+        return (step.source, step.node, step.offset - index) if isinstance(step, steps.Arrived) else index
 
     groups = [list(group) for _, group in groupby(enumerate(history), key=batch)]
-    return [(*group[-1], [step for _, step in group if isinstance(step, Arrived)]) for group in groups]
+    return [(*group[-1], [step for _, step in group if isinstance(step, steps.Arrived)]) for group in groups]
 
 
-def _drive(engine: Any, step: Step) -> None:
+def _drive(engine: Any, step: steps.Step) -> None:
     match step:
-        case Advanced(source, watermark):
+        case steps.Advanced(source, watermark):
             engine.advance(watermark, source=source)
-        case Joined(source, node):
+        case steps.Joined(source, node):
             engine.join(source, node=node)
-        case Idle(source):
+        case steps.Idle(source):
             engine.idle(source)
-        case Returned(source):
+        case steps.Returned(source):
             engine.resume(source)
-        case Added(query, at):
+        case steps.Added(query, at):
             engine.add_query(query, at=at)
-        case Removed(name, drain):
+        case steps.Removed(name, drain):
             engine.remove_query(name, drain=drain)
-        case Flushed():
+        case steps.Flushed():
             engine.flush()
-        case Emit() | Arrived():
+        case steps.Emit() | steps.Arrived():
             pass
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headwater.cases.hosts import EngineHost, Played, arrow_schema, batches, dropped_places, result_rows
+from headwater.cases.hosts import EngineHost, Played, arrow_schema, batches, dropped_places
 from headwater.cases.merge import run_merge
 from headwater.cases.outcome import CASE_ERRORS, CaseOutcome, run_case
 from headwater.cases.stream import Case, history_of, settings_of
@@ -27,6 +27,7 @@ from headwater.node import RootNode
 from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted
 from headwater.protocols.events import Event, MessageReceived, QueryAdded
 from headwater.reference.history import Added, Arrived, Joined, Step, StreamSettings
+from headwater.simulator.checks.checkers import result_rows
 from headwater.simulator.instant import InstantTree
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ FRAMES_ARROW = pa.schema(
     + [("frame", pa.binary()), ("error", pa.string())]
 )
 ANSWERS_ARROW = pa.schema([("case", pa.int32()), ("answer", pa.binary()), ("error", pa.string())])
+NO_SOURCE = "it has no events, so there is no source that a task could read"
 #: One job of a few dozen small cases.
 PARTITIONS = 4
 #: A JVM of seconds need not compile well.
@@ -73,18 +75,8 @@ def open_spark(is_stream: bool = False) -> Iterator[Callable[[Sequence[Case]], l
 
 def run_cases(spark: SparkSession, cases: Sequence[Case]) -> list[CaseOutcome]:
     """How each case went, after one job for all of them."""
-    outcomes: dict[int, CaseOutcome] = {}
-    work = []
-    for number, case in enumerate(cases):
-        try:
-            leaves = leaf_count(case)
-        except CASE_ERRORS as error:
-            outcomes[number] = CaseOutcome.of_error(case["id"], error)
-            continue
-        if not leaves:
-            reason = "it has no events, so there is no source that a task could read"
-            outcomes[number] = CaseOutcome(case["id"], "skipped", reason)
-        work += [(number, leaf, json.dumps(case)) for leaf in range(leaves)]
+    outcomes, sound = sound_cases(cases, leaf_count)
+    work = [(number, leaf, json.dumps(cases[number])) for number, leaves in sound.items() for leaf in range(leaves)]
     if work:
         for row in answers(spark.createDataFrame(work, WORK).repartition(PARTITIONS)).toArrow().to_pylist():
             case = cases[row["case"]]
@@ -94,6 +86,20 @@ def run_cases(spark: SparkSession, cases: Sequence[Case]) -> list[CaseOutcome]:
                 else run_case(case, Answered(pickle.loads(row["answer"])))
             )
     return [outcomes[number] for number in range(len(cases))]
+
+
+def sound_cases(cases: Sequence[Case], measure: Callable[[Case], int]) -> tuple[dict[int, CaseOutcome], dict[int, int]]:
+    """By number, the outcome of cases that cannot be run, and what the others measure, which is 0 if there is nothing to read."""
+    outcomes, measures = {}, {}
+    for number, case in enumerate(cases):
+        try:
+            measures[number] = measure(case)
+        except CASE_ERRORS as error:
+            outcomes[number] = CaseOutcome.of_error(case["id"], error)
+        else:
+            if not measures[number]:
+                outcomes[number] = CaseOutcome(case["id"], "skipped", NO_SOURCE)
+    return outcomes, {number: found for number, found in measures.items() if found}
 
 
 def answers(work: DataFrame) -> DataFrame:

@@ -10,20 +10,10 @@ from typing import Any, NamedTuple
 
 from headwater.cases.hosts import Host, Played
 from headwater.errors import FormatError
-from headwater.language import aggregations
+from headwater.language import aggregations, windows
 from headwater.language.aggregations import Aggregation
 from headwater.language.expressions import Expr, col
 from headwater.language.query import Query, query
-from headwater.language.windows import (
-    Window,
-    band,
-    count_sliding,
-    count_tumbling,
-    punctuated,
-    session,
-    sliding,
-    tumbling,
-)
 from headwater.reference.history import Added, Advanced, Arrived, Joined, Step, StreamSettings
 
 Case = Mapping[str, Any]
@@ -111,7 +101,7 @@ def _is_keyed(case: Case) -> bool:
     return not case.get("unkeyed", False) and any(len(event) > 2 for event in case["events"])
 
 
-def window_of(window: Case) -> Window:
+def window_of(window: Case) -> windows.Window:
     """The window a case describes.
 
     >>> window_of({"type": "sliding", "measure": "count", "size": 4, "slide": 2})
@@ -119,19 +109,19 @@ def window_of(window: Case) -> Window:
     """
     match window["type"], window["measure"]:
         case "tumbling", "time":
-            return tumbling(window["size"])
+            return windows.tumbling(window["size"])
         case "sliding", "time":
-            return sliding(window["size"], window["slide"])
+            return windows.sliding(window["size"], window["slide"])
         case "fixed_band", "time":
-            return band(window["start"], window["size"])
+            return windows.band(window["start"], window["size"])
         case "session", "time":
-            return session(window["gap"])
+            return windows.session(window["gap"])
         case "punctuation", "time":
-            return punctuated(marker_of(window))
+            return windows.punctuated(marker_of(window))
         case "tumbling", "count":
-            return count_tumbling(window["size"])
+            return windows.count_tumbling(window["size"])
         case "sliding", "count":
-            return count_sliding(window["size"], window["slide"])
+            return windows.count_sliding(window["size"], window["slide"])
         case other:
             raise FormatError(f"no window is of type and measure {other}")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from math import lcm
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from headwater.cases.hosts import Played
 from headwater.cases.outcome import CASE_ERRORS, CaseOutcome, run_case
-from headwater.cases.spark_host import Answered, leaf_count
+from headwater.cases.spark_host import Answered, leaf_count, sound_cases
 from headwater.cases.stream import Case
 from headwater.cases.stream_input import CaseInput
 from headwater.cases.stream_script import Script, Turn, alignment_of, script_of
@@ -31,39 +32,28 @@ from headwater.spark.streaming.directives import Directive
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NO_SOURCE = "it has no events, so there is no source that a stream could read"
 #: How often the outcome of a turn is looked for.
 LOOK_SECONDS = 0.01
 
 
 def run_cases(spark: SparkSession, cases: Sequence[Case]) -> list[CaseOutcome]:
     """How each case went, after one stream for all of them."""
-    outcomes: dict[int, CaseOutcome] = {}
-    scripts = _scripts(cases, outcomes)
+    outcomes, scripts = _scripts(cases)
     if scripts:
         with TemporaryDirectory(prefix="headwater-cases-") as folder:
             outcomes |= _play(spark, scripts, Path(folder))
     return [outcomes[number] for number in range(len(cases))]
 
 
-def _scripts(cases: Sequence[Case], outcomes: dict[int, CaseOutcome]) -> list[Script]:
-    """Those that can be played, one above the other; of the others the outcome is known."""
+def _scripts(cases: Sequence[Case]) -> tuple[dict[int, CaseOutcome], list[Script]]:
+    """The outcome of cases that cannot be played, and the others, one above the other."""
+    outcomes, alignments = sound_cases(cases, lambda case: leaf_count(case) and alignment_of(case))
     scripts: list[Script] = []
-    alignment, floor = 1, 0
-    sound: dict[int, Case] = {}
-    for number, case in enumerate(cases):
+    floor = 0
+    for number in alignments:
+        case = cases[number]
         try:
-            if leaf_count(case):
-                alignment_of([case])
-                sound[number] = case
-            else:
-                outcomes[number] = CaseOutcome(case["id"], "skipped", NO_SOURCE)
-        except CASE_ERRORS as error:
-            outcomes[number] = CaseOutcome.of_error(case["id"], error)
-    alignment = alignment_of(sound.values())
-    for number, case in sound.items():
-        try:
-            script, above = script_of(case, number, floor, alignment)
+            script, above = script_of(case, number, floor, lcm(*alignments.values()))
             check_schemas(list(script.named.values()), _schema([script]), "time")
         except NotImplementedError as error:
             outcomes[number] = CaseOutcome(case["id"], "skipped", str(error))
@@ -72,7 +62,7 @@ def _scripts(cases: Sequence[Case], outcomes: dict[int, CaseOutcome]) -> list[Sc
         else:
             scripts.append(script)
             floor = above
-    return scripts
+    return outcomes, scripts
 
 
 def _schema(scripts: Sequence[Script]) -> pa.Schema:
@@ -131,7 +121,7 @@ class _Stage:
 
     def play(self, script: Script, following: Sequence[Script]) -> Any:
         """What the stream says to a case: the rows of each step, or the answers to all that a merge asks."""
-        emitted: list[tuple[int, list[ResultRow]]] = []
+        emitted: dict[int, list[ResultRow]] = {}
         places = set()
         for turn in script.turns:
             if turn is script.turns[-1]:
@@ -140,14 +130,14 @@ class _Stage:
             for rows, aside in self._taken(turn):
                 found = in_order(list(script.answers(rows)), [name.partition(":")[2] for name in script.named])
                 if found:
-                    emitted.append((turn.index, found))
+                    emitted.setdefault(turn.index, []).extend(found)
                 for row in aside.to_pylist():
                     if row["query"] in script.named:
                         places.add(script.place(row["query"], row["source"], row["offset"]))
         if script.case["kind"] == "merge":
-            values = {row.query: row.values["value"] for _, rows in emitted for row in rows}
+            values = {row.query: row.values["value"] for rows in emitted.values() for row in rows}
             return [values.get(str(place)) for place in range(len(script.queries))]
-        return Played(_joined(emitted), frozenset(place for place in places if place is not None), {})
+        return Played(list(emitted.items()), frozenset(places), {})
 
     def _taken(self, turn: Turn) -> list[tuple[pa.Table, pa.Table]]:
         """Let a turn happen; the rows and the events put aside of its batches."""
@@ -188,11 +178,3 @@ class _Stage:
         accepted = {source.name: source.offset for each in directive.assigns.values() for source in each.sources}
         is_read = all(accepted.get(name) == end for name, end in self._ends.items())
         return is_read and not directive.wants_batch and directive.commands == self._commands
-
-
-def _joined(emitted: Sequence[tuple[int, list[ResultRow]]]) -> list[tuple[int, list[ResultRow]]]:
-    """One entry for each step."""
-    steps: dict[int, list[ResultRow]] = {}
-    for index, rows in emitted:
-        steps.setdefault(index, []).extend(rows)
-    return list(steps.items())

@@ -6,7 +6,7 @@ queries see only the events of their case, which the column ``case`` names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import lcm
 from typing import Any
@@ -86,10 +86,8 @@ class Script:
                 name = asked.name.partition(":")[2]
                 yield ResultRow(name, *bounds, key, {"value": row[alias]}, row["event_count"], row["revision"])
 
-    def place(self, name: str, source: str, offset: int) -> tuple[str, str, int] | None:
-        """Query, source and offset of an event that was put aside, in the words of the case; None if it is of another."""
-        if name not in self.named:
-            return None
+    def place(self, name: str, source: str, offset: int) -> tuple[str, str, int]:
+        """Query, source and offset of an event that was put aside for a query of this case, in its own words."""
         return name.partition(":")[2], source.partition("/")[2], self.offsets[source][offset]
 
 
@@ -102,9 +100,9 @@ def script_of(case: Case, number: int, floor: int, alignment: int) -> tuple[Scri
     return _stream_script(case, number, shift), shift + high
 
 
-def alignment_of(cases: Iterable[Case]) -> int:
+def alignment_of(case: Case) -> int:
     """Windows are the same wherever a case is moved by a multiple of this."""
-    lengths = [window[name] for case in cases for window in case["windows"] for name in LENGTHS if name in window]
+    lengths = [window[name] for window in case["windows"] for name in LENGTHS if name in window]
     return lcm(*(length for length in lengths if length > 0), 1)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.cases.differences import explain_difference
-from headwater.cases.hosts import EngineHost, Played, arrow_schema, batches, dropped_places, result_rows
+from headwater.cases.hosts import EngineHost, Played, arrow_schema, batches, dropped_places
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values
 from headwater.engine.operators.operator import Op
@@ -21,21 +21,10 @@ from headwater.engine.wire.parts import RowsPart
 from headwater.errors import HeadwaterError
 from headwater.language.aggregations import Aggregation
 from headwater.node.relay import merged
-from headwater.protocols.count_windows import Counting
 from headwater.protocols.events import FlushAsked, IdleAsked, QueryAdded, QueryRemoved, ReturnAsked
-from headwater.reference.history import (
-    Added,
-    Advanced,
-    Arrived,
-    Flushed,
-    Idle,
-    Joined,
-    Removed,
-    Returned,
-    Step,
-    StreamSettings,
-)
+from headwater.reference import history as steps
 from headwater.reference.rows import ResultRow, row_order
+from headwater.simulator.checks.checkers import result_rows
 from headwater.simulator.instant import InstantTree
 
 ROOT = "root"
@@ -79,12 +68,12 @@ def in_random_tree(seed: int) -> Arrangement:
 
 
 class TreeHost(EngineHost):
-    """Plays histories on a tree that is arranged as asked."""
+    """Plays histories on a tree that is arranged as asked; ``ways``: further settings of the `InstantTree`."""
 
-    def __init__(self, arrangement: Arrangement, *, round_trips: bool = True, counting: Counting | None = None) -> None:
+    def __init__(self, arrangement: Arrangement, **ways: Any) -> None:
         super().__init__()
         self._arrangement = arrangement
-        self._ways: dict[str, Any] = {"round_trips": round_trips, "counting": counting}
+        self._ways = ways
 
     def finish(self, aggregation: Aggregation, parts: Sequence[Sequence[Any]]) -> Any:
         """Each part leaves its leaf as bytes, a relay merges them, and the root lowers what arrives."""
@@ -93,15 +82,25 @@ class TreeHost(EngineHost):
         frames = [part_frame(ops, pa.array(part, values.type)) for part in parts]
         return finished(aggregation, frames, values.type)
 
-    def play(self, settings: StreamSettings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
+    def play(
+        self, settings: steps.StreamSettings, history: Sequence[steps.Step], schema: pa.Schema | None = None
+    ) -> Played:
         schema = schema or arrow_schema(history, settings.time)
-        sources = sorted({step.source for step in history if isinstance(step, Arrived | Joined | Idle | Returned)})
-        named = {step.source for step in history if isinstance(step, Advanced) and step.source is not None}
+        sources = sorted(
+            {
+                step.source
+                for step in history
+                if isinstance(step, steps.Arrived | steps.Joined | steps.Idle | steps.Returned)
+            }
+        )
+        named = {step.source for step in history if isinstance(step, steps.Advanced) and step.source is not None}
         parents, leaves = self._arrangement(sorted({*sources, *named, EARLY}))
         options: dict[str, Any] = {"time": settings.time, "disorder": settings.disorder, "schema": schema}
         tree = InstantTree(parents, settings.queries, **self._ways, **options)
         homes = {
-            step.source: step.node for step in reversed(history) if isinstance(step, Arrived | Joined) and step.node
+            step.source: step.node
+            for step in reversed(history)
+            if isinstance(step, steps.Arrived | steps.Joined) and step.node
         }
         player = Player(tree, leaves, homes, schema)
         queries = {query.name: query for query in settings.queries}
@@ -110,7 +109,7 @@ class TreeHost(EngineHost):
             if arrivals:
                 player.push(arrivals)
                 continue
-            if isinstance(step, Added):
+            if isinstance(step, steps.Added):
                 queries[step.query.name] = step.query
             player.drive(step)
             rows = in_order(result_rows(tree.take_rows(), queries), list(queries))
@@ -133,7 +132,7 @@ class Player:
         #: For each source the offsets that the history gives: it may leave some out, a log does not.
         self.offsets: dict[str, list[int]] = {}
 
-    def push(self, arrivals: Sequence[Arrived]) -> None:
+    def push(self, arrivals: Sequence[steps.Arrived]) -> None:
         first = arrivals[0]
         self._open(first.source)
         known = self.offsets.setdefault(first.source, [])
@@ -145,11 +144,11 @@ class Player:
         if source not in self._tree.sources:
             self._tree.open(self._leaves[source], source, self._homes.get(source, ""), self._schema)
 
-    def drive(self, step: Step) -> None:
+    def drive(self, step: steps.Step) -> None:
         """Anything but arrivals."""
         tree = self._tree
         match step:
-            case Advanced(None, watermark):
+            case steps.Advanced(None, watermark):
                 if not set(tree.sources) - {EARLY}:
                     self._open(EARLY)
                     tree.tell_root(ReturnAsked(EARLY))
@@ -158,22 +157,22 @@ class Player:
                 for source in tree.sources:
                     if source != EARLY:
                         self._advance(source, watermark)
-            case Advanced(str(source), watermark):
+            case steps.Advanced(str(source), watermark):
                 self._open(source)
                 self._advance(source, watermark)
-            case Joined(source):
+            case steps.Joined(source):
                 self._open(source)
-            case Idle(source):
+            case steps.Idle(source):
                 self._open(source)
                 tree.tell_root(IdleAsked(source))
-            case Returned(source):
+            case steps.Returned(source):
                 self._open(source)
                 tree.tell_root(ReturnAsked(source))
-            case Added(query, at):
+            case steps.Added(query, at):
                 tree.tell_root(QueryAdded(query, at))
-            case Removed(name, drain):
+            case steps.Removed(name, drain):
                 tree.tell_root(QueryRemoved(name, drain))
-            case Flushed():
+            case steps.Flushed():
                 tree.tell_root(FlushAsked())
 
     def _advance(self, source: str, watermark: int) -> None:
@@ -211,7 +210,9 @@ class EveryTree(EngineHost):
     def finish(self, aggregation: Aggregation, parts: Sequence[Sequence[Any]]) -> Any:
         return TreeHost(apart).finish(aggregation, parts)
 
-    def play(self, settings: StreamSettings, history: Sequence[Step], schema: pa.Schema | None = None) -> Played:
+    def play(
+        self, settings: steps.StreamSettings, history: Sequence[steps.Step], schema: pa.Schema | None = None
+    ) -> Played:
         first, *others = ARRANGEMENTS
         played = TreeHost(ARRANGEMENTS[first]).play(settings, history, schema)
         for name in others:

@@ -249,7 +249,7 @@ class Core:
         """Whether it is time, within a long push, to make results of what has closed."""
         until = self._state.watermarks.group
         queries = self._state.registry
-        groups = [family.group for family in queries.families.values() if family.group.watermark < until]
+        groups = [family.group for family in queries.families.values() if family.group.is_due(until)]
         rows = sum(group.expected_rows(until) for group in groups)
         cells = rows * (BASE_COLUMNS + len(queries.layout.aggregates))
         return cells > CELLS_HELD or rows > RESULTS_HELD or sum(group.row_count() for group in groups) > ROWS_HELD
@@ -298,7 +298,7 @@ class Core:
     def _emit(self) -> None:
         """Close whatever the watermark of all has passed since the last time."""
         until, families = self._state.watermarks.group, self._state.registry.families.values()
-        self._state.close((family for family in families if family.group.watermark < until), until)
+        self._state.close((family for family in families if family.group.is_due(until)), until)
 
     def _take(self) -> tuple[pa.Table, dict[str, Query]]:
         """The rows that came out since the last call, and the queries they may be of."""

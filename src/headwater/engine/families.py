@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.base.snapshots import pairs, snapshot
 from headwater.engine.groups.baselines.work import WorkCount
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import TimeScan, scan_times, take_events
@@ -47,6 +48,7 @@ class Group(Protocol):
         self, chunk: Chunk, arrays: Mapping[str, pa.Array], scan: TimeScan, watermarks: Int64Array | int
     ) -> list[Dropped]: ...
     def expected_rows(self, until: int) -> int: ...
+    def is_due(self, until: int) -> bool: ...
     def close(self, until: int) -> list[Closed]: ...
     def counters(self, number: int) -> dict[str, int]: ...
     def count(self, seen: int, filtered: int, early: int) -> None: ...
@@ -132,11 +134,6 @@ class Family(Generic[AnyGroup]):
         counts = self.group.counters(number)
         return counts | {"in": counts["in"] + malformed, "malformed": malformed}
 
-    def state(self) -> dict[str, Any]:
-        before = [list(pair) for pair in self._malformed_before.items()]
-        return {"group": self.group.state(), "malformed": self.malformed, "malformed_before": before}
-
-    def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None:
-        self.group.restore(state["group"], types)
-        self.malformed = state["malformed"]
-        self._malformed_before = dict(map(tuple, state["malformed_before"]))
+    state, restore = snapshot(
+        {"group": "group", "malformed": "malformed", "malformed_before": pairs("_malformed_before")}
+    )

@@ -1,15 +1,15 @@
 """What the halves of an engine over a tree ask of a group, and how one that shares slices answers.
 
-A leaf has a `LeafGroup` for each family: events go in, parts of deltas come out. The root has a `RootGroup` for the same family:
-it says whether a part fits, takes it in, and closes windows. Here stand the groups of windows whose edges are known ahead and of
-sessions; those of windows that markers or counts cut are made of them (`tree.marker_cuts`, `counting`).
+A leaf has a `LeafGroup` for each family: events go in, parts of deltas come out. The root has a `SlicedRootGroup` for the same
+family: it says whether a part fits, takes it in, and closes windows. Here stand the groups of windows whose edges are known ahead
+and of sessions; those of windows that markers or counts cut are made of them (`tree.marker_cuts`, `counting`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,28 +17,17 @@ import pyarrow as pa
 from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.arrow import plain_type
 from headwater.base.source_numbers import Resolve
-from headwater.engine.families import Events, Group
+from headwater.engine.families import Events
 from headwater.engine.groups.accounts import Totals
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.groups.windows import columns_read
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values
 from headwater.engine.intake.keys import NODE_KEY
-from headwater.engine.operators.operator import Op
 from headwater.engine.slices.store import RowBlock
 from headwater.engine.windows.late import Stragglers
-from headwater.engine.wire.parts import (
-    EventsPart,
-    LatePart,
-    MarkersPart,
-    Part,
-    PiecesPart,
-    RowsPart,
-    arrow_values,
-    key_count,
-    listed_keys,
-    values_of,
-)
+from headwater.engine.wire import parts
+from headwater.engine.wire.parts import EventsPart, LatePart, MarkersPart, Part, PiecesPart, RowsPart
 from headwater.language.expressions import Expr
 from headwater.language.times import NEVER
 
@@ -50,27 +39,30 @@ GroupPart = RowsPart | LatePart | MarkersPart | PiecesPart
 class LeafGroup(QueryGroup):
     """Cuts events into slices and gives their partials; nothing is ever closed here."""
 
-    #: Whether events wait here for the root's word: then some are read again after a fall, and they never travel as themselves.
+    #: Whether events are kept until the root has said where windows end. Some of those are read again after a fall, and they
+    #: never travel as themselves.
     holds_events: ClassVar[bool] = False
+    #: Whether what comes now was accepted before.
+    known_already = False
 
     def take(self, number: int, chain: str) -> list[Part]:
         """What has been gathered, and is no longer here: stragglers, and a row for each slice and key (or chain of a session)."""
-        parts: list[Part] = [self._late_part(number, chain)] if len(self.stragglers) else []
+        taken: list[Part] = [self._late_part(number, chain)] if len(self.stragglers) else []
         block = self.take_block()
         if block is not None:
             starts, _ = self.edges.slices(block.first)
             slices = starts[np.searchsorted(starts, block.first, side="right") - 1]
-            columns, key = listed_keys(self.keys.columns(), block.key)
+            columns, key = parts.listed_keys(self.keys.columns(), block.key)
             first, last = (None, None) if self.gap is None else (block.first, block.last)
-            parts.append(RowsPart(number, columns, key, slices, block.partials, self.gap, first, last))
+            taken.append(RowsPart(number, columns, key, slices, block.partials, self.gap, first, last))
             self.forget_unused_keys()
-        return parts
+        return taken
 
     def _late_part(self, number: int, chain: str) -> LatePart:
         stragglers, self.stragglers = self.stragglers, Stragglers()
         chunk = stragglers.chunk
-        columns, key = listed_keys(self.keys.columns(), stragglers.keys)
-        values = {name: arrow_values(column) for name, column in chunk.columns.items()}
+        columns, key = parts.listed_keys(self.keys.columns(), stragglers.keys)
+        values = {name: parts.arrow_values(column) for name, column in chunk.columns.items()}
         sources = chunk.source_ids.astype(np.int64)
         return LatePart(number, chain, columns, key, chunk.times, chunk.offsets, sources, stragglers.watermarks, values)
 
@@ -85,18 +77,8 @@ class LeafGroup(QueryGroup):
 
     def reread(self, events: Events, cut_time: int) -> None:
         """Events that were accepted before come once more; ``cut_time``: up to there they were cut where the root said."""
-
-
-class HoldingLeafGroup(LeafGroup):
-    """Keeps events until the root has said where windows end."""
-
-    holds_events = True
-
-    def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
-        super().__init__(keys, where, begin)
-        self.known_already = False  # whether what comes now was accepted before
-
-    def reread(self, events: Events, cut_time: int) -> None:
+        if not self.holds_events:
+            return
         # The accounts of these events were given when they came first.
         totals, stragglers = self.accounts.take(), self.stragglers
         self.stragglers, self.known_already = Stragglers(), True
@@ -108,27 +90,11 @@ class HoldingLeafGroup(LeafGroup):
         return sum(int(np.searchsorted(part.chunk.times, watermark)) for part in self.buffer.parts)
 
 
-class RootGroup(Group, Protocol):
-    """What the root asks of a group. ``names``: of all sources by number, the list of whoever accepts deltas."""
-
-    names: list[str]
-
-    @property
-    def ops(self) -> Sequence[Op]:
-        """The operators of which partials come."""
-
-    def problem(self, part: GroupPart, types: Types, resolve: Resolve) -> str | None:
-        """What is wrong with a part, None if nothing is. Asked before a delta is accepted: afterwards it is too late."""
-
-    def absorb(self, part: GroupPart, types: Types, resolve: Resolve) -> None:
-        """Take in a part that nothing is wrong with."""
-
-    def is_due(self, until: int) -> bool:
-        """Whether a watermark of ``until`` may close something, without another word of a leaf."""
-
-
 class SlicedRootGroup(QueryGroup):
-    """Puts rows of leaves beside each other and closes windows over them."""
+    """Puts rows of leaves beside each other and closes windows over them.
+
+    ``names``: of all sources by number, the list of the node that accepts deltas.
+    """
 
     #: Whether rows are cut where the root said.
     is_cut: ClassVar[bool] = False
@@ -137,10 +103,8 @@ class SlicedRootGroup(QueryGroup):
         super().__init__(keys, where, begin)
         self.names: list[str] = []
 
-    def is_due(self, until: int) -> bool:
-        return self.watermark < until
-
     def problem(self, part: GroupPart, types: Types, resolve: Resolve) -> str | None:
+        """What is wrong with a part, None if nothing is. Asked before a delta is accepted: afterwards it is too late."""
         match part:
             case PiecesPart():
                 return "pieces came for a query that needs something else"
@@ -185,7 +149,8 @@ class SlicedRootGroup(QueryGroup):
         )
 
     def absorb(self, part: GroupPart, types: Types, resolve: Resolve) -> None:
-        keys = self.keys.encode(part.key_columns, key_count(part.key_columns))[part.key]
+        """Take in a part that nothing is wrong with."""
+        keys = self.keys.encode(part.key_columns, parts.key_count(part.key_columns))[part.key]
         match part:
             case RowsPart():
                 if self.gap is not None and part.last is None:
@@ -193,7 +158,7 @@ class SlicedRootGroup(QueryGroup):
                 first = part.slices if part.first is None else part.first
                 self.add_block(RowBlock(keys, first, part.last, None, None, dict(part.partials)))
             case LatePart():
-                columns = {name: values_of(array, types[name]) for name, array in part.columns.items()}
+                columns = {name: parts.values_of(array, types[name]) for name, array in part.columns.items()}
                 chunk = Chunk(part.times, part.offsets, numbers_of(part, resolve), self.names, columns)
                 self.add_late(chunk, keys, part.watermarks)
 

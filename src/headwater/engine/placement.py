@@ -10,13 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from headwater.base.count_limits import CountLimits
 from headwater.language.aggregations import FUNCTIONS, Aggregation
 from headwater.language.query import CONTEXT_SCOPES, Query
 from headwater.language.windows import Between, CountWindow, Custom, Punctuated, Session
 
-#: Count windows with no more events are small.
-SMALL_COUNT_MAX = CountLimits().small_max
 Way = Literal["slices", "cuts", "counts", "raw"]
 
 
@@ -52,10 +49,10 @@ def needs_replay(query: Query) -> bool:
     return isinstance(window, Punctuated | Between) and query.lateness > 0
 
 
-def placement(query: Query, round_trips: bool = True, counts: bool = False, large_only: bool = False) -> Placement:
+def placement(query: Query, round_trips: bool = True, counts: bool = False, small_max: int = 0) -> Placement:
     """``round_trips``: whether the root can answer leaves while events come; ``counts``: whether it does so for count windows.
 
-    ``large_only``: not for small ones, of which a root computes more when all events come than by pieces.
+    ``small_max``: not for those of at most this many events, of which a root computes more when all events come than by pieces.
 
     >>> import headwater as hw
     >>> placement(hw.query("load", hw.tumbling("1 s"), mean=hw.avg("load"))).way
@@ -67,8 +64,7 @@ def placement(query: Query, round_trips: bool = True, counts: bool = False, larg
     >>> placement(hw.query("work", hw.punctuated(hw.col("mark") == "go"), n=hw.count()), round_trips=False).way
     'raw'
     """
-    is_small = large_only and isinstance(query.window, CountWindow) and query.window.size <= SMALL_COUNT_MAX
-    if counts and is_small:
+    if counts and isinstance(query.window, CountWindow) and query.window.size <= small_max:
         return Placement(
             "raw", "events", "a root computes windows of few events faster from all of them than from pieces"
         )

@@ -11,6 +11,7 @@ from typing import Any, Generic
 import pyarrow as pa
 
 from headwater.base.arrow import table_from_bytes, table_to_bytes
+from headwater.base.snapshots import Attribute, Spec, made_of, restore_into, state_of
 from headwater.engine.families import AnyGroup, Family, GroupMaker
 from headwater.engine.intake.watermarks import Watermarks
 from headwater.engine.registry import Registry
@@ -106,22 +107,24 @@ class EngineState(Generic[AnyGroup]):
 
     def snapshot(self) -> bytes:
         """Everything that is known, as bytes; rows not taken yet included."""
-        numbers = [self.registry.timeless, self.malformed, self.repeated, self.overflows]
-        return to_bytes(
-            {
-                "settings": [self.time, self.unit, self.strict, self._mode],
-                **self.registry.state(has_rows=self.has_rows),
-                "watermarks": self.watermarks.state(),
-                "numbers": numbers,
-                "tables": [table_to_bytes(table) for table in self._tables],
-                "side": [table_to_bytes(table) for table in self.side.tables],
-            }
-        )
+        settings = [self.time, self.unit, self.strict, self._mode]
+        return to_bytes({"settings": settings, **self.registry.state(self.has_rows), **state_of(self, _STATE)})
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what a snapshot says; the settings are the same already, and there were no queries before."""
-        self.watermarks = Watermarks.restored(state["watermarks"])
         self.registry.restore(state)
-        self.registry.timeless, self.malformed, self.repeated, self.overflows = state["numbers"]
-        self._tables = [table_from_bytes(table) for table in state["tables"]]
-        self.side.tables = [table_from_bytes(table) for table in state["side"]]
+        restore_into(self, _STATE, state)
+
+
+def _tables(path: str) -> Attribute:
+    return made_of(
+        path, lambda some: [table_to_bytes(one) for one in some], lambda some: [table_from_bytes(one) for one in some]
+    )
+
+
+_STATE: Spec = {
+    "watermarks": made_of("watermarks", Watermarks.state, Watermarks.restored),
+    "numbers": ["registry.timeless", "malformed", "repeated", "overflows"],
+    "tables": _tables("_tables"),
+    "side": _tables("side.tables"),
+}

@@ -11,19 +11,8 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from headwater.errors import Problem, shown
+from headwater.language import expressions as ex
 from headwater.language.comparisons import COMPARISONS, compare, kind_of
-from headwater.language.expressions import (
-    BooleanChain,
-    Column,
-    Compare,
-    Expr,
-    In,
-    IsNull,
-    Matches,
-    Not,
-    Range,
-    compiled,
-)
 from headwater.language.times import DURATION_FORM, DURATION_MAX, TIME_MAX, Nanos
 
 Problems = Sequence[Problem]
@@ -104,43 +93,43 @@ def names(field: str, value: object) -> Problems:
 
 def condition(field: str, value: object) -> Problems:
     """A condition over columns."""
-    if not isinstance(value, Expr):
+    if not isinstance(value, ex.Expr):
         return (Problem(field, value, "write a condition over columns, such as col('kind') == 'stop'"),)
-    if isinstance(value, Column):
+    if isinstance(value, ex.Column):
         return (Problem(field, value, f"a column alone is no condition; write {value!r} == True"),)
     return [problem.inside(field) for problem in problems(value)]
 
 
-def problems(expr: Expr) -> Iterator[Problem]:
+def problems(expr: ex.Expr) -> Iterator[Problem]:
     """Everything wrong with a condition as it was written.
 
-    >>> [problem.text("load") for problem in problems(Column("load") < None)]
+    >>> [problem.text("load") for problem in problems(ex.Column("load") < None)]
     ["query 'load': condition is (col('load') < None): nothing compares with null: write col(...).is_null()"]
     """
     match expr:
-        case Column():
+        case ex.Column():
             yield from _name_problems(expr.name)
-        case Compare(op, left, right):
+        case ex.Compare(op, left, right):
             if op not in COMPARISONS:
                 yield Problem("comparison", op, f"use one of {' '.join(COMPARISONS)}")
-            if not isinstance(left, Column) and not isinstance(right, Column):
+            if not isinstance(left, ex.Column) and not isinstance(right, ex.Column):
                 yield Problem("comparison", expr, "compare a column with something: col('load') > 0")
             yield from _operand_problems(expr, left, right)
-        case BooleanChain():
+        case ex.BooleanChain():
             for operand in expr.operands():
                 yield from problems(operand)
-        case Not(inner):
+        case ex.Not(inner):
             yield from problems(inner)
-        case In(column, values):
+        case ex.In(column, values):
             yield from problems(column)
             yield from _list_problems(expr, values)
-        case Range(column, low, high):
+        case ex.Range(column, low, high):
             yield from _operand_problems(expr, column, low, high)
             if compare("<=", low, high) is not True:
                 yield Problem("between", (low, high), "give the smaller bound first, both of one kind")
-        case IsNull(column):
+        case ex.IsNull(column):
             yield from problems(column)
-        case Matches(column, pattern):
+        case ex.Matches(column, pattern):
             yield from problems(column)
             yield from _pattern_problems(pattern)
 
@@ -150,9 +139,9 @@ def _name_problems(name: object) -> Iterator[Problem]:
         yield Problem("column", name, "name a column with text: col('load')")
 
 
-def _operand_problems(expr: Expr, *operands: object) -> Iterator[Problem]:
+def _operand_problems(expr: ex.Expr, *operands: object) -> Iterator[Problem]:
     for value in operands:
-        if isinstance(value, Column):
+        if isinstance(value, ex.Column):
             yield from problems(value)
         elif value is None:
             yield Problem("condition", expr, "nothing compares with null: write col(...).is_null()")
@@ -163,7 +152,7 @@ def _operand_problems(expr: Expr, *operands: object) -> Iterator[Problem]:
             yield Problem("condition", expr, "text must have a UTF-8 form; it holds a lone surrogate")
 
 
-def _list_problems(expr: In, values: object) -> Iterator[Problem]:
+def _list_problems(expr: ex.In, values: object) -> Iterator[Problem]:
     form = f"list values of one kind: {expr.column!r}.isin([1, 2])"
     if not isinstance(values, tuple):
         yield Problem("isin", values, form)
@@ -178,7 +167,7 @@ def _pattern_problems(pattern: object) -> Iterator[Problem]:
         yield Problem("matches", pattern, "write a regular expression as text")
         return
     try:
-        compiled(pattern)
+        ex.compiled(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         yield Problem("matches", pattern, f"write a regular expression of Python's re ({error})")
 

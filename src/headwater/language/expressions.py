@@ -264,6 +264,11 @@ def boolean(value: object) -> Expr:
     raise QueryError.of(Problem("condition", value, _GROUPING))
 
 
+def condition_or_given(value: Any) -> Any:
+    """A condition as it is kept in a query; what is none is kept too, and the query refuses it."""
+    return boolean(value) if isinstance(value, Expr) else value
+
+
 def literal(value: object) -> object:
     """A value as it is kept in a condition: NumPy's scalars become plain Python."""
     return value.item() if isinstance(value, np.generic) else value

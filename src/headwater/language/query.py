@@ -15,9 +15,9 @@ from typing import Any, Final, Literal
 from headwater.errors import Problem, QueryError
 from headwater.language import checks
 from headwater.language.aggregations import Aggregation
-from headwater.language.expressions import Expr, boolean
+from headwater.language.expressions import Expr, condition_or_given
 from headwater.language.schemas import check_schema, check_schemas
-from headwater.language.times import Duration, Nanos, in_ticks, ticks_problem, try_duration
+from headwater.language.times import Duration, Nanos, duration_or_given, in_ticks, ticks_problem
 from headwater.language.windows import Band, Custom, Sliding, Window
 
 __all__ = ["RESERVED", "SCOPES", "Query", "check_schema", "check_schemas", "query", "query_of"]
@@ -141,19 +141,8 @@ def query_of(
     sums: Sums = "exact",
 ) -> Query:
     """The same with the aggregates as pairs, for code that writes queries; any result column's name is possible."""
-    late = try_duration(lateness)
-    return Query(
-        name,
-        window,
-        aggregates,
-        _names(keys),
-        boolean(where) if isinstance(where, Expr) else where,
-        distinct,
-        lateness if late is None else late,
-        emit_empty,
-        scope,
-        sums,
-    )
+    where, lateness = condition_or_given(where), duration_or_given(lateness)
+    return Query(name, window, aggregates, _names(keys), where, distinct, lateness, emit_empty, scope, sums)
 
 
 def _names(keys: Any) -> Any:

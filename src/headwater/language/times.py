@@ -11,7 +11,7 @@ import re
 from datetime import timedelta
 from decimal import Decimal
 from functools import lru_cache
-from typing import Final, SupportsIndex
+from typing import Any, Final, SupportsIndex
 
 from headwater.errors import Problem, QueryError
 
@@ -121,6 +121,12 @@ def try_duration(value: object) -> Duration | None:
     else:
         return None
     return nanos if nanos is None or nanos == 0 else Nanos(nanos)
+
+
+def duration_or_given(value: Any) -> Any:
+    """A duration, or the value itself if it cannot be read: then the query says what is wrong, under its own name."""
+    read = try_duration(value)
+    return value if read is None else read
 
 
 def in_ticks(value: Duration, unit: str) -> int:

@@ -39,8 +39,30 @@ def _plain(value: object) -> object:
     raise TypeError(f"the partial {value!r} is not JSON; give the operator to_bytes and from_bytes")
 
 
+class UserCode:
+    """What operators and aggregates of users have in common: they are equal by their fields, and copied by import path."""
+
+    __slots__ = ()
+    name: str
+    path: str | None
+
+    def _id(self) -> tuple[object, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, UserCode) and self._id() == other._id())
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.path))
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """How a copy is made: by name where there is one, so that lambdas are no hindrance and the copy is the original."""
+        path = path_of(self)
+        return (load_path, (path,)) if path is not None else (type(self), UserCode._id(self))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Operator:
+class Operator(UserCode):
     """A shared operator of the user's own: `lift` many values, `combine` two partials, `identity` for none.
 
     `lift` gets the values (nulls left out) as an array in event order. `combine(a, b)` must be associative, and
@@ -75,18 +97,9 @@ class Operator:
         # The identity is left out: a list there would make the operator unhashable, and the functions say enough.
         return (self.name, self.path, self.lift, self.combine, self.commutative, self.to_bytes, self.from_bytes)
 
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Operator) and self._id() == other._id())
-
-    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        return _reduced(self)
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.path))
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Aggregate:
+class Aggregate(UserCode):
     """An aggregate of the user's own: the partials of its operators, lowered to one value.
 
     `lower` gets one partial per operator, in their order, and returns a value of `result_type` (None: null).
@@ -115,26 +128,6 @@ class Aggregate:
         yield from _function_problems(self, "lower")
         if not isinstance(self.result_type, pa.DataType):
             yield Problem("result_type", self.result_type, "give an Arrow type, such as pa.float64()")
-
-    def _id(self) -> tuple[object, ...]:
-        return (self.name, self.path, self.operators, self.lower, self.result_type)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Aggregate) and self._id() == other._id())
-
-    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        return _reduced(self)
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.path, self.operators))
-
-
-def _reduced(code: Operator | Aggregate) -> tuple[Any, tuple[Any, ...]]:
-    """How a copy is made: by name where there is one, so that lambdas are no hindrance and the copy is the original."""
-    path = path_of(code)
-    if path is not None:
-        return load_path, (path,)
-    return type(code), tuple(getattr(code, field.name) for field in fields(code))
 
 
 def _function_problems(code: object, *fields: str) -> Iterator[Problem]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Final, Literal, TypeVar
 
 from headwater.errors import Problem, QueryError
 from headwater.language import checks
-from headwater.language.expressions import Expr, boolean
-from headwater.language.times import Duration, Nanos, in_ticks, ticks_problem, try_duration
+from headwater.language.expressions import Expr, condition_or_given
+from headwater.language.times import Duration, Nanos, duration_or_given, in_ticks, ticks_problem
 from headwater.language.user_code import code_problems, load_path, path_of
 
 Measure = Literal["time", "count"]
@@ -23,6 +23,7 @@ Per = Literal["all", "key"]
 Rule = Callable[[str, object], Iterable[Problem]]
 Cuts = Callable[[dict[str, Any], Any], tuple[Any, Any]]
 _W = TypeVar("_W", bound="Window")
+DURATION_RULES: Final = (checks.positive, checks.positive_or_none, checks.not_negative, checks.duration)
 
 
 class Window:
@@ -35,8 +36,12 @@ class Window:
     #: What each field may hold.
     rules: ClassVar[Mapping[str, Rule]]
     #: The fields that are durations, and those that are conditions.
-    durations: ClassVar[tuple[str, ...]] = ()
-    markers: ClassVar[tuple[str, ...]] = ()
+    durations: ClassVar[tuple[str, ...]]
+    markers: ClassVar[tuple[str, ...]]
+
+    def __init_subclass__(cls) -> None:
+        cls.durations = tuple(field for field, rule in cls.rules.items() if rule in DURATION_RULES)
+        cls.markers = tuple(field for field, rule in cls.rules.items() if rule is checks.condition)
 
     def problems(self) -> Iterator[Problem]:
         """Everything wrong with the window as it was written.
@@ -75,13 +80,8 @@ class Sliding(Window):
     size: Duration
     slide: Duration
     offset: Duration = 0
-    is_context: ClassVar[bool] = False
-    durations: ClassVar[tuple[str, ...]] = ("size", "slide", "offset")
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "size": checks.positive,
-        "slide": checks.positive,
-        "offset": checks.duration,
-    }
+    is_context = False
+    rules: ClassVar = {"size": checks.positive, "slide": checks.positive, "offset": checks.duration}
 
     @property
     def is_tumbling(self) -> bool:
@@ -95,9 +95,8 @@ class Band(Window):
 
     start: int
     size: Duration
-    is_context: ClassVar[bool] = False
-    durations: ClassVar[tuple[str, ...]] = ("size",)
-    rules: ClassVar[Mapping[str, Rule]] = {"start": checks.time, "size": checks.positive}
+    is_context = False
+    rules: ClassVar = {"start": checks.time, "size": checks.positive}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +105,7 @@ class Session(Window):
 
     gap: Duration
     max_duration: Duration | None = None
-    durations: ClassVar[tuple[str, ...]] = ("gap", "max_duration")
-    rules: ClassVar[Mapping[str, Rule]] = {"gap": checks.positive, "max_duration": checks.positive_or_none}
+    rules: ClassVar = {"gap": checks.positive, "max_duration": checks.positive_or_none}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +118,7 @@ class Punctuated(Window):
     marker: Expr
     include_markers: bool = True
     max_duration: Duration | None = None
-    durations: ClassVar[tuple[str, ...]] = ("max_duration",)
-    markers: ClassVar[tuple[str, ...]] = ("marker",)
-    rules: ClassVar[Mapping[str, Rule]] = {
+    rules: ClassVar = {
         "marker": checks.condition,
         "include_markers": checks.flag,
         "max_duration": checks.positive_or_none,
@@ -136,13 +132,7 @@ class Between(Window):
     start: Expr
     end: Expr
     max_duration: Duration | None = None
-    durations: ClassVar[tuple[str, ...]] = ("max_duration",)
-    markers: ClassVar[tuple[str, ...]] = ("start", "end")
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "start": checks.condition,
-        "end": checks.condition,
-        "max_duration": checks.positive_or_none,
-    }
+    rules: ClassVar = {"start": checks.condition, "end": checks.condition, "max_duration": checks.positive_or_none}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +146,7 @@ class Custom(Window):
     function: str | Cuts
     closes_after: Duration = 0
     columns: tuple[str, ...] = ()
-    durations: ClassVar[tuple[str, ...]] = ("closes_after",)
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "function": code_problems,
-        "closes_after": checks.not_negative,
-        "columns": checks.names,
-    }
+    rules: ClassVar = {"function": code_problems, "closes_after": checks.not_negative, "columns": checks.names}
 
     def load(self) -> Cuts:
         """The function itself, imported if it was named by path."""
@@ -176,8 +161,8 @@ class CountWindow(Window):
     size: int
     step: int
     per: Per = "all"
-    measure: ClassVar[Measure] = "count"
-    rules: ClassVar[Mapping[str, Rule]] = {
+    measure = "count"
+    rules: ClassVar = {
         "size": checks.event_count,
         "step": checks.event_count,
         "per": partial(checks.one_of, allowed=("all", "key")),
@@ -195,8 +180,8 @@ def tumbling(size: object, offset: object = 0) -> Sliding:
     >>> tumbling("10 s")
     Sliding(size='10 s', slide='10 s', offset=0)
     """
-    length = _duration(size)
-    return Sliding(length, length, _duration(offset))
+    length = duration_or_given(size)
+    return Sliding(length, length, duration_or_given(offset))
 
 
 def sliding(size: object, slide: object, offset: object = 0) -> Sliding:
@@ -205,7 +190,7 @@ def sliding(size: object, slide: object, offset: object = 0) -> Sliding:
     >>> sliding("1 min", "5 s")
     Sliding(size='1 min', slide='5 s', offset=0)
     """
-    return Sliding(_duration(size), _duration(slide), _duration(offset))
+    return Sliding(duration_or_given(size), duration_or_given(slide), duration_or_given(offset))
 
 
 def band(start: int, size: object) -> Band:
@@ -214,7 +199,7 @@ def band(start: int, size: object) -> Band:
     >>> band(1_000, 500)
     Band(start=1000, size=500)
     """
-    return Band(_index(start), _duration(size))
+    return Band(_index(start), duration_or_given(size))
 
 
 def session(gap: object, max_duration: object = None) -> Session:
@@ -223,7 +208,7 @@ def session(gap: object, max_duration: object = None) -> Session:
     >>> session("30 s", max_duration="1 h")
     Session(gap='30 s', max_duration='1 h')
     """
-    return Session(_duration(gap), _duration(max_duration))
+    return Session(duration_or_given(gap), duration_or_given(max_duration))
 
 
 def punctuated(marker: Expr, include_markers: bool = True, max_duration: object = None) -> Punctuated:
@@ -233,7 +218,7 @@ def punctuated(marker: Expr, include_markers: bool = True, max_duration: object 
     >>> punctuated(col("kind") == "stop")
     Punctuated(marker=(col('kind') == 'stop'), include_markers=True, max_duration=None)
     """
-    return Punctuated(_condition(marker), include_markers, _duration(max_duration))
+    return Punctuated(condition_or_given(marker), include_markers, duration_or_given(max_duration))
 
 
 def between(start: Expr, end: Expr, max_duration: object = None) -> Between:
@@ -243,7 +228,7 @@ def between(start: Expr, end: Expr, max_duration: object = None) -> Between:
     >>> between(col("door") == "open", col("door") == "shut").max_duration is None
     True
     """
-    return Between(_condition(start), _condition(end), _duration(max_duration))
+    return Between(condition_or_given(start), condition_or_given(end), duration_or_given(max_duration))
 
 
 def custom(function: str | Cuts, closes_after: object = 0, columns: Iterable[str] = ()) -> Custom:
@@ -256,7 +241,7 @@ def custom(function: str | Cuts, closes_after: object = 0, columns: Iterable[str
     """
     # A function that has a path is kept as its path: the window then equals the one read back from JSON.
     names = (columns,) if isinstance(columns, str) else tuple(columns)
-    return Custom(path_of(function) or function, _duration(closes_after), names)
+    return Custom(path_of(function) or function, duration_or_given(closes_after), names)
 
 
 def count_tumbling(size: int, per: Per = "all") -> CountWindow:
@@ -277,15 +262,5 @@ def count_sliding(size: int, step: int, per: Per = "all") -> CountWindow:
     return CountWindow(_index(size), _index(step), per)
 
 
-def _duration(value: Any) -> Any:
-    # What cannot be read is kept: the query says what is wrong with it, under its own name.
-    read = try_duration(value)
-    return value if read is None else read
-
-
 def _index(value: Any) -> Any:
     return int(value) if hasattr(value, "__index__") and not isinstance(value, bool) else value
-
-
-def _condition(value: Any) -> Any:
-    return boolean(value) if isinstance(value, Expr) else value

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.engine.tree.root import RootHalf
 from headwater.engine.wire.query_set import query_set_text
 from headwater.language.times import NEVER
@@ -150,10 +151,10 @@ class Assignments:
     # --- snapshots ---
 
     def state(self) -> dict[str, Any]:
-        schema = None if self.schema is None else self.schema.serialize().to_pybytes()
+        schema = None if self.schema is None else schema_to_bytes(self.schema)
         return {"schema": schema, "version": self.version}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         schema = state["schema"]
-        self.schema = None if schema is None else pa.ipc.read_schema(pa.py_buffer(schema))
+        self.schema = None if schema is None else schema_from_bytes(schema)
         self.version = state["version"]

@@ -77,7 +77,7 @@ class CountRounds:
             return [*looks, *self._tell_watermark(plans, groups)]
         plans.number += 1
         told = self.routes.to_all(encode(replace(plan, number=plans.number)))
-        plans.flows.down += len(told)
+        plans.down_flows += len(told)
         return [*looks, *told]
 
     def _tell_watermark(self, plans: CountPlans, groups: Mapping[int, CountRootGroup]) -> list[Action]:
@@ -114,7 +114,7 @@ class CountRounds:
         for chain in sorted({pieces[piece] for piece in fresh}):
             actions.extend(self.routes.down(chain, encode(LookInto(chain, self.looks_of(chain)))))
         if self.plans is not None:
-            self.plans.flows.down += len(actions)
+            self.plans.down_flows += len(actions)
         return [*([Noted("look", {"pieces": len(fresh)})] if fresh else []), *actions]
 
     def tell_again(self) -> list[Action]:
@@ -129,16 +129,16 @@ class CountRounds:
     def count_flows(self, count: int) -> None:
         """So many chains were spoken of in an accepted delta."""
         if self.plans is not None:
-            self.plans.flows.up += count
+            self.plans.up_flows += count
 
     def report(self) -> dict[str, float]:
         """What count windows have cost so far."""
         if self.plans is None:
             return {}
-        groups, flows = self.half.counting().values(), self.plans.flows
+        plans, groups = self.plans, self.half.counting().values()
         counted = {"windows": "cut_count", "corrections": "corrections", "raw_events": "raw_count"}
         costs = {title: sum(getattr(group, name) for group in groups) for title, name in counted.items()}
-        return {"up_flows": flows.up, "down_flows": flows.down, **costs}
+        return {"up_flows": plans.up_flows, "down_flows": plans.down_flows, **costs}
 
     def state(self) -> dict[str, Any]:
         horizons = [list(pair) for pair in self._horizons.items()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from headwater.engine.counting.forecast_zones import ForecastLine, LocalWindows
 from headwater.engine.counting.pieces import Zoning
@@ -30,7 +31,7 @@ class CountingLeaf:
         """Before events come: which are in pieces already, and which of these somebody looks into."""
         asked = looks_from_bytes(looks) if looks else {}
         settings = self.settings
-        half.begin_counting(covered, asked, settings.held_max, settings.is_brief, settings.counts)
+        half.begin_counting(covered, asked, settings.held_max, settings.is_brief)
         self.follow(half)
 
     def hear_plan(self, plan: CountPlan) -> bool:
@@ -49,17 +50,20 @@ class CountingLeaf:
         if plan is None:
             return
         zones: dict[int, Zoning] = {}
-        for family, fields in plan.forecasts.items():
+        for family, forecast in plan.forecasts.items():
             windows = half.count_windows(family)
             if windows is not None:
-                told = self._by_rates(family, Forecast.from_list(fields))
+                told = self._by_rates(family, forecast)
                 if self.chain in told.shares:
                     zones[family] = LocalWindows(*told.shares[self.chain])
                     continue
-                places = (told.position, told.time, told.per_event, told.spread, told.piece_max)
+                spread = inf if told.spread is None else told.spread
                 # A leaf of one batch waits for no plan: it hears only one.
                 horizon = FOREVER if told.horizon is None or self.settings.is_brief else told.horizon
-                zones[family] = ForecastLine(windows, *places, horizon, told.is_raw, told.patience, told.raw_max)
+                zones[family] = ForecastLine(
+                    windows, told.position, told.time, told.per_event, spread, told.is_raw,
+                    piece_max=told.piece_max, horizon=horizon, patience=told.patience, raw_max=told.raw_max,
+                )  # fmt: skip
         half.follow(zones, plan.until, plan.settled)
 
     def _by_rates(self, family: int, told: Forecast) -> Forecast:
@@ -72,7 +76,7 @@ class CountingLeaf:
         """How fast events come here, for all other leaves, if they are to know; this one goes by it at once."""
         forecasts = {} if self.plan is None else self.plan.forecasts
         taken = []
-        for family in [family for family, fields in forecasts.items() if Forecast.from_list(fields).peers]:
+        for family in [family for family, forecast in forecasts.items() if forecast.peers]:
             rate = half.take_rate(family)
             if rate is not None:
                 taken.append(Rates(self.chain, family, rate))

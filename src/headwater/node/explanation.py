@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from headwater.base.count_limits import CountLimits
 from headwater.engine.placement import placement
 from headwater.language.arguments import check_queries
 from headwater.language.query import Query
@@ -48,7 +49,7 @@ def explain(
     """
     lines = []
     for query in check_queries(queries):
-        place = placement(query, round_trips, counts, large_only)
+        place = placement(query, round_trips, counts, CountLimits().small_max if large_only else 0)
         computed = "distributed" if place.is_distributed else "central"
         lines.append(Explained(query.name, computed, place.travels, place.why))
     return Explanation(lines)

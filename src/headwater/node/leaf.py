@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from headwater.base.arrow import schema_to_bytes
 from headwater.base.packing import Bytes
 from headwater.engine.tree.leaf import LeafHalf
 from headwater.engine.tree.leaf_sources import Standing
@@ -18,45 +19,12 @@ from headwater.node.leaf_states import TRANSITIONS, LeafState
 from headwater.node.sending import DeltaSender
 from headwater.node.settings import NodeSettings
 from headwater.node.splitting import Sharing, Splitting
-from headwater.protocols.actions import (
-    Action,
-    Finished,
-    Noted,
-    PauseReading,
-    ReadFrom,
-    Refused,
-    ResumeReading,
-    SendMessage,
-    SetTimer,
-    Superseded,
-)
-from headwater.protocols.events import (
-    BatchArrived,
-    Event,
-    EventsPassed,
-    Leaving,
-    MessageReceived,
-    MixedBatchArrived,
-    SourceEnded,
-    SourceOpened,
-    Started,
-    TimerFired,
-)
+from headwater.protocols import actions as act
+from headwater.protocols import events, messages
+from headwater.protocols.actions import Action, Noted
+from headwater.protocols.events import Event
 from headwater.protocols.frames import FrameError
-from headwater.protocols.messages import (
-    Assign,
-    CountPlan,
-    Cuts,
-    Flush,
-    Hello,
-    LookInto,
-    Message,
-    Positions,
-    Rates,
-    Refuse,
-    decode,
-    encode,
-)
+from headwater.protocols.messages import decode, encode
 from headwater.protocols.outbox import Outbox
 
 
@@ -103,9 +71,9 @@ class LeafNode:
 
     def handle(self, event: Event, now_ns: int) -> list[Action]:
         """What happens, and what is to be done about it."""
-        return self._on_frame(event.frame) if isinstance(event, MessageReceived) else self._happen(event)
+        return self._on_frame(event.frame) if isinstance(event, events.MessageReceived) else self._happen(event)
 
-    def hear(self, message: Message) -> list[Action]:
+    def hear(self, message: messages.Message) -> list[Action]:
         """A message that comes from the host itself, which has it as an object."""
         return self._happen(message)
 
@@ -121,13 +89,13 @@ class LeafNode:
         except (FormatError, QueryError) as error:
             return [Noted("damaged message", {"why": str(error)})]
 
-    def _happen(self, what: Event | Message) -> list[Action]:
+    def _happen(self, what: Event | messages.Message) -> list[Action]:
         """Do what is to be done in this state, and come to one that the table allows."""
         before = self.state
         allowed = TRANSITIONS[before].get(type(what))
         if allowed is None:
             return []
-        actions = self._on(what)
+        actions = _HANDLERS[type(what)](self, what)
         self.state = self._settled()
         assert self.state is before or self.state in allowed, (
             f"{self.name} went from {before.value} to {self.state.value} by {type(what).__name__}"
@@ -143,45 +111,8 @@ class LeafNode:
         if self._is_paused:
             return LeafState.PAUSED
         # Who has read everything again never has to, under this epoch.
-        is_past = self.state is LeafState.RUNNING or self._sender.half.is_past_rereads()
+        is_past = self.state is LeafState.RUNNING or self._sender.half.sources.are_past_reread()
         return LeafState.RUNNING if is_past else LeafState.REREADING
-
-    def _on(self, what: Event | Message) -> list[Action]:
-        match what:
-            case Started():
-                return self._on_started()
-            case SourceOpened():
-                return self._on_opened(what)
-            case BatchArrived():
-                return self._on_batch(what)
-            case MixedBatchArrived():
-                return self._on_mixed(what)
-            case EventsPassed():
-                return self._on_passed(what)
-            case SourceEnded():
-                return self._on_ended(what)
-            case TimerFired(name):
-                return self._on_timer(name)
-            case Leaving():
-                # This leaf ends though its sources do not: what has no order yet is sent as it is.
-                return [*self._gather(is_last=True), *self._send()]
-            case Assign():
-                return self._on_assigned(what)
-            case Positions():
-                return self._on_positions(what)
-            case Cuts():
-                return self._on_cuts(what)
-            case CountPlan():
-                return self._on_plan(what)
-            case LookInto():
-                return self._on_look(what)
-            case Rates():
-                return self._on_rates(what)
-            case Flush():
-                return self._on_flush()
-            case Refuse():
-                return self._on_refused(what)
-        raise AssertionError(f"the table has {type(what).__name__}, and nobody handles it")
 
     @property
     def _owned(self) -> DeltaSender:
@@ -191,46 +122,46 @@ class LeafNode:
 
     # --- joining ---
 
-    def _on_started(self) -> list[Action]:
+    def _on_started(self, _: events.Started) -> list[Action]:
         self._timers.clear()
-        hello = SetTimer("hello", 0)
+        hello = act.SetTimer("hello", 0)
         if self._sender is None:
             return [hello]
         # Back with all memory: go on where the sources were left, and send what nobody may have heard.
-        pause: list[Action] = [PauseReading()] if self._is_paused else []
-        timers = [SetTimer("resend", self.settings.resend_ns), SetTimer("send", 0)]
+        pause: list[Action] = [act.PauseReading()] if self._is_paused else []
+        timers = [act.SetTimer("resend", self.settings.resend_ns), act.SetTimer("send", 0)]
         return [hello, *pause, *self._sender.reads(), *timers]
 
-    def _on_opened(self, event: SourceOpened) -> list[Action]:
+    def _on_opened(self, event: events.SourceOpened) -> list[Action]:
         is_new = event.source not in self._homes
         self._homes.setdefault(event.source, event.home)
         if event.schema is not None and not self._schema:
-            self._schema = event.schema.serialize().to_pybytes()
+            self._schema = schema_to_bytes(event.schema)
             is_new = True
         # Not at once: sources mostly come together.
-        return [SetTimer("hello", 0)] if is_new else []
+        return [act.SetTimer("hello", 0)] if is_new else []
 
-    def _hello(self, epoch: int, version: int = 0) -> SendMessage:
+    def _hello(self, epoch: int, version: int = 0) -> act.SendMessage:
         """Ask to be assigned the chain, anew if this leaf has it; with the queries unless it says which it has."""
-        hello = Hello(self.chain, self.name, epoch, version, tuple(self._homes.items()), self._schema)
-        return SendMessage(self.parent, encode(hello))
+        hello = messages.Hello(self.chain, self.name, epoch, version, tuple(self._homes.items()), self._schema)
+        return act.SendMessage(self.parent, encode(hello))
 
     def _ask_for_all(self) -> list[Action]:
         """Say hello unless the root knows this leaf and all its sources."""
         known = None if self._sender is None else {source.name for source in self._sender.assigned.sources}
         if not self._homes or (known is not None and known >= set(self._homes)):
             return []
-        return [self._hello(self._epoch, self._version), SetTimer("hello", self.settings.hello_ns)]
+        return [self._hello(self._epoch, self._version), act.SetTimer("hello", self.settings.hello_ns)]
 
     @property
     def _epoch(self) -> int:
         return 0 if self._sender is None else self._sender.assigned.epoch
 
-    def _on_assigned(self, assign: Assign) -> list[Action]:
+    def _on_assigned(self, assign: messages.Assign) -> list[Action]:
         if assign.chain != self.chain or assign.epoch <= self._epoch:
             return []
         if assign.node != self.name:
-            return [] if self._sender is None else self._stop([Noted("superseded", {}), Superseded()])
+            return [] if self._sender is None else self._stop([Noted("superseded", {}), act.Superseded()])
         if assign.queries is None and assign.version != self._version:
             self._version = 0
             return self._ask_for_all() if self._sender is None else [self._hello(self._epoch)]
@@ -240,7 +171,7 @@ class LeafNode:
         self._queries, self._version = text, assign.version
         return self._begin(assign, queries)
 
-    def _begin(self, assign: Assign, queries: QuerySet) -> list[Action]:
+    def _begin(self, assign: messages.Assign, queries: QuerySet) -> list[Action]:
         """Slice from here on, under a new epoch; what was cut under an older one is void."""
         again = self._sender is not None
         told = {source.name: (source.offset, source.watermark) for source in assign.sources}
@@ -252,20 +183,29 @@ class LeafNode:
         actions: list[Action] = [Noted("rewound" if again else "began", {"epoch": assign.epoch})]
         if self._is_paused:
             self._is_paused = False
-            actions.append(ResumeReading())
+            actions.append(act.ResumeReading())
         actions.extend(sender.reads())
         for source in assign.sources:
             self._end_if_read(source.name)
-        return [*actions, SetTimer("resend", self.settings.resend_ns), SetTimer("hello", self.settings.hello_ns)]
+        return [
+            *actions,
+            act.SetTimer("resend", self.settings.resend_ns),
+            act.SetTimer("hello", self.settings.hello_ns),
+        ]
 
     def _made(
-        self, assign: Assign, queries: QuerySet, told: Mapping[str, tuple[int, int]], latest: int, cut_time: int
+        self,
+        assign: messages.Assign,
+        queries: QuerySet,
+        told: Mapping[str, tuple[int, int]],
+        latest: int,
+        cut_time: int,
     ) -> DeltaSender:
         """A sender that begins where it was assigned; of each source everything up to ``told`` was sent."""
         standings = [
             Standing(s.name, s.home, *told[s.name], s.hold, s.hold_watermark, s.floors) for s in assign.sources
         ]
-        half = LeafHalf(queries, self.chain, standings, latest, cut_time)
+        half = LeafHalf(queries, self.chain, standings, latest, cut_time, self.settings.counts)
         splitting = Splitting.of(queries, self.roots, self.sharing)
         boxes = Outbox(assign.position), Outbox(assign.cut)
         return DeltaSender(self.parent, self.settings, assign, half, splitting, *boxes, assign.position)
@@ -274,26 +214,26 @@ class LeafNode:
         self.state = LeafState.STOPPED
         return actions
 
-    def _on_refused(self, refuse: Refuse) -> list[Action]:
+    def _on_refused(self, refuse: messages.Refuse) -> list[Action]:
         if refuse.chain != self.chain:
             return []
-        told: list[Action] = [Noted("refused", {"why": refuse.reason}), Refused(refuse.reason)]
+        told: list[Action] = [Noted("refused", {"why": refuse.reason}), act.Refused(refuse.reason)]
         # Whoever has a chain and is refused has nothing more to say; others may fit later.
         return told if self._sender is None else self._stop(told)
 
     # --- events ---
 
-    def _on_batch(self, event: BatchArrived) -> list[Action]:
+    def _on_batch(self, event: events.BatchArrived) -> list[Action]:
         half = self._owned.half
-        if not half.has_source(event.source):
+        if event.source not in half.sources:
             return []
-        expected = half.next_offset(event.source)
+        expected = half.sources.next_offset(event.source)
         if expected >= self._ends.get(event.source, FOREVER):
             return []  # a flush has ended the source here, whatever it still has to say
         if self._is_passed_over:
             return []
         if event.offset > expected:
-            return [ReadFrom(event.source, expected)]
+            return [act.ReadFrom(event.source, expected)]
         end = event.offset + len(event.batch)
         last = self._ends.get(event.source, end)
         if end > last:
@@ -305,21 +245,21 @@ class LeafNode:
         self._end_if_read(event.source)
         return self._taken_in()
 
-    def _on_mixed(self, event: MixedBatchArrived) -> list[Action]:
+    def _on_mixed(self, event: events.MixedBatchArrived) -> list[Action]:
         half = self._owned.half
-        if self._is_over or not all(map(half.has_source, event.sources)) or self._is_passed_over:
+        if self._is_over or not all(source in half.sources for source in event.sources) or self._is_passed_over:
             return []
         missing = half.take_in_mixed(event.sources, event.which, event.offsets, event.batch)
         for source in event.sources if self._ends else ():
             self._end_if_read(source)
-        return [*(ReadFrom(source, offset) for source, offset in missing.items()), *self._taken_in()]
+        return [*(act.ReadFrom(source, offset) for source, offset in missing.items()), *self._taken_in()]
 
-    def _on_passed(self, event: EventsPassed) -> list[Action]:
+    def _on_passed(self, event: events.EventsPassed) -> list[Action]:
         half = self._owned.half
-        if self._is_over or not half.has_source(event.source) or self._is_passed_over:
+        if self._is_over or event.source not in half.sources or self._is_passed_over:
             return []
-        if event.offset > half.next_offset(event.source):
-            return [ReadFrom(event.source, half.next_offset(event.source))]
+        if event.offset > half.sources.next_offset(event.source):
+            return [act.ReadFrom(event.source, half.sources.next_offset(event.source))]
         half.pass_over(event.source, event.offset + event.count, event.low, event.high)
         self._end_if_read(event.source)
         return self._taken_in()
@@ -333,36 +273,40 @@ class LeafNode:
         """Events came: send at once if there is much, or after a while."""
         return [*(self._send() if self._owned.has_much else []), *self._soon(), *self._balance()]
 
-    def _on_ended(self, event: SourceEnded) -> list[Action]:
+    def _on_ended(self, event: events.SourceEnded) -> list[Action]:
         self._ends[event.source] = event.offset
         self._end_if_read(event.source)
         return self._soon()
 
     def _end_if_read(self, source: str) -> None:
         half = None if self._sender is None else self._sender.half
-        if half is not None and half.has_source(source) and half.is_past_reread(source):
+        if half is not None and source in half.sources and half.sources.is_past_reread(source):
             if self._is_over:
-                self._ends.setdefault(source, half.next_offset(source))
-            if half.next_offset(source) >= self._ends.get(source, FOREVER):
+                self._ends.setdefault(source, half.sources.next_offset(source))
+            if half.sources.next_offset(source) >= self._ends.get(source, FOREVER):
                 half.end(source, FOREVER)
 
-    def _on_flush(self) -> list[Action]:
+    def _on_flush(self, _: messages.Flush) -> list[Action]:
         if self._is_over:
             return []
         self._is_over = True
         half = None if self._sender is None else self._sender.half
         for source in self._homes:
-            if half is not None and half.has_source(source):
-                resume = half.resume_offset(source)
+            if half is not None and source in half.sources:
+                resume = half.sources.resume_offset(source)
                 self._ends[source] = min(self._ends.get(source, resume), resume)
                 self._end_if_read(source)
         return [Noted("flushed", {}), *self._soon()]
 
+    def _on_leaving(self, _: events.Leaving) -> list[Action]:
+        """This leaf ends though its sources do not: what has no order yet is sent as it is."""
+        return [*self._gather(is_last=True), *self._send()]
+
     # --- sending ---
 
-    def _on_timer(self, name: str) -> list[Action]:
-        self._timers.discard(name)
-        match name:
+    def _on_timer(self, timer: events.TimerFired) -> list[Action]:
+        self._timers.discard(timer.name)
+        match timer.name:
             case "hello":
                 return self._ask_for_all()
             case "send" | "calm" if self._sender is not None:
@@ -385,7 +329,7 @@ class LeafNode:
         if name in self._timers:
             return []
         self._timers.add(name)
-        return [SetTimer(name, delay_ns)]
+        return [act.SetTimer(name, delay_ns)]
 
     def _gather(self, is_last: bool = False) -> list[Action]:
         notes = self._owned.gather(is_last)
@@ -409,12 +353,12 @@ class LeafNode:
             return []
         self._is_paused = is_full
         if is_full:
-            return [Noted("paused", {}), PauseReading(), *self._soon()]
-        return [Noted("resumed", {}), *self._owned.reads(), ResumeReading()]
+            return [Noted("paused", {}), act.PauseReading(), *self._soon()]
+        return [Noted("resumed", {}), *self._owned.reads(), act.ResumeReading()]
 
     # --- what the root says ---
 
-    def _on_positions(self, positions: Positions) -> list[Action]:
+    def _on_positions(self, positions: messages.Positions) -> list[Action]:
         sender, epoch = self._owned, self._epoch
         actions: list[Action] = []
         for chain, outbox in sender.outboxes().items():
@@ -438,9 +382,9 @@ class LeafNode:
         if self.state is LeafState.DONE or not self._owned.is_done:
             return []
         self.state = LeafState.DONE
-        return [Finished()]
+        return [act.Finished()]
 
-    def _on_cuts(self, cuts: Cuts) -> list[Action]:
+    def _on_cuts(self, cuts: messages.Cuts) -> list[Action]:
         sender = self._owned
         done = sender.cut_outbox.end
         if cuts.number <= done:
@@ -449,23 +393,23 @@ class LeafNode:
         if cuts.number > done + 1:
             # Cuts were done that this leaf had nothing for and did not hear of: begin anew behind them.
             return [self._hello(0)]
-        if not sender.half.is_past_rereads():
+        if not sender.half.sources.are_past_reread():
             return []  # the root asks again; until then what was accepted is read again
         return [*sender.cut(cuts), *self._balance()]
 
-    def _on_plan(self, plan: CountPlan) -> list[Action]:
+    def _on_plan(self, plan: messages.CountPlan) -> list[Action]:
         if not self._counting.hear_plan(plan) or self._sender is None:
             return []
         self._counting.follow(self._sender.half)
         return [*self._soon(), *self._balance()]
 
-    def _on_rates(self, rates: Rates) -> list[Action]:
+    def _on_rates(self, rates: messages.Rates) -> list[Action]:
         self._counting.hear_rates(rates)
         if self._sender is not None:
             self._counting.follow(self._sender.half)
         return []
 
-    def _on_look(self, look: LookInto) -> list[Action]:
+    def _on_look(self, look: messages.LookInto) -> list[Action]:
         half = self._owned.half
         if look.chain != self.chain or not half.look(looks_from_bytes(look.looks)):
             return []
@@ -475,7 +419,7 @@ class LeafNode:
 
     def watermark(self, source: str) -> int:
         """How far a source has come, as far as it was read."""
-        return NEVER if self._sender is None else self._sender.half.watermark_of(source)
+        return NEVER if self._sender is None else self._sender.half.sources[source].watermark
 
     def count_report(self) -> dict[str, float]:
         """What count windows have cost here."""
@@ -489,7 +433,7 @@ class LeafNode:
             assert not self._is_paused, f"{self.name} reads nothing, and was told to pause"
             return
         assert self._settled() is state, f"{self.name} is {state.value}, and should be {self._settled().value}"
-        assert state is not LeafState.RUNNING or sender.half.is_past_rereads(), f"{self.name} still reads again"
+        assert state is not LeafState.RUNNING or sender.half.sources.are_past_reread(), f"{self.name} still reads again"
         sender.check()
 
     # --- snapshots ---
@@ -511,7 +455,7 @@ class LeafNode:
         sender, plan = self._sender, self._counting.plan
         if sender is not None:
             sender.gather()
-            told, latest = sender.half.told()
+            told, latest = sender.half.sources.told()
             state |= {
                 "assigned": encode(sender.assigned),
                 "outbox": [sender.outbox.at, sender.outbox.frames, sender.sent],
@@ -543,7 +487,7 @@ class LeafNode:
     def _take_up(self, state: Mapping[str, Any]) -> None:
         """Own the chain as before."""
         assigned, plan = decode(state["assigned"]), state.get("plan")
-        assert isinstance(assigned, Assign) and self._queries is not None
+        assert isinstance(assigned, messages.Assign) and self._queries is not None
         told = {name: (offset, watermark) for name, offset, watermark in state["told"]}
         cut_at, cut_frames, cut_time = state["cuts"]
         sender = self._sender = self._made(assigned, read_query_set(self._queries), told, state["latest"], cut_time)
@@ -551,6 +495,27 @@ class LeafNode:
         sender.outbox, sender.cut_outbox = Outbox(at, frames), Outbox(cut_at, cut_frames)
         if plan is not None:
             heard = decode(plan)
-            assert isinstance(heard, CountPlan)
+            assert isinstance(heard, messages.CountPlan)
             self._counting.plan = heard
         self._counting.begin(sender.half, dict(map(tuple, state.get("covered", ()))), b"")
+
+
+#: What is done about each kind of event and message that `TRANSITIONS` has.
+_HANDLERS: dict[type, Callable[[LeafNode, Any], list[Action]]] = {
+    events.Started: LeafNode._on_started,
+    events.SourceOpened: LeafNode._on_opened,
+    events.BatchArrived: LeafNode._on_batch,
+    events.MixedBatchArrived: LeafNode._on_mixed,
+    events.EventsPassed: LeafNode._on_passed,
+    events.SourceEnded: LeafNode._on_ended,
+    events.TimerFired: LeafNode._on_timer,
+    events.Leaving: LeafNode._on_leaving,
+    messages.Assign: LeafNode._on_assigned,
+    messages.Positions: LeafNode._on_positions,
+    messages.Cuts: LeafNode._on_cuts,
+    messages.CountPlan: LeafNode._on_plan,
+    messages.LookInto: LeafNode._on_look,
+    messages.Rates: LeafNode._on_rates,
+    messages.Flush: LeafNode._on_flush,
+    messages.Refuse: LeafNode._on_refused,
+}

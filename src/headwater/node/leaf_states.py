@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from headwater.protocols.events import (
-    BatchArrived,
-    EventsPassed,
-    Leaving,
-    MixedBatchArrived,
-    SourceEnded,
-    SourceOpened,
-    Started,
-    TimerFired,
-)
+from headwater.protocols import events
 from headwater.protocols.messages import Assign, CountPlan, Cuts, Flush, LookInto, Positions, Rates, Refuse
 
 
@@ -39,17 +30,15 @@ class LeafState(Enum):
 
 #: What can happen: events of the host, and the messages that come in them.
 Kinds = tuple[type, ...]
-EVENTS: Kinds = (BatchArrived, MixedBatchArrived, EventsPassed)
+EVENTS: Kinds = (events.BatchArrived, events.MixedBatchArrived, events.EventsPassed)
 QUESTIONS: Kinds = (Cuts, CountPlan, LookInto)
-OCCASIONS: Kinds = (TimerFired, Leaving)
-REMEMBERED: Kinds = (Started, SourceOpened, SourceEnded, Rates)
-#: In the order in which the page has them.
-KINDS: Kinds = (*REMEMBERED, *OCCASIONS, *EVENTS, *QUESTIONS, Positions, Flush, Assign, Refuse)
+OCCASIONS: Kinds = (events.TimerFired, events.Leaving)
+REMEMBERED: Kinds = (events.Started, events.SourceOpened, events.SourceEnded, Rates)
 
 _WAITING, _RUNNING, _REREADING, _PAUSED, _FLUSHING, _DONE, _STOPPED = LeafState
 _TABLE: dict[LeafState, dict[Kinds, tuple[LeafState, ...]]] = {
     _WAITING: {
-        (*REMEMBERED, TimerFired, CountPlan, Flush, Refuse): (),
+        (*REMEMBERED, events.TimerFired, CountPlan, Flush, Refuse): (),
         (Assign,): (_RUNNING, _REREADING, _FLUSHING),
     },
     _RUNNING: {
@@ -93,31 +82,3 @@ _TABLE: dict[LeafState, dict[Kinds, tuple[LeafState, ...]]] = {
 TRANSITIONS: Mapping[LeafState, Mapping[type, frozenset[LeafState]]] = {
     state: {kind: frozenset(after) for kinds, after in row.items() for kind in kinds} for state, row in _TABLE.items()
 }
-
-
-def diagram() -> str:
-    """The states and what leads from one to another, for Mermaid."""
-    lines = ["stateDiagram-v2", *(f'    state "{state.value}" as {state.name}' for state in LeafState)]
-    lines.append("    [*] --> WAITING")
-    for state, row in TRANSITIONS.items():
-        for after in LeafState:
-            kinds = [kind for kind in KINDS if after in row.get(kind, ())]
-            if kinds:
-                lines.append(f"    {state.name} --> {after.name}: {_listed(kinds)}")
-    return "\n".join(lines)
-
-
-def _listed(kinds: list[type]) -> str:
-    """Names of kinds, those that come together under one."""
-    groups = {**dict.fromkeys(EVENTS, "events"), **dict.fromkeys(QUESTIONS, "questions")}
-    return ", ".join(dict.fromkeys(groups.get(kind, kind.__name__) for kind in kinds))
-
-
-def table() -> str:
-    """Where each event may lead from each state, in Markdown; a dot: nowhere else; empty: it is passed over."""
-    rows = [["", *(state.value for state in LeafState)], ["---"] * (1 + len(LeafState))]
-    for kind in KINDS:
-        nexts = [TRANSITIONS[state].get(kind) for state in LeafState]
-        cells = ["" if after is None else ", ".join(s.value for s in LeafState if s in after) or "·" for after in nexts]
-        rows.append([f"`{kind.__name__}`", *cells])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

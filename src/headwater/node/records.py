@@ -8,26 +8,18 @@ from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import FormatError
 from headwater.language.files.queries import from_json, to_json
 from headwater.language.query import Query
-from headwater.protocols.events import (
-    Event,
-    FlushAsked,
-    IdleAsked,
-    MessageReceived,
-    QueryAdded,
-    QueryRemoved,
-    ReturnAsked,
-    TimerFired,
-)
+from headwater.protocols import events
+from headwater.protocols.events import Event
 
 #: Everything by which something durable happens to a root. A record has its kind, and the fields of the event in their order.
 EVENTS: dict[str, type[Event]] = {
-    "message": MessageReceived,
-    "timer": TimerFired,
-    "add": QueryAdded,
-    "remove": QueryRemoved,
-    "flush": FlushAsked,
-    "idle": IdleAsked,
-    "return": ReturnAsked,
+    "message": events.MessageReceived,
+    "timer": events.TimerFired,
+    "add": events.QueryAdded,
+    "remove": events.QueryRemoved,
+    "flush": events.FlushAsked,
+    "idle": events.IdleAsked,
+    "return": events.ReturnAsked,
 }
 KINDS = {event: kind for kind, event in EVENTS.items()}
 

@@ -13,24 +13,13 @@ from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import FormatError
 from headwater.node.routes import Routes
 from headwater.node.settings import NodeSettings
+from headwater.protocols import messages
 from headwater.protocols.actions import Action, Noted, SendMessage, SetTimer
 from headwater.protocols.delta import CUT_SUFFIX, Delta, combine
 from headwater.protocols.events import Event, MessageReceived, Started, TimerFired
 from headwater.protocols.frames import FrameError
 from headwater.protocols.ledger import Ledger
-from headwater.protocols.messages import (
-    Assign,
-    CountPlan,
-    Cuts,
-    Flush,
-    Hello,
-    LookInto,
-    Positions,
-    Rates,
-    Refuse,
-    decode,
-    encode,
-)
+from headwater.protocols.messages import decode, encode
 from headwater.protocols.relaying import Held, Holding
 
 
@@ -83,24 +72,24 @@ class RelayNode:
         match message:
             case Delta():
                 return self._on_delta(sender, message, len(frame))
-            case Hello(chain):
+            case messages.Hello(chain):
                 self._routes.heard(chain, sender)
                 return [SendMessage(self.parent, frame)]
-            case Positions() if sender != self.parent:
+            case messages.Positions() if sender != self.parent:
                 for chain in message.chains:
                     self._routes.heard(chain, sender)
                 return [SendMessage(self.parent, frame)]
-            case Positions():
+            case messages.Positions():
                 return self._on_positions(message)
-            case Refuse(chain):
+            case messages.Refuse(chain):
                 self._holding.forget({chain, chain + CUT_SUFFIX})
                 return self._routes.down(chain, frame)
-            case Assign(chain) | LookInto(chain):
+            case messages.Assign(chain) | messages.LookInto(chain):
                 return self._routes.down(chain, frame)
-            case Rates():
+            case messages.Rates():
                 up: list[Action] = [] if sender == self.parent else [SendMessage(self.parent, frame)]
                 return [*up, *self._routes.to_all(frame, but=sender)]
-            case Cuts() | CountPlan() | Flush():
+            case messages.Cuts() | messages.CountPlan() | messages.Flush():
                 return self._routes.to_all(frame)
 
     # --- up ---
@@ -112,7 +101,7 @@ class RelayNode:
         positions = self._holding.ledger.of(delta.ranges)
         known = {chain: position for chain, position in positions.items() if position.epoch}
         # What the root has accepted too: an acceptance may have been lost on this link.
-        answers = (Positions(False, self._holding.safe_of(delta.ranges)), Positions(True, known))
+        answers = (messages.Positions(False, self._holding.safe_of(delta.ranges)), messages.Positions(True, known))
         replies = [SendMessage(sender, encode(answer)) for answer in answers if answer.chains]
         return [Noted("rejected", {"chains": sorted(delta.ranges)}), *replies]
 
@@ -146,16 +135,13 @@ class RelayNode:
 
     # --- down ---
 
-    def _on_positions(self, positions: Positions) -> list[Action]:
+    def _on_positions(self, positions: messages.Positions) -> list[Action]:
         if not positions.resend:
             self._holding.accepted(positions.chains)
-            told = self._routes.split(positions.chains)
-            return [SendMessage(link, encode(Positions(False, known))) for link, known in told.items()]
+            return self._routes.positions(False, positions.chains)
         again = self._holding.rejected(positions.chains)
-        notes: list[Action] = [Noted("recombined", {"chains": sorted(positions.chains)})]
-        told = self._routes.split(again)
-        sends = [SendMessage(link, encode(Positions(True, known))) for link, known in told.items()]
-        return [*notes, *sends, *self._soon()]
+        note = Noted("recombined", {"chains": sorted(positions.chains)})
+        return [note, *self._routes.positions(True, again), *self._soon()]
 
     def check(self) -> None:
         """Assert what holds after each event."""

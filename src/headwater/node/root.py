@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.base.source_book import Decision
+from headwater.base.arrow import schema_from_bytes
+from headwater.engine.tree.roles import Role
 from headwater.engine.tree.root import RootHalf
 from headwater.engine.wire.part_bytes import part_from_bytes
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
@@ -28,47 +29,17 @@ from headwater.node.cut_rounds import CutRounds
 from headwater.node.records import event_of, record_of
 from headwater.node.routes import Routes
 from headwater.node.settings import NodeSettings
-from headwater.protocols.actions import (
-    Action,
-    Checkpoint,
-    EmitAside,
-    EmitRows,
-    Finished,
-    Noted,
-    Record,
-    SendMessage,
-    SetTimer,
-)
+from headwater.protocols import actions as act
+from headwater.protocols import events, messages
+from headwater.protocols.actions import Action, Noted
 from headwater.protocols.advances import Advances, Moves
 from headwater.protocols.count_windows import Counting, CountPlans
 from headwater.protocols.delta import CUT_SUFFIX, Delta
-from headwater.protocols.events import (
-    Event,
-    FlushAsked,
-    IdleAsked,
-    MessageReceived,
-    QueryAdded,
-    QueryRemoved,
-    ReturnAsked,
-    Started,
-    TimerFired,
-)
+from headwater.protocols.events import Event
 from headwater.protocols.frames import FrameError
 from headwater.protocols.ledger import OLD_EPOCH, Ledger
 from headwater.protocols.membership import Membership
-from headwater.protocols.messages import (
-    Assign,
-    CountPlan,
-    Cuts,
-    Flush,
-    Hello,
-    Positions,
-    Rates,
-    Refuse,
-    decode,
-    encode,
-)
-from headwater.protocols.rereading import Reread
+from headwater.protocols.messages import decode, encode
 
 THE_END = "the stream has ended; what comes now is in no window"
 #: Observers are told how far each source came, unless so many moved at once.
@@ -101,8 +72,8 @@ class RootNode:
         limits = self.settings.counts
         plans = CountPlans(counting, limits) if round_trips and counting and counting.is_distributed else None
         engine: dict[str, Any] = {"time": time, "unit": unit, "disorder": disorder, "strict": strict}
-        ways = {"counts": plans is not None, "large_only": counting is not None and counting.leaves_small_ones}
-        half = RootHalf(queries, round_trips=round_trips, **ways, **engine)
+        large_only = plans is not None and plans.counting.leaves_small_ones
+        half = RootHalf(queries, Role(False, round_trips, plans is not None, large_only, limits), **engine)
         self._hold(half, Membership(limits), Ledger(), Routes(), plans)
         self._cut_timer = False
         self._flushing = False
@@ -112,62 +83,30 @@ class RootNode:
         self._since_checkpoint = 0
         self._changed = False  # whether the event that is handled has to be recorded
         if schema is not None:
-            self._assignments.learn(schema)
-        _ = self.query_text  # queries that cannot travel are refused here
+            self.assignments.learn(schema)
+        _ = self.assignments.query_text  # queries that cannot travel are refused here
 
     def _hold(
         self, half: RootHalf, members: Membership, ledger: Ledger, routes: Routes, plans: CountPlans | None = None
     ) -> None:
         """The parts, each with those that it asks."""
         half.names, half.homes = members.names, members.homes
-        self._half, self._members, self._ledger, self._routes = half, members, ledger, routes
-        self._cuts = CutRounds(half, members, ledger)
-        self._counts = CountRounds(plans, half, members, routes, self._cuts)
-        self._assignments = Assignments(half, members, ledger, routes, self._cuts, self._counts)
+        self._half, self.members, self._ledger, self._routes = half, members, ledger, routes
+        self.cuts = CutRounds(half, members, ledger)
+        self.counts = CountRounds(plans, half, members, routes, self.cuts)
+        self.assignments = Assignments(half, members, ledger, routes, self.cuts, self.counts)
         self._noted_decisions = len(members.decisions)
 
-    # --- what hosts ask ---
+    # --- what hosts ask; more of it is asked of the parts ---
 
     @property
     def watermark(self) -> int:
-        return self._members.watermark()
+        return self.members.watermark()
 
     @property
-    def decisions(self) -> tuple[Decision, ...]:
-        """Which sources joined, fell idle and returned, with the offset and the watermark of that moment."""
-        return tuple(self._members.decisions)
-
-    @property
-    def version(self) -> int:
-        """How often the queries have changed, from 1."""
-        return self._assignments.version
-
-    @property
-    def query_text(self) -> str:
-        """The queries as leaves are told them."""
-        return self._assignments.query_text
-
-    @property
-    def announced(self) -> Cuts | None:
-        """The cut that leaves have been told of and not answered."""
-        return self._cuts.announced
-
-    @property
-    def count_plan(self) -> CountPlan | None:
+    def count_plan(self) -> messages.CountPlan | None:
         """What leaves are told of count windows that are asked no sooner than in the next batch; None if nothing is."""
-        return None if self._counts.plans is None else self._counts.plan(has_guesses=True)
-
-    def assignments(self) -> list[Assign]:
-        """Where each chain goes on, without the queries: for a host whose leaves begin anew at every step."""
-        return self._assignments.all()
-
-    def first_assignment(self) -> Assign:
-        """What a root that has met nobody would answer a leaf with one source; of others only the names differ."""
-        return self._assignments.first()
-
-    def rereads(self, chain: str) -> list[Reread]:
-        """What holds the pieces of a chain that are looked into; none if it is to be read from where its assignment says."""
-        return self._assignments.rereads(chain)
+        return None if self.counts.plans is None else self.counts.plan(has_guesses=True)
 
     @property
     def open_count(self) -> int:
@@ -177,7 +116,7 @@ class RootNode:
     @property
     def idle_sources(self) -> list[str]:
         """Those that nobody waits for, by name."""
-        return [self._members.names[number] for number in self._members.idle_numbers()]
+        return [self.members.names[number] for number in self.members.idle_numbers()]
 
     @property
     def is_finished(self) -> bool:
@@ -187,7 +126,7 @@ class RootNode:
     @property
     def silent_at_ns(self) -> int | None:
         """When the next source will have been silent for too long, if nothing comes."""
-        return None if self.settings.idle_ns is None else self._members.silent_at(self.settings.idle_ns)
+        return None if self.settings.idle_ns is None else self.members.silent_at(self.settings.idle_ns)
 
     def counters(self) -> dict[str, dict[str, int]]:
         """Per query: in = filtered + outside + member + late + dropped + malformed."""
@@ -195,7 +134,7 @@ class RootNode:
 
     def count_report(self) -> dict[str, float]:
         """What count windows have cost so far."""
-        return self._counts.report()
+        return self.counts.report()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -217,69 +156,69 @@ class RootNode:
             return actions
         self._records += 1
         self._since_checkpoint += 1
-        recorded: list[Action] = [Record(record_of(event, now_ns)), *actions]
+        recorded: list[Action] = [act.Record(record_of(event, now_ns)), *actions]
         if self._since_checkpoint >= self.settings.checkpoint_every:
             self._since_checkpoint = 0
-            recorded.append(Checkpoint(self.snapshot()))
+            recorded.append(act.Checkpoint(self.snapshot()))
         return recorded
 
     def _react(self, event: Event, now_ns: int) -> list[Action]:
         match event:
-            case Started():
+            case events.Started():
                 return self._on_started()
-            case MessageReceived():
+            case events.MessageReceived():
                 return self._on_frame(event, now_ns)
-            case TimerFired("idle"):
+            case events.TimerFired("idle"):
                 return self._on_idle_timer(now_ns)
-            case TimerFired("cut"):
+            case events.TimerFired("cut"):
                 return self._on_cut_timer()
-            case TimerFired("tend"):
+            case events.TimerFired("tend"):
                 return self._on_tend_timer()
-            case QueryAdded():
+            case events.QueryAdded():
                 return self._on_query_added(event)
-            case QueryRemoved():
+            case events.QueryRemoved():
                 return self._on_query_removed(event)
-            case FlushAsked():
+            case events.FlushAsked():
                 return self._on_flush_asked()
-            case IdleAsked(source):
+            case events.IdleAsked(source):
                 return self._on_idle_asked(source)
-            case ReturnAsked(source):
+            case events.ReturnAsked(source):
                 return self._on_return_asked(source, now_ns)
         return []
 
     def _on_started(self) -> list[Action]:
-        actions: list[Action] = [Checkpoint(self.snapshot()), SetTimer("tend", self.settings.resend_ns)]
+        actions: list[Action] = [act.Checkpoint(self.snapshot()), act.SetTimer("tend", self.settings.resend_ns)]
         if self.settings.idle_ns is not None:
-            actions.append(SetTimer("idle", self.settings.idle_ns // 4))
+            actions.append(act.SetTimer("idle", self.settings.idle_ns // 4))
         self._cut_timer = False
         return [*actions, *self._cut_soon()]
 
-    def _on_frame(self, event: MessageReceived, now_ns: int) -> list[Action]:
+    def _on_frame(self, event: events.MessageReceived, now_ns: int) -> list[Action]:
         try:
             message = decode(event.frame, self.settings.frame_bytes_max)
         except FrameError as error:
             return [Noted("damaged frame", {"why": str(error)})]
-        if isinstance(message, Hello):
+        if isinstance(message, messages.Hello):
             return self._on_hello(event.sender, message, now_ns)
         if isinstance(message, Delta):
             return self._on_delta(event.sender, message, now_ns)
-        if isinstance(message, Positions):
+        if isinstance(message, messages.Positions):
             return self._on_quiet_leaf(event.sender, message)
-        if isinstance(message, Rates):
+        if isinstance(message, messages.Rates):
             return self._routes.to_all(bytes(event.frame), but=event.sender)
         return []
 
     def _on_tend_timer(self) -> list[Action]:
         """Say again what may not have been heard."""
-        actions: list[Action] = [SetTimer("tend", self.settings.resend_ns), *self._cut_soon()]
-        for chain in self._cuts.unanswered():
-            actions.extend(self._assignments.tell(chain))  # it may not have heard of its epoch
-        if self._cuts.announced is not None:
-            actions.extend(self._routes.to_all(encode(self._cuts.announced)))
+        actions: list[Action] = [act.SetTimer("tend", self.settings.resend_ns), *self._cut_soon()]
+        for chain in self.cuts.unanswered():
+            actions.extend(self.assignments.tell(chain))  # it may not have heard of its epoch
+        if self.cuts.announced is not None:
+            actions.extend(self._routes.to_all(encode(self.cuts.announced)))
         if not self._finished:
-            actions.extend(self._counts.tell_again())
+            actions.extend(self.counts.tell_again())
         if self._flushing and not self._finished:
-            actions.extend(self._routes.to_all(encode(Flush())))
+            actions.extend(self._routes.to_all(encode(messages.Flush())))
         return actions
 
     def _noted(self, title: str, **detail: Any) -> Noted:
@@ -288,26 +227,26 @@ class RootNode:
 
     # --- leaves ---
 
-    def _on_hello(self, sender: str, hello: Hello, now_ns: int) -> list[Action]:
+    def _on_hello(self, sender: str, hello: messages.Hello, now_ns: int) -> list[Action]:
         """A leaf asks for its chain: it is refused, told where the chain stands, or becomes its owner under a new epoch."""
-        chain, members = hello.chain, self._members
+        chain, members = hello.chain, self.members
         self._routes.heard(chain, sender)
         problem = members.problems(chain, hello.sources) or self._misfit(hello.schema)
         if problem is not None:
             note = Noted("refused", {"chain": chain, "why": problem})
-            return [note, SendMessage(sender, encode(Refuse(chain, problem)))]
-        self._assignments.has_queries(chain, hello.version)
-        if self._assignments.is_settled(hello):
-            return self._assignments.tell(chain)
+            return [note, act.SendMessage(sender, encode(messages.Refuse(chain, problem)))]
+        self.assignments.has_queries(chain, hello.version)
+        if self.assignments.is_settled(hello):
+            return self.assignments.tell(chain)
         self._changed = True
         is_new = chain not in members.chains
         members.join(chain, hello.node, hello.sources, now_ns)
         if is_new:
-            self._ledger.open(chain, self._cuts.last_number)
+            self._ledger.open(chain, self.cuts.last_number)
             if self._half.reads_again:
                 members.mark(chain)
         self._ledger.new_epoch(chain)
-        tell = self._assignments.tell_waiting if hello.schema else self._assignments.tell
+        tell = self.assignments.tell_waiting if hello.schema else self.assignments.tell
         return [*self._decided(), *tell(chain)]
 
     def _misfit(self, schema: bytes) -> str | None:
@@ -315,18 +254,18 @@ class RootNode:
         if not schema:
             return None
         try:
-            self._changed |= self._assignments.learn(pa.ipc.read_schema(pa.py_buffer(schema)))
+            self._changed |= self.assignments.learn(schema_from_bytes(schema))
         except (QueryError, pa.ArrowException, OSError, ValueError) as error:
             return str(error)
         return None
 
-    def _on_quiet_leaf(self, sender: str, positions: Positions) -> list[Action]:
+    def _on_quiet_leaf(self, sender: str, positions: messages.Positions) -> list[Action]:
         """A leaf that has nothing to send says where it stands: one that missed its assignment is told again."""
         actions: list[Action] = []
         for chain, position in positions.chains.items():
             self._routes.heard(chain, sender)
-            if chain in self._members.chains and self._ledger.positions[chain].epoch > position.epoch:
-                actions.extend(self._assignments.tell(chain))
+            if chain in self.members.chains and self._ledger.positions[chain].epoch > position.epoch:
+                actions.extend(self.assignments.tell(chain))
         return actions
 
     # --- deltas ---
@@ -339,10 +278,10 @@ class RootNode:
         reasons = self._ledger.objections(delta.ranges)
         if reasons:
             return self._reject(sender, delta, reasons)
-        if not self._members.has_all(delta.advances):
+        if not self.members.has_all(delta.advances):
             return self._reject_damaged(sender, delta, "it moves sources that are not there")
-        if not self._members.are_all_active:
-            back = {chain: self._members.returning(chain, advance) for chain, advance in delta.advances.items()}
+        if not self.members.are_all_active:
+            back = {chain: self.members.returning(chain, advance) for chain, advance in delta.advances.items()}
             if any(back.values()):
                 return self._take_back(sender, delta, back, now_ns)
         try:
@@ -350,19 +289,19 @@ class RootNode:
             parts = [part_from_bytes(data, operators) for data in delta.parts]
         except FormatError as error:
             return self._reject_damaged(sender, delta, str(error))
-        problem = self._half.problem(parts, self._members.crowd)
+        problem = self._half.problem(parts, self.members.crowd)
         if problem is not None:
             return self._reject_damaged(sender, delta, problem)
         return self._accept(sender, delta, parts, now_ns)
 
     def _accept(self, sender: str, delta: Delta, parts: list[Any], now_ns: int) -> list[Action]:
         self._changed = True
-        members = self._members
+        members = self.members
         self._ledger.accept(delta)
         members.advance(delta.advances, now_ns)
         if self._half.reads_again:
             members.mark_sometimes(tuple(delta.advances))
-        self._counts.count_flows(len(delta.ranges))
+        self.counts.count_flows(len(delta.ranges))
         self._half.absorb(parts, members.crowd)
         actions = self._advance()
         note = self._noted(
@@ -375,37 +314,37 @@ class RootNode:
 
     def _moves(self, delta: Delta) -> Mapping[str, list[int]]:
         """How far each source came: from where, to where, and its watermark."""
-        members, moved = self._members, Advances.of(delta.advances)
+        members, moved = self.members, Advances.of(delta.advances)
         if len(moved.sources) > SOURCES_NOTED_MAX:
             return {}
         numbers = members.moved(moved)
         ends = members.offsets[numbers]
         return Moves(members.names, numbers, np.stack((ends - moved.counts, ends, members.watermarks[numbers]), 1))
 
-    def _accepted(self, sender: str, delta: Delta) -> SendMessage:
+    def _accepted(self, sender: str, delta: Delta) -> act.SendMessage:
         """What is accepted of a delta's chains; it may have been said before and not been heard."""
         known = {chain: position for chain, position in self._ledger.of(delta.ranges).items() if position.epoch}
-        return SendMessage(sender, encode(Positions(False, known)))
+        return act.SendMessage(sender, encode(messages.Positions(False, known)))
 
-    def _say_again(self, sender: str, delta: Delta) -> SendMessage:
+    def _say_again(self, sender: str, delta: Delta) -> act.SendMessage:
         """Nothing of a delta was accepted: where its chains stand, from where to send again."""
-        return SendMessage(sender, encode(Positions(True, self._ledger.of(delta.ranges))))
+        return act.SendMessage(sender, encode(messages.Positions(True, self._ledger.of(delta.ranges))))
 
     def _reject(self, sender: str, delta: Delta, reasons: dict[str, str]) -> list[Action]:
         """Say where the chains stand; an owner that has not heard of its new epoch is told once more."""
         actions: list[Action] = [Noted("rejected", {"chains": reasons})]
         outdated = {chain.removesuffix(CUT_SUFFIX) for chain, reason in reasons.items() if reason == OLD_EPOCH}
-        for chain in sorted(outdated & set(self._members.chains)):
-            actions.extend(self._assignments.tell(chain))
+        for chain in sorted(outdated & set(self.members.chains)):
+            actions.extend(self.assignments.tell(chain))
         return [*actions, self._accepted(sender, delta), self._say_again(sender, delta)]
 
     def _reject_damaged(self, sender: str, delta: Delta, why: str) -> list[Action]:
         """A delta that cannot be right: nothing of it counts, and its chains are sliced once more."""
         self._changed = True
-        chains = sorted({chain.removesuffix(CUT_SUFFIX) for chain in delta.ranges} & set(self._members.chains))
+        chains = sorted({chain.removesuffix(CUT_SUFFIX) for chain in delta.ranges} & set(self.members.chains))
         actions: list[Action] = [Noted("damaged delta", {"chains": sorted(delta.ranges), "why": why})]
         for chain in chains:
-            actions.extend(self._assignments.begin_anew(chain))
+            actions.extend(self.assignments.begin_anew(chain))
         return [*actions, self._say_again(sender, delta)]
 
     def _reject_after_the_end(self, sender: str, delta: Delta) -> list[Action]:
@@ -414,7 +353,7 @@ class RootNode:
         news = {
             chain.removesuffix(CUT_SUFFIX) for chain, stretch in delta.ranges.items() if stretch.end > known[chain].at
         }
-        refusals = [SendMessage(sender, encode(Refuse(chain, THE_END))) for chain in sorted(news)]
+        refusals = [act.SendMessage(sender, encode(messages.Refuse(chain, THE_END))) for chain in sorted(news)]
         note = Noted("rejected", {"chains": dict.fromkeys(sorted(delta.ranges), "finished")})
         return [note, self._accepted(sender, delta), *refusals]
 
@@ -422,14 +361,14 @@ class RootNode:
         """Idle sources speak again: they return at the watermark of now, and what they sent is sliced anew with it."""
         self._changed = True
         # Else the next of them would fall idle before this one is back, and so on for ever.
-        self._members.hear(delta.advances, now_ns)
+        self.members.hear(delta.advances, now_ns)
         chains = [chain for chain, numbers in back.items() if numbers]
         for chain in chains:
-            self._members.decide_return(back[chain], now_ns)
+            self.members.decide_return(back[chain], now_ns)
             self._ledger.new_epoch(chain)
         actions = self._decided()
         for chain in chains:
-            actions.extend(self._assignments.tell(chain))
+            actions.extend(self.assignments.tell(chain))
         note = Noted("rejected", {"chains": dict.fromkeys(chains, "idle")})
         return [*actions, note, *self._advance(), self._say_again(sender, delta)]
 
@@ -437,37 +376,37 @@ class RootNode:
 
     def _on_idle_timer(self, now_ns: int) -> list[Action]:
         assert self.settings.idle_ns is not None
-        timer = SetTimer("idle", self.settings.idle_ns // 4)
-        if not self._members.decide_idle(now_ns, self.settings.idle_ns):
+        timer = act.SetTimer("idle", self.settings.idle_ns // 4)
+        if not self.members.decide_idle(now_ns, self.settings.idle_ns):
             return [timer]
         self._changed = True
         return [*self._decided(), *self._advance(), timer]
 
     def _on_idle_asked(self, source: str) -> list[Action]:
         number = self._number_of(source)
-        if not self._members.active[number]:
+        if not self.members.active[number]:
             return []
         self._changed = True
-        self._members.set_idle([number])
+        self.members.set_idle([number])
         return [*self._decided(), *self._advance()]
 
     def _on_return_asked(self, source: str, now_ns: int) -> list[Action]:
         number = self._number_of(source)
-        if self._members.active[number]:
+        if self.members.active[number]:
             return []
         self._changed = True
-        self._members.decide_return([number], now_ns)
-        told = self._assignments.begin_anew(self._members.chain_of(number))
+        self.members.decide_return([number], now_ns)
+        told = self.assignments.begin_anew(self.members.chain_of(number))
         return [*self._decided(), *told, *self._advance()]
 
     def _number_of(self, source: str) -> int:
-        if source not in self._members.numbers:
-            raise QueryError(f"there is no source {source!r}; there are {len(self._members.names)} others")
-        return self._members.numbers[source]
+        if source not in self.members.numbers:
+            raise QueryError(f"there is no source {source!r}; there are {len(self.members.names)} others")
+        return self.members.numbers[source]
 
     def _decided(self) -> list[Action]:
         """Notes of the decisions since the last time."""
-        fresh = self._members.decisions[self._noted_decisions :]
+        fresh = self.members.decisions[self._noted_decisions :]
         self._noted_decisions += len(fresh)
         return [self._noted("decided", what=d.what, source=d.source, offset=d.offset, time=d.time) for d in fresh]
 
@@ -475,7 +414,7 @@ class RootNode:
 
     def _advance(self) -> list[Action]:
         """The watermark may have risen: close what it has passed."""
-        members = self._members
+        members = self.members
         notes: list[Action] = []
         if self._flushing and not members.active.any() and members.watermark() < FOREVER:
             members.finish()
@@ -491,10 +430,10 @@ class RootNode:
 
     def _put_out(self) -> list[Action]:
         """What has closed, cuts that are done, cuts that are due, the end."""
-        return [*self._cut_done(), *self._emit(), *self._cut_soon(), *self._counts.advance(), *self._finish()]
+        return [*self._cut_done(), *self._emit(), *self._cut_soon(), *self.counts.advance(), *self._finish()]
 
     def _cut_done(self) -> list[Action]:
-        done = self._cuts.finish()
+        done = self.cuts.finish()
         return [] if done is None else [self._noted("cut done", number=done.number, until=done.until)]
 
     def _emit(self) -> list[Action]:
@@ -502,19 +441,19 @@ class RootNode:
         if rows is None and not len(side):
             return []
         self._step += 1
-        actions: list[Action] = [] if rows is None else [EmitRows(self._step, rows)]
-        return [*actions, *([EmitAside(self._step, side)] if len(side) else [])]
+        actions: list[Action] = [] if rows is None else [act.EmitRows(self._step, rows)]
+        return [*actions, *([act.EmitAside(self._step, side)] if len(side) else [])]
 
     def _cut_soon(self) -> list[Action]:
         """Announce cuts after a while, if some are due: one round for all markers that come together."""
-        if not self._cuts.is_due or self._cut_timer:
+        if not self.cuts.is_due or self._cut_timer:
             return []
         self._cut_timer = True
-        return [SetTimer("cut", self.settings.linger_ns)]
+        return [act.SetTimer("cut", self.settings.linger_ns)]
 
     def _on_cut_timer(self) -> list[Action]:
         self._cut_timer = False
-        cuts = self._cuts.announce()
+        cuts = self.cuts.announce()
         if cuts is None:
             return []
         self._changed = True
@@ -522,20 +461,20 @@ class RootNode:
         return [note, *self._routes.to_all(encode(cuts)), *self._put_out()]
 
     def _finish(self) -> list[Action]:
-        done = self._members.watermark() == FOREVER and (not self._half.has_cuts or self._cuts.time == FOREVER)
+        done = self.members.watermark() == FOREVER and (not self._half.has_cuts or self.cuts.time == FOREVER)
         done = done and self._half.counts_are_done
         # Without being asked it is the end only if no source is left that may return.
-        done = done and (self._flushing or bool((self._members.watermarks == FOREVER).all()))
+        done = done and (self._flushing or bool((self.members.watermarks == FOREVER).all()))
         if not done or self._finished:
             return []
         self._finished = True
-        return [self._noted("flushed"), Finished()]
+        return [self._noted("flushed"), act.Finished()]
 
     # --- queries ---
 
-    def _on_query_added(self, event: QueryAdded) -> list[Action]:
+    def _on_query_added(self, event: events.QueryAdded) -> list[Action]:
         to_json([event.query])  # a query that cannot travel is refused here
-        schema = self._assignments.schema
+        schema = self.assignments.schema
         if schema is not None:
             check_schemas([event.query], schema, self.columns[0])
         begin = self._half.add_query(event.query, event.at)
@@ -543,22 +482,22 @@ class RootNode:
         if schema is not None:
             self._half.check(schema)
         note = self._noted("query added", name=event.query.name, at=begin)
-        return [note, *self._assignments.change_queries()]
+        return [note, *self.assignments.change_queries()]
 
-    def _on_query_removed(self, event: QueryRemoved) -> list[Action]:
+    def _on_query_removed(self, event: events.QueryRemoved) -> list[Action]:
         self._half.remove_query(event.name, event.drain)
         self._changed = True
         if not self._half.has_cuts:
-            self._cuts.forget()
+            self.cuts.forget()
         if not self._half.reads_again:
-            self._members.forget_marks()
+            self.members.forget_marks()
         note = self._noted("query removed", name=event.name, drain=event.drain)
-        return [note, *self._assignments.change_queries()]
+        return [note, *self.assignments.change_queries()]
 
     def _on_flush_asked(self) -> list[Action]:
         self._changed = True
         self._flushing = True
-        return [*self._routes.to_all(encode(Flush())), *self._advance()]
+        return [*self._routes.to_all(encode(messages.Flush())), *self._advance()]
 
     # --- snapshots ---
 
@@ -569,14 +508,14 @@ class RootNode:
                 "name": self.name,
                 "settings": self.settings.state(),
                 "half": self._half.snapshot(),
-                "members": self._members.state(),
+                "members": self.members.state(),
                 "positions": self._ledger.state(),
                 "routes": self._routes.state(),
-                **self._assignments.state(),
-                **self._cuts.state(),
+                **self.assignments.state(),
+                **self.cuts.state(),
                 "flags": [self._flushing, self._finished],
                 "counts": [self._step, self._records],
-                **self._counts.state(),
+                **self.counts.state(),
             }
         )
 
@@ -587,8 +526,8 @@ class RootNode:
         root = cls(state["name"], settings=NodeSettings.restored(state["settings"]))
         members = Membership.restored(state["members"], root.settings.counts)
         ledger, routes = Ledger.restored(state["positions"]), Routes.restored(state["routes"])
-        root._hold(RootHalf.restore(state["half"]), members, ledger, routes)
-        for part in (root._assignments, root._cuts, root._counts):
+        root._hold(RootHalf.restore(state["half"], root.settings.counts), members, ledger, routes)
+        for part in (root.assignments, root.cuts, root.counts):
             part.restore(state)
         root._flushing, root._finished = state["flags"]
         root._step, root._records = state["counts"]
@@ -596,11 +535,11 @@ class RootNode:
 
     def check(self) -> None:
         """Assert what holds after each event."""
-        chains, positions = self._members.chains, self._ledger.positions
+        chains, positions = self.members.chains, self._ledger.positions
         for chain in chains:
             assert positions[chain].epoch > 0, f"{chain!r} is owned under no epoch"
             assert positions[chain + CUT_SUFFIX].epoch == positions[chain].epoch, f"{chain!r} has cuts of another epoch"
-        self._cuts.check()
+        self.cuts.check()
 
     @classmethod
     def recover(cls, checkpoint: bytes, records: Sequence[bytes]) -> tuple[RootNode, list[Action]]:
@@ -612,6 +551,6 @@ class RootNode:
         repeated: list[Action] = []
         for record in records:
             actions = root.handle(*event_of(record))
-            repeated.extend(a for a in actions if isinstance(a, EmitRows | EmitAside | Noted | Finished))
+            repeated.extend(a for a in actions if isinstance(a, act.EmitRows | act.EmitAside | Noted | act.Finished))
         root._since_checkpoint = 0
         return root, repeated

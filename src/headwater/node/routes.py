@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from headwater.protocols.actions import Action, SendMessage
 from headwater.protocols.delta import CUT_SUFFIX
 from headwater.protocols.ledger import Position
+from headwater.protocols.messages import Positions, encode
 
 
 @dataclass(slots=True)
@@ -40,13 +41,13 @@ class Routes:
         """To all children, except one."""
         return [SendMessage(link, frame) for link in self.children if link != but]
 
-    def split(self, positions: Mapping[str, Position]) -> dict[str, dict[str, Position]]:
-        """What each link has to hear of these chains."""
+    def positions(self, resend: bool, positions: Mapping[str, Position]) -> list[Action]:
+        """Where these chains stand, to whoever speaks for them."""
         told: dict[str, dict[str, Position]] = {}
         for chain, position in positions.items():
             for link in self.of(chain):
                 told.setdefault(link, {})[chain] = position
-        return told
+        return [SendMessage(link, encode(Positions(resend, known))) for link, known in told.items()]
 
     def state(self) -> list[list[str]]:
         return [[chain, *links] for chain, links in self.links.items()]

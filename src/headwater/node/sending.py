@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from headwater.engine.tree.leaf import LeafHalf
 from headwater.engine.wire.part_bytes import part_to_bytes
 from headwater.engine.wire.parts import HEAD_ANSWERS, EventsPart, LatePart, MarkersPart, Part, PiecesPart, RowsPart
@@ -45,7 +43,7 @@ class DeltaSender:
 
     def reads(self) -> list[Action]:
         """Where each source has to be read on."""
-        return [ReadFrom(source.name, self.half.next_offset(source.name)) for source in self.assigned.sources]
+        return [ReadFrom(source.name, self.half.sources.next_offset(source.name)) for source in self.assigned.sources]
 
     # --- bounds ---
 
@@ -61,7 +59,7 @@ class DeltaSender:
             return True
         # What is read again was held before; the cuts that let go of it need all of it.
         held_max = self.settings.held_max
-        return self.half.held(held_max) >= held_max and self.half.is_past_rereads()
+        return self.half.held(held_max) >= held_max and self.half.sources.are_past_reread()
 
     @property
     def has_much(self) -> bool:
@@ -72,7 +70,7 @@ class DeltaSender:
     @property
     def is_done(self) -> bool:
         """Whether the sources have ended and all that they said is accepted."""
-        return self.half.has_ended and not self.half.has_news and not self.outbox.frames
+        return self.half.sources.has_ended and not self.half.has_news and not self.outbox.frames
 
     # --- sending ---
 
@@ -87,12 +85,8 @@ class DeltaSender:
         if not moved.sources and not parts:
             return []
         position = self.outbox.end
-        advance = Advance(
-            np.array(moved.sources, np.int64),
-            np.array(moved.counts, np.int64),
-            np.array([wrapped(rise) for rise in moved.rises], np.int64),
-            wrapped(moved.latest),
-        )
+        rises = [wrapped(rise) for rise in moved.rises]
+        advance = Advance.of(moved.sources, moved.counts, rises, wrapped(moved.latest))
         stretch = ChainRange(self.assigned.epoch, position, position + 1)
         shares = [part_shares(part, self.splitting) for part in parts]
         for part, share in zip(parts, shares, strict=True):

@@ -97,18 +97,8 @@ class Noted:
     detail: dict[str, Any]
 
 
-Action = (
-    SendMessage
-    | SetTimer
-    | ReadFrom
-    | PauseReading
-    | ResumeReading
-    | Record
-    | Checkpoint
-    | EmitRows
-    | EmitAside
-    | Finished
-    | Superseded
-    | Refused
-    | Noted
-)
+#: What leaves ask of their hosts.
+LeafAction = ReadFrom | PauseReading | ResumeReading | Superseded | Refused
+#: What the root asks of its host.
+RootAction = Record | Checkpoint | EmitRows | EmitAside
+Action = SendMessage | SetTimer | Finished | Noted | LeafAction | RootAction

@@ -77,12 +77,13 @@ class Counting:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What leaves of a family are told; see `engine/counting/forecast_zones.py`. Without a spread they expect nothing."""
+    """What leaves of a family are told; see `engine/counting/forecast_zones.py`."""
 
     position: int
     time: int
     per_event: float
-    spread: float
+    #: How far times may be off, per square root of events; None: nothing is expected.
+    spread: float | None
     piece_max: int
     horizon: int | None = None
     is_raw: bool = False
@@ -94,20 +95,6 @@ class Forecast:
     patience: int = 0
     #: Looked into, a piece is answered with its events if it is about so many at most.
     raw_max: int = CountLimits().raw_answer_bytes
-
-    def to_list(self) -> list[Any]:
-        spread = self.spread if math.isfinite(self.spread) else None
-        shares = {chain: list(share) for chain, share in self.shares.items()}
-        rates = [self.per_event, spread]
-        waits = [self.piece_max, self.horizon, self.is_raw]
-        return [self.position, self.time, *rates, *waits, shares, self.peers, self.patience, self.raw_max]
-
-    @classmethod
-    def from_list(cls, fields: Sequence[Any]) -> Forecast:
-        position, time, per_event, spread, piece_max, horizon, is_raw, shares, peers, patience, raw_max = fields
-        known = {chain: (begin, size, delta) for chain, (begin, size, delta) in shares.items()}
-        rates = (per_event, math.inf if spread is None else spread)
-        return cls(position, time, *rates, piece_max, horizon, is_raw, known, peers, patience, raw_max)
 
 
 class Forecaster:
@@ -169,13 +156,13 @@ class Forecaster:
         per_leaf = self.size / max(self.leaves, 1)
         scheme = self._scheme(per_leaf)
         if scheme in ("raw", "approx"):
-            return Forecast(0, 0, 0.0, math.inf, limits.piece_max, is_raw=True)
+            return Forecast(0, 0, 0.0, None, limits.piece_max, is_raw=True)
         if scheme == "monitor" or not self.has_forecast:
             pieces = limits.monitor_pieces * (1 if self.counting.prefer == "bytes" else 4)
             # While nothing is known, a piece that is looked into is answered as it is: one question is enough.
             most = limits.piece_max if self.has_forecast else max(limits.raw_answer_speed // 2, limits.piece_min)
             piece_max = min(max(int(per_leaf) // pieces, limits.piece_min), most)
-            return Forecast(0, 0, 0.0, math.inf, piece_max)
+            return Forecast(0, 0, 0.0, None, piece_max)
         position, time = self._cuts[-1]
         per_event, spread = self._best()
         # Behind the zone, pieces are small enough to look into if the forecast is wrong.
@@ -232,14 +219,6 @@ class Forecaster:
         return forecaster
 
 
-@dataclass(slots=True)
-class Flows:
-    """What count windows have cost so far."""
-
-    up: int = 0
-    down: int = 0
-
-
 #: The begin and the size of each chain's share, and by how much it may differ.
 Shares = Mapping[str, tuple[int, int, int]]
 #: Cuts that are nearly known: behind how many events, at about which time.
@@ -254,10 +233,12 @@ class CountPlans:
     limits: CountLimits = field(default_factory=CountLimits)
     forecasters: dict[int, Forecaster] = field(default_factory=dict)
     number: int = 0
-    flows: Flows = field(default_factory=Flows)
+    #: How many messages about count windows went up and down so far.
+    up_flows: int = 0
+    down_flows: int = 0
     sizes: dict[int, LocalSizes] = field(default_factory=dict)
     #: What leaves were told last, and how often that would have been the same since. Who has lost it says it once more.
-    last: dict[int, Sequence[Any]] = field(default_factory=dict)
+    last: dict[int, Forecast] = field(default_factory=dict)
     repeated: int = 0
 
     def told(self, family: int, size: int, cuts: Sequence[tuple[int, int, Mapping[str, int]]]) -> None:
@@ -275,7 +256,7 @@ class CountPlans:
         forecaster.size, forecaster.leaves = size, leaves
         return forecaster
 
-    def is_known(self, forecasts: Mapping[int, Sequence[Any]]) -> bool:
+    def is_known(self, forecasts: Mapping[int, Forecast]) -> bool:
         """Whether leaves have heard these forecasts: small windows end often, and mostly nothing is new but their ends.
 
         Now and then they are told all the same, for then they may forget events.
@@ -288,7 +269,7 @@ class CountPlans:
 
     def forecasts(
         self, horizons: Mapping[int, int], shares: Mapping[int, Shares], guesses: Mapping[int, Guesses]
-    ) -> dict[int, list[Any]]:
+    ) -> dict[int, Forecast]:
         """What leaves are told of each family: where to wait if they have to, and what is believed of them."""
         found = {}
         for family, known_so_far in self.forecasters.items():
@@ -300,8 +281,7 @@ class CountPlans:
             horizon = horizons.get(family)
             patience = 0 if horizon is None else forecaster.timeout()
             raw_max = self.limits.raw_answer(self.counting.prefer)
-            told = replace(forecast, horizon=horizon, patience=patience, shares=known, raw_max=raw_max)
-            found[family] = told.to_list()
+            found[family] = replace(forecast, horizon=horizon, patience=patience, shares=known, raw_max=raw_max)
         return found
 
     def next_horizons(self, frontiers: Mapping[int, int]) -> dict[int, int]:
@@ -315,14 +295,20 @@ class CountPlans:
 
     def state(self) -> list[Any]:
         c = self.counting
-        flows = [self.flows.up, self.flows.down]
         known = [[family, forecaster.state()] for family, forecaster in self.forecasters.items()]
         sizes = [[family, sizes.state()] for family, sizes in self.sizes.items()]
-        return [[c.scheme, c.prefer, c.changes, c.margin, c.forecast], self.number, flows, known, sizes]
+        return [
+            [c.scheme, c.prefer, c.changes, c.margin, c.forecast],
+            self.number,
+            [self.up_flows, self.down_flows],
+            known,
+            sizes,
+        ]
 
     @classmethod
     def restored(cls, state: Sequence[Any], limits: CountLimits) -> CountPlans:
         counting = Counting(*state[0])
         known = {family: Forecaster.restored(counting, kept, limits) for family, kept in state[3]}
         sizes = {family: LocalSizes.restored(counting.changes, kept) for family, kept in state[4]}
-        return cls(counting, limits, known, state[1], Flows(*state[2]), sizes)
+        up, down = state[2]
+        return cls(counting, limits, known, state[1], up, down, sizes)

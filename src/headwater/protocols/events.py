@@ -129,19 +129,8 @@ class Leaving:
     """A leaf ends here, as after each batch on Spark: whatever waits in it is sent now, and nothing is kept for later."""
 
 
-Event = (
-    Started
-    | MessageReceived
-    | TimerFired
-    | SourceOpened
-    | BatchArrived
-    | MixedBatchArrived
-    | EventsPassed
-    | SourceEnded
-    | Leaving
-    | QueryAdded
-    | QueryRemoved
-    | FlushAsked
-    | IdleAsked
-    | ReturnAsked
-)
+#: What happens to a leaf and its sources.
+LeafEvent = SourceOpened | BatchArrived | MixedBatchArrived | EventsPassed | SourceEnded | Leaving
+#: What users and operators ask of the root.
+RootEvent = QueryAdded | QueryRemoved | FlushAsked | IdleAsked | ReturnAsked
+Event = Started | MessageReceived | TimerFired | LeafEvent | RootEvent

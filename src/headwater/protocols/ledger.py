@@ -15,7 +15,10 @@ from headwater.protocols.delta import CUT_SUFFIX, ChainRange, Delta
 
 
 class Position(NamedTuple):
-    """Where a chain stands: the epoch of its owner, and the position up to which everything is there."""
+    """Where a chain stands: the epoch of its owner, and the position up to which everything is there.
+
+    Of two answers about a chain, the larger one was given later.
+    """
 
     epoch: int
     at: int

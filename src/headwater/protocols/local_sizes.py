@@ -24,35 +24,6 @@ def predict(sizes: Sequence[int], changes: int) -> tuple[int, int]:
     return sizes[-1], round(sum(steps) / len(steps)) if steps else 0
 
 
-def sync_parts(size: int, delta: int) -> tuple[int, int]:
-    """How many events a leaf aggregates, and how many it sends raw behind them (equations 3 and 4).
-
-    >>> sync_parts(601_000, 1_000)
-    (600000, 2000)
-    """
-    return max(size - delta, 0), 2 * delta
-
-
-def async_parts(size: int, delta: int) -> tuple[int, int, int]:
-    """Aggregated events, and raw ones in front of them and behind (equations 9 and 10).
-
-    >>> async_parts(601_000, 1_000)
-    (599000, 1000, 1000)
-    """
-    if size <= 2 * delta:
-        return 0, size // 2, size - size // 2
-    return size - 2 * delta, delta, delta
-
-
-def is_acceptable(actual: int, size: int, delta: int) -> bool:
-    """Whether a part of the actual size can be made of what was sent (equations 5 and 6).
-
-    >>> [is_acceptable(actual, 601_000, 1_000) for actual in (600_000, 599_999, 601_999, 602_000)]
-    [True, False, True, False]
-    """
-    return size - delta <= actual < size + delta
-
-
 def timeout(size: float, delta: float, rate: float) -> float:
     """How long a leaf waits for a plan before it goes on without one, in the unit of the rate (equation 16).
 

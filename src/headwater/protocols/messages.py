@@ -13,13 +13,14 @@ import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, get_args
+from typing import Any, Final, get_type_hints
 
 import numpy as np
 
 from headwater.base.names import are_ascending
 from headwater.base.packing import Bytes, Reader, Writer
 from headwater.errors import HeadwaterError
+from headwater.protocols.count_windows import Forecast
 from headwater.protocols.delta import Delta, delta_body, read_delta
 from headwater.protocols.frames import FRAME_BYTES_MAX, FrameError, frame, open_frame
 from headwater.protocols.json_forms import JsonForm, form_of, read_int, read_rate, record_of
@@ -123,7 +124,7 @@ class CountPlan:
     number: int
     until: int
     settled: int
-    forecasts: Mapping[int, Sequence[Any]] = field(default_factory=dict)
+    forecasts: Mapping[int, Forecast] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,24 +254,23 @@ def _text(body: bytes | memoryview) -> Any:
         raise FrameError("a message is nested too deeply") from error
 
 
-_Forecast = tuple[
-    int, int, float, float | None, int, int | None, bool, Mapping[str, tuple[int, int, int]], int, int, int
-]
-_FORECAST_ROWS = form_of(Sequence[tuple[(int, *get_args(_Forecast))]])  # type: ignore[misc]
+_FORECAST = form_of(Forecast)
+_FORECAST_ROWS = form_of(Sequence[tuple[(int, *get_type_hints(Forecast).values())]])  # type: ignore[misc]
 
 
-def _read_forecasts(rows: Any) -> dict[int, list[Any]]:
+def _read_forecasts(rows: Any) -> dict[int, Forecast]:
     found = {}
-    for family, *forecast in _FORECAST_ROWS.read(rows):
-        forecast[7] = {chain: list(share) for chain, share in forecast[7].items()}
-        if forecast[4] < 1 or any(min(share[1:]) < 0 for share in forecast[7].values()):
+    for family, *values in _FORECAST_ROWS.read(rows):
+        forecast = found[family] = Forecast(*values)
+        if forecast.piece_max < 1 or any(min(share[1:]) < 0 for share in forecast.shares.values()):
             raise FrameError("a forecast makes no sense")
-        found[family] = forecast
     return found
 
 
-#: The number of a family, then its forecast as in `Forecast.to_list`.
-_FORECASTS = JsonForm(_read_forecasts, lambda forecasts: [[family, *one] for family, one in forecasts.items()])
+#: The number of a family, then the fields of its forecast.
+_FORECASTS = JsonForm(
+    _read_forecasts, lambda forecasts: [[family, *_FORECAST.write(one)] for family, one in forecasts.items()]
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ class Holding:
     def _believed(self, chain: str, delta: Delta) -> bool:
         """Whether to take a stretch though it does not begin where hearsay has it."""
         stretch, safe = delta.ranges[chain], self.safe.get(chain, UNKNOWN)
-        if (stretch.epoch, stretch.start) < (safe.epoch, safe.at):
+        if stretch[:2] < safe:
             return False
         if stretch.start <= self.ledger.positions[chain].at or chain in self.doubted:
             return True
@@ -114,8 +114,8 @@ class Holding:
     def accepted(self, positions: Mapping[str, Position]) -> None:
         """The root has these: let go of what they cover."""
         for chain, position in positions.items():
-            self.safe[chain] = _later(position, self.safe.get(chain, UNKNOWN))
-            self.ledger.positions[chain] = _later(position, self.ledger.positions.get(chain, UNKNOWN))
+            self.safe[chain] = max(position, self.safe.get(chain, UNKNOWN))
+            self.ledger.positions[chain] = max(position, self.ledger.positions.get(chain, UNKNOWN))
         self.held = [one for one in self.held if not _covered(one.delta, self.safe)]
 
     def safe_of(self, chains: Iterable[str]) -> dict[str, Position]:
@@ -125,7 +125,7 @@ class Holding:
     def rejected(self, positions: Mapping[str, Position]) -> dict[str, Position]:
         """The parent stands here: keep what fits, send it anew, and return where children have to begin again."""
         # An answer may be older than an acceptance that has come already.
-        told = {chain: _later(position, self.safe.get(chain, UNKNOWN)) for chain, position in positions.items()}
+        told = {chain: max(position, self.safe.get(chain, UNKNOWN)) for chain, position in positions.items()}
         again = self._keep_fitting(told)
         self.send_again()
         return again
@@ -199,25 +199,13 @@ class Holding:
 
 def _follows(delta: Delta, ends: Mapping[str, ChainRange]) -> bool:
     """Whether a delta goes on where its chains end."""
-    for chain, stretch in delta.ranges.items():
-        before = ends.get(chain)
-        if before is not None and (before.epoch, before.end) != (stretch.epoch, stretch.start):
-            return False
-    return True
-
-
-def _later(one: Position, other: Position) -> Position:
-    """Of two answers about a chain, the one that was given later."""
-    return one if (one.epoch, one.at) > (other.epoch, other.at) else other
+    before = ((ends[chain], stretch) for chain, stretch in delta.ranges.items() if chain in ends)
+    return all((end.epoch, end.end) == stretch[:2] for end, stretch in before)
 
 
 def _covered(delta: Delta, positions: Mapping[str, Position]) -> bool:
     """Whether all of a delta is accepted, or void."""
-    for chain, stretch in delta.ranges.items():
-        position = positions.get(chain, UNKNOWN)
-        if (stretch.epoch, stretch.end) > (position.epoch, position.at):
-            return False
-    return True
+    return all((s.epoch, s.end) <= positions.get(chain, UNKNOWN) for chain, s in delta.ranges.items())
 
 
 def _chains(deltas: Iterable[Delta]) -> set[str]:

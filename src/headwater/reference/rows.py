@@ -3,13 +3,13 @@
 A history is everything that happened so far: arrivals, watermarks and logged decisions, in the order in which they
 happened. `rows` orders all events and computes each window by its definition; `emissions` does so whenever the group's
 watermark has risen and tells what changed; `counters` says what became of every event. It is the oracle of every test,
-so it is written to be read in one sitting, together with `reference_windows` (which windows there are) and
-`reference_aggregates` (what their values are); nothing in it is shared with the engine but the users' own functions and
-the sketches.
+so it is written to be read in one sitting, together with `windows.py` (which windows there are) and `aggregates.py` (what
+their values are); nothing in it is shared with the engine but the users' own functions and the sketches.
 
 >>> from headwater.language.aggregations import sum as total
 >>> from headwater.language.query import query
 >>> from headwater.language.windows import tumbling
+>>> from headwater.reference.history import Advanced, Arrived, StreamSettings
 >>> settings = StreamSettings((query("load", tumbling(10), load=total("x")),))
 >>> history = [Arrived("a", 0, {"time": 3, "x": 1}), Arrived("a", 1, {"time": 4, "x": 2}), Advanced("a", 10)]
 >>> for key, row in rows(settings, history).items():
@@ -26,52 +26,10 @@ from typing import Any, NamedTuple
 from headwater.language.query import Query
 from headwater.language.times import FOREVER, NEVER, TIME_MAX
 from headwater.language.windows import Band, CountWindow, Sliding
+from headwater.reference import history as steps
+from headwater.reference import windows as forming
 from headwater.reference.aggregates import fits, normal, order, value_of
-from headwater.reference.history import (
-    Added,
-    Advanced,
-    Arrived,
-    Emit,
-    Flushed,
-    Idle,
-    Joined,
-    Removed,
-    Returned,
-    Step,
-    StreamSettings,
-)
-from headwater.reference.windows import (
-    CONTEXT,
-    Event,
-    GroupClock,
-    Lifetime,
-    ReferenceWindow,
-    fixed,
-    fixed_bounds,
-    matches,
-    standing,
-    united,
-)
-
-__all__ = [
-    "Added",
-    "Advanced",
-    "Arrived",
-    "Emit",
-    "Flushed",
-    "Idle",
-    "Joined",
-    "Removed",
-    "ResultRow",
-    "Returned",
-    "Row",
-    "Step",
-    "StreamSettings",
-    "counters",
-    "emissions",
-    "rows",
-    "story",
-]
+from headwater.reference.windows import Event, GroupClock, Lifetime, ReferenceWindow
 
 FATES = ("filtered", "outside", "member", "late", "dropped", "malformed")
 
@@ -106,7 +64,7 @@ class ResultRow(NamedTuple):
     last_time: int | None = None
 
 
-def rows(settings: StreamSettings, history: Sequence[Step]) -> dict[Place, Row]:
+def rows(settings: steps.StreamSettings, history: Sequence[steps.Step]) -> dict[Place, Row]:
     """Every window that is closed and not empty at the end of this history, by (query, key, node, start, end)."""
     stream = ReferenceStream(settings)
     for step in history:
@@ -114,7 +72,7 @@ def rows(settings: StreamSettings, history: Sequence[Step]) -> dict[Place, Row]:
     return {(entry.query.name, *place): row for entry in stream.entries for place, row in stream.rows(entry).items()}
 
 
-def counters(settings: StreamSettings, history: Sequence[Step]) -> dict[str, dict[str, int]]:
+def counters(settings: steps.StreamSettings, history: Sequence[steps.Step]) -> dict[str, dict[str, int]]:
     """What became of the events, per query: in = filtered + outside + member + late + dropped + malformed."""
     stream = ReferenceStream(settings)
     for step in history:
@@ -122,12 +80,12 @@ def counters(settings: StreamSettings, history: Sequence[Step]) -> dict[str, dic
     return {entry.query.name: stream.counters(entry) for entry in stream.entries if not entry.is_removed}
 
 
-def emissions(settings: StreamSettings, history: Sequence[Step]) -> list[list[ResultRow]]:
+def emissions(settings: steps.StreamSettings, history: Sequence[steps.Step]) -> list[list[ResultRow]]:
     """What is emitted: one list of rows for each step at which the group's watermark had risen, and for the flush."""
     return [emitted for _, emitted in story(settings, history)]
 
 
-def story(settings: StreamSettings, history: Sequence[Step]) -> Iterator[tuple[int, list[ResultRow]]]:
+def story(settings: steps.StreamSettings, history: Sequence[steps.Step]) -> Iterator[tuple[int, list[ResultRow]]]:
     """The emissions with the index of the step that shows them.
 
     Arrivals show nothing by themselves; where a disorder bound lets them raise the watermark, the next other step does.
@@ -136,7 +94,7 @@ def story(settings: StreamSettings, history: Sequence[Step]) -> Iterator[tuple[i
     shown: dict[Group, EmittedWindows] = {}
     for index, step in enumerate(history):
         stream.take(step)
-        if not isinstance(step, Arrived) and (stream.watermark > shown_at or isinstance(step, Flushed)):
+        if not isinstance(step, steps.Arrived) and (stream.watermark > shown_at or isinstance(step, steps.Flushed)):
             shown_at = stream.watermark
             yield index, _changes(stream, shown)
 
@@ -164,7 +122,7 @@ class Entry:
 class ReferenceStream:
     """Everything that happened so far. Nothing is computed from it until it is asked for."""
 
-    def __init__(self, settings: StreamSettings) -> None:
+    def __init__(self, settings: steps.StreamSettings) -> None:
         self.settings = settings
         self.sources: dict[str, ReferenceSource] = {}
         self.watermark = NEVER
@@ -172,30 +130,30 @@ class ReferenceStream:
         self.largest_time = NEVER
         self.entries = [Entry(number, query, Lifetime()) for number, query in enumerate(settings.queries)]
 
-    def take(self, step: Step) -> None:
+    def take(self, step: steps.Step) -> None:
         """Let one more thing happen."""
         match step:
-            case Arrived():
+            case steps.Arrived():
                 self._arrive(step)
-            case Advanced(None, watermark):
+            case steps.Advanced(None, watermark):
                 for source in self.sources.values():
                     source.watermark = max(source.watermark, watermark)
                 if not self.sources:
                     self.watermark = max(self.watermark, watermark)
-            case Advanced(str(name), watermark):
+            case steps.Advanced(str(name), watermark):
                 source = self._source(name)
                 source.watermark = max(source.watermark, watermark)
-            case Joined(name, _):
+            case steps.Joined(name, _):
                 self._source(name)
-            case Idle(name):
+            case steps.Idle(name):
                 self._source(name).is_active = False
-            case Returned(name):
+            case steps.Returned(name):
                 self._return(self._source(name))
-            case Added(query, at):
+            case steps.Added(query, at):
                 self.entries.append(Entry(len(self.entries), query, Lifetime(begin=at)))
-            case Removed(name, drain):
+            case steps.Removed(name, drain):
                 self._remove(name, drain)
-            case Flushed():
+            case steps.Flushed():
                 for source in self.sources.values():
                     source.watermark = FOREVER
                 self.watermark = FOREVER
@@ -219,7 +177,7 @@ class ReferenceStream:
             source.is_active = True
             source.watermark = max(source.watermark, self.watermark)
 
-    def _arrive(self, step: Arrived) -> None:
+    def _arrive(self, step: steps.Arrived) -> None:
         source = self._source(step.source)
         self._return(source)
         live = [entry for entry in self.entries if not entry.is_removed]
@@ -245,11 +203,11 @@ class ReferenceStream:
     def fate(self, entry: Entry, event: Event) -> str:
         """What an event is to a query, as far as the event alone decides."""
         query = entry.query
-        if query.where is not None and not matches(query.where, event):
+        if query.where is not None and not forming.matches(query.where, event):
             return "filtered"
         if not all(fits(aggregation, event.row) for _, aggregation in query.aggregates):
             return "malformed"
-        return standing(query, entry.life, event)
+        return forming.standing(query, entry.life, event)
 
     def formed(self, entry: Entry) -> Iterator[tuple[Key, dict[str, list[ReferenceWindow]]]]:
         """Every window of a query, open ones too, by key and (unless the scope is global) by node."""
@@ -263,15 +221,21 @@ class ReferenceStream:
         last = max((start for event in kept for start, _ in _fixed_bounds(query, event)), default=NEVER)
         for key, nodes in groups.items():
             if isinstance(window, Sliding | Band):
-                yield key, {node: fixed(query, entry.life, held, self.clock, last) for node, held in nodes.items()}
+                yield (
+                    key,
+                    {node: forming.fixed(query, entry.life, held, self.clock, last) for node, held in nodes.items()},
+                )
             else:
-                yield key, {node: CONTEXT[type(window)](window, held, self.clock) for node, held in nodes.items()}
+                yield (
+                    key,
+                    {node: forming.CONTEXT[type(window)](window, held, self.clock) for node, held in nodes.items()},
+                )
 
     def closed(self, entry: Entry) -> Iterator[tuple[Key, str, ReferenceWindow]]:
         """Every closed window of a query, those of several nodes united where the scope says so."""
         for key, by_node in self.formed(entry):
             if entry.query.scope in ("ordinal", "matched", "overlap"):
-                by_node = {"": united(entry.query.scope, list(by_node.values()), self.clock)}
+                by_node = {"": forming.united(entry.query.scope, list(by_node.values()), self.clock)}
             for node, windows in by_node.items():
                 for window in windows:
                     if window.closed and _began(entry.query, window) < entry.life.stop:
@@ -314,7 +278,7 @@ def key_of(query: Query, event: Event) -> Key:
 
 
 def _fixed_bounds(query: Query, event: Event) -> list[Bounds]:
-    return fixed_bounds(query.window, event.time) if isinstance(query.window, Sliding | Band) else []
+    return forming.fixed_bounds(query.window, event.time) if isinstance(query.window, Sliding | Band) else []
 
 
 def _began(query: Query, window: ReferenceWindow) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from dataclasses import replace
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -55,13 +54,6 @@ def show_run(options: Options, node: str | None = None, last: int | None = None)
     if options.scenario == "count-windows":
         print("\n".join(outcome.counts.lines()))
     return 0
-
-
-def transcript_of(options: Options) -> list[str]:
-    """The whole transcript of a run."""
-    lines: list[str] = []
-    simulate(replace(options), [Transcript(lines.append)])
-    return lines
 
 
 def _print_line(line: str) -> None:

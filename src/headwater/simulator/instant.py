@@ -13,30 +13,10 @@ from headwater.base.arrays import Int64Array
 from headwater.errors import QueryError
 from headwater.language.query import Query
 from headwater.node import LeafNode, Node, NodeSettings, RelayNode, RootNode
-from headwater.protocols.actions import (
-    Action,
-    Checkpoint,
-    EmitAside,
-    EmitRows,
-    Finished,
-    Noted,
-    ReadFrom,
-    Record,
-    Refused,
-    SendMessage,
-    SetTimer,
-)
-from headwater.protocols.events import (
-    BatchArrived,
-    Event,
-    FlushAsked,
-    MessageReceived,
-    MixedBatchArrived,
-    SourceEnded,
-    SourceOpened,
-    Started,
-    TimerFired,
-)
+from headwater.protocols import actions as act
+from headwater.protocols import events
+from headwater.protocols.actions import Action
+from headwater.protocols.events import Event
 
 #: Timers that only matter when something went wrong or nobody speaks.
 PATIENT = frozenset({"resend", "tend", "idle"})
@@ -90,7 +70,7 @@ class InstantTree:
         self.sources: dict[str, LiveLog] = {}
         self.bytes_up: dict[str, int] = dict.fromkeys(parents, 0)
         self.bytes_down: dict[str, int] = dict.fromkeys(parents, 0)
-        self.notes: list[tuple[str, Noted]] = []
+        self.notes: list[tuple[str, act.Noted]] = []
         self.records: list[bytes] = []
         self.checkpoint = b""
         self.is_finished = False
@@ -101,7 +81,7 @@ class InstantTree:
         self._messages: deque[tuple[str, str, bytes]] = deque()
         self._timers: dict[tuple[str, str], None] = {}
         for name in self.nodes:
-            self.handle(name, Started())
+            self.handle(name, events.Started())
         self.settle()
 
     # --- what happens ---
@@ -109,14 +89,14 @@ class InstantTree:
     def open(self, leaf: str, source: str, home: str = "", schema: pa.Schema | None = None) -> None:
         """A leaf has a source from now on."""
         self.sources[source] = LiveLog(leaf)
-        self.handle(leaf, SourceOpened(source, home, schema))
+        self.handle(leaf, events.SourceOpened(source, home, schema))
         self.settle()
 
     def push(self, source: str, batch: pa.RecordBatch, watermark: int | None = None, settle: bool = True) -> None:
         """The next events of a source, and its watermark behind them."""
         log = self.sources[source]
         log.batches.append((log.end, batch, watermark))
-        self.handle(log.leaf, BatchArrived(source, log.end, batch, watermark))
+        self.handle(log.leaf, events.BatchArrived(source, log.end, batch, watermark))
         log.end += len(batch)
         if settle:
             self.settle()
@@ -126,7 +106,7 @@ class InstantTree:
     ) -> None:
         """The next events of many sources of one leaf; they cannot be read again."""
         leaf = self.sources[sources[0]].leaf
-        self.handle(leaf, MixedBatchArrived(sources, which, offsets, batch))
+        self.handle(leaf, events.MixedBatchArrived(sources, which, offsets, batch))
         if settle:
             self.settle()
 
@@ -134,12 +114,12 @@ class InstantTree:
         """No more events of a source."""
         log = self.sources[source]
         log.ended = True
-        self.handle(log.leaf, SourceEnded(source, log.end))
+        self.handle(log.leaf, events.SourceEnded(source, log.end))
         self.settle()
 
     def flush(self) -> None:
         """The end of the stream."""
-        self.tell_root(FlushAsked())
+        self.tell_root(events.FlushAsked())
 
     def tell_root(self, event: Event) -> None:
         self.handle(self.root_name, event)
@@ -155,10 +135,10 @@ class InstantTree:
                 )
             while self._messages:
                 sender, target, frame = self._messages.popleft()
-                self.handle(target, MessageReceived(sender, frame))
+                self.handle(target, events.MessageReceived(sender, frame))
             timers, self._timers = self._timers, {}
             for name, timer in timers:
-                self.handle(name, TimerFired(timer))
+                self.handle(name, events.TimerFired(timer))
 
     # --- what comes of it ---
 
@@ -180,29 +160,29 @@ class InstantTree:
 
     def _do(self, name: str, action: Action) -> None:
         match action:
-            case SendMessage(target, frame):
+            case act.SendMessage(target, frame):
                 if self.parents.get(name) == target:
                     self.bytes_up[name] += len(frame)
                 else:
                     self.bytes_down[target] += len(frame)
                 self._messages.append((name, target, frame))
-            case SetTimer(timer) if timer not in PATIENT:
+            case act.SetTimer(timer) if timer not in PATIENT:
                 self._timers[name, timer] = None
-            case ReadFrom(source, offset):
+            case act.ReadFrom(source, offset):
                 self._read(name, source, offset)
-            case EmitRows(_, rows):
+            case act.EmitRows(_, rows):
                 self._rows.append(rows)
-            case EmitAside(_, rows):
+            case act.EmitAside(_, rows):
                 self._aside.append(rows)
-            case Record(data) if self._keep_records:
+            case act.Record(data) if self._keep_records:
                 self.records.append(data)
-            case Checkpoint(data) if self._keep_records:
+            case act.Checkpoint(data) if self._keep_records:
                 self.checkpoint, self.records = data, []
-            case Noted():
+            case act.Noted():
                 self.notes.append((name, action))
-            case Refused(reason) if not self.is_finished:
+            case act.Refused(reason) if not self.is_finished:
                 raise QueryError(reason)
-            case Finished() if name == self.root_name:
+            case act.Finished() if name == self.root_name:
                 self.is_finished = True
 
     def _read(self, leaf: str, source: str, offset: int) -> None:
@@ -212,6 +192,6 @@ class InstantTree:
         for start, batch, watermark in list(log.batches):
             if start + len(batch) >= offset:
                 skip = max(offset - start, 0)
-                self.handle(leaf, BatchArrived(source, start + skip, batch.slice(skip), watermark))
+                self.handle(leaf, events.BatchArrived(source, start + skip, batch.slice(skip), watermark))
         if log.ended:
-            self.handle(leaf, SourceEnded(source, log.end))
+            self.handle(leaf, events.SourceEnded(source, log.end))

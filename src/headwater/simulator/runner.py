@@ -18,7 +18,6 @@ from headwater.simulator.checks.counts import Counts, chosen_faults
 from headwater.simulator.checks.truth import Truth, ViolationError
 from headwater.simulator.plants.tree import planted
 from headwater.simulator.scenarios import SCENARIOS, Scenario
-from headwater.simulator.workloads.count_limits import limited
 from headwater.simulator.workloads.workload import SPAN_TICKS, TICK_NS, Workload
 from headwater.simulator.world.faults import FaultPlan, Faults, draw_plan
 from headwater.simulator.world.machine import Clock, Machine, Maker
@@ -81,7 +80,7 @@ def simulate(options: Options, observers: Sequence[WorldObserver] = ()) -> RunVe
     """One run. Other observers see each step before the checker does."""
     run = Run.of(options, observers)
     failure = None
-    with planted(options.plant), limited(run.scenario.limits):
+    with planted(options.plant):
         try:
             run.play()
         except (ViolationError, NodeError) as error:

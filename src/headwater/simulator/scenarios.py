@@ -48,10 +48,12 @@ def draw_count_windows(dice: Random, leaves: int, _height: int) -> Scenario:
     has_relays = dice.random() < 0.25
     topology = tree(dice.randint(1, leaves), 2 if has_relays else 1)
     is_long = dice.random() < 0.1
-    drawn = draw_count_workload(dice, topology, dice.randint(800, 2000) if is_long else dice.randint(60, 400))
-    features = drawn.features | {f"scheme {counting.scheme}"} | ({"relays"} if has_relays else set())
+    workload, features = draw_count_workload(
+        dice, topology, dice.randint(800, 2000) if is_long else dice.randint(60, 400)
+    )
+    features |= {f"scheme {counting.scheme}"} | ({"relays"} if has_relays else set())
     limits = CountLimits() if is_long else draw_limits(dice)
-    return Scenario(topology, drawn.workload, counting, limits, 1.0, features)
+    return Scenario(topology, workload, counting, limits, 1.0, frozenset(features))
 
 
 SCENARIOS: dict[str, Callable[[Random, int, int], Scenario]] = {

@@ -13,36 +13,36 @@ from headwater.simulator.checks.counts import FAULTS, Counts, chosen_faults
 from headwater.simulator.runner import Options, RunVerdict, simulate
 from headwater.simulator.scenarios import EXACT_SCHEMES
 
-#: Paths of the protocols that the default seeds have to take.
+#: Paths of the protocols that the default seeds of either scenario have to take.
 PATHS: tuple[str, ...] = (
-    *(f"leaf {what}" for what in ("began", "rewound", "superseded", "resent", "paused", "resumed", "flushed")),
-    *(f"leaf {what}" for what in ("cut", "late travels", "markers travel", "raw travels", "raw instead")),
-    *(f"relay {what}" for what in ("combined", "recombined", "rejected", "resent")),
-    *(f"root {what}" for what in ("accepted", "assigned", "flushed", "cut announced", "cut done")),
-    *(f"root {what}" for what in ("query added", "query removed")),
-    *(f"root decided {what}" for what in ("joined", "idle", "returned")),
-    *(f"root rejected: {why}" for why in ("duplicate", "gap", "overlap", "old epoch", "idle", "finished")),
-)
-#: What the default seeds of count windows have to come by: paths, what was drawn, and what was counted.
-COUNT_PATHS: tuple[str, ...] = (
     *(f"path: leaf {what}" for what in ("began", "rewound", "superseded", "resent", "paused", "resumed", "flushed")),
-    *(f"path: leaf {what}" for what in ("looked", "looked into", "looked too far back", "raw travels")),
     *(f"path: relay {what}" for what in ("combined", "recombined", "rejected", "resent")),
-    *(f"path: root {what}" for what in ("accepted", "assigned", "flushed", "look", "query added", "query removed")),
+    *(f"path: root {what}" for what in ("accepted", "assigned", "flushed", "query added", "query removed")),
     *(f"path: root decided {what}" for what in ("joined", "idle", "returned")),
     *(f"path: root rejected: {why}" for why in ("duplicate", "gap", "overlap", "old epoch", "idle", "finished")),
-    *(f"count: {what}" for what in ("windows", "corrections", "up_flows", "down_flows", "raw_events")),
-    *(f"drawn: scheme {scheme}" for scheme in EXACT_SCHEMES),
-    *(f"drawn: windows {which}" for which in ("of one event", "larger than the stream")),
-    "drawn: windows smaller than the number of leaves",
-    *(f"drawn: {what}" for what in ("sliding", "tumbling", "gaps between windows", "several sizes at once")),
-    *(f"drawn: {what}" for what in ("positions per key", "positions over all, rows by key", "a condition")),
-    *(f"drawn: a source that {does}" for does in ("joins late", "ends")),
-    *(f"drawn: {what}" for what in ("a leaf without events", "several sources of a leaf", "relays")),
-    *(f"drawn: {what}" for what in ("times that sources share", "disorder within a source", "rates that change")),
 )
-#: By scenario, what must not be missing.
-WANTED = {"tree": tuple(f"path: {path}" for path in PATHS), "count-windows": COUNT_PATHS}
+#: By scenario, what must not be missing: paths, what was drawn, and what was counted.
+WANTED: dict[str, tuple[str, ...]] = {
+    "tree": (
+        *PATHS,
+        *(f"path: leaf {what}" for what in ("cut", "late travels", "markers travel", "raw travels", "raw instead")),
+        *(f"path: root {what}" for what in ("cut announced", "cut done")),
+    ),
+    "count-windows": (
+        *PATHS,
+        *(f"path: leaf {what}" for what in ("looked", "looked into", "looked too far back", "raw travels")),
+        "path: root look",
+        *(f"count: {what}" for what in ("windows", "corrections", "up_flows", "down_flows", "raw_events")),
+        *(f"drawn: scheme {scheme}" for scheme in EXACT_SCHEMES),
+        *(f"drawn: windows {which}" for which in ("of one event", "larger than the stream")),
+        "drawn: windows smaller than the number of leaves",
+        *(f"drawn: {what}" for what in ("sliding", "tumbling", "gaps between windows", "several sizes at once")),
+        *(f"drawn: {what}" for what in ("positions per key", "positions over all, rows by key", "a condition")),
+        *(f"drawn: a source that {does}" for does in ("joins late", "ends")),
+        *(f"drawn: {what}" for what in ("a leaf without events", "several sources of a leaf", "relays")),
+        *(f"drawn: {what}" for what in ("times that sources share", "disorder within a source", "rates that change")),
+    ),
+}
 
 
 @dataclass

@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
+from types import NoneType
 from typing import Any
 
 from headwater.base.packing import Bytes
-from headwater.protocols.actions import (
-    Action,
-    Checkpoint,
-    EmitAside,
-    EmitRows,
-    Noted,
-    ReadFrom,
-    Record,
-    Refused,
-    SendMessage,
-    SetTimer,
-)
+from headwater.protocols import actions as act
+from headwater.protocols import events, messages
+from headwater.protocols.actions import Action
 from headwater.protocols.delta import Delta
-from headwater.protocols.events import (
-    BatchArrived,
-    Event,
-    MessageReceived,
-    QueryAdded,
-    QueryRemoved,
-    SourceEnded,
-    SourceOpened,
-    TimerFired,
-)
+from headwater.protocols.events import Event
 from headwater.protocols.frames import FrameError
-from headwater.protocols.messages import Assign, CountPlan, Cuts, Hello, LookInto, Positions, Refuse, decode
 from headwater.simulator.world.machine import Machine
 
 
@@ -50,10 +32,10 @@ class Transcript:
         """A node was handed an event; what a crash left undone stands behind a dagger."""
         if self._node is not None and machine.name != self._node:
             return
-        texts = [action_text(action) for action in actions]
+        texts = [text_of(action) for action in actions]
         if done < len(texts):
             texts.insert(done, "† not done:")
-        self._line(time_ns, machine.name, f"{event_text(event)} -> {'; '.join(texts) or '.'}")
+        self._line(time_ns, machine.name, f"{text_of(event)} -> {'; '.join(texts) or '.'}")
 
     def happened(self, time_ns: int, machine: str, what: str) -> None:
         """A fault struck, or was over."""
@@ -64,90 +46,74 @@ class Transcript:
         self._write(f"{time_ns / 1e6:10.3f} ms  {machine:<12} {text}")
 
 
-def event_text(event: Event | None) -> str:
-    """
-    >>> event_text(TimerFired("resend"))
-    'timer resend'
-    """
-    match event:
-        case None:
-            return "recovers"
-        case MessageReceived(sender, frame):
-            return f"from {sender}: {frame_text(frame)}"
-        case TimerFired(name):
-            return f"timer {name}"
-        case SourceOpened(source, home):
-            return f"opens {source} of {home}"
-        case BatchArrived(source, offset, batch, watermark):
-            told = "" if watermark is None else f" watermark {watermark}"
-            return f"reads {source} [{offset}, {offset + batch.num_rows}){told}"
-        case SourceEnded(source, offset):
-            return f"{source} ends at {offset}"
-        case QueryAdded(query):
-            return f"add query {query.name}"
-        case QueryRemoved(name, drain):
-            return f"remove query {name}{' (drain)' if drain else ''}"
-    return type(event).__name__
+def text_of(what: object) -> str:
+    """An event, an action or a message in short; by its name if there is no more to say of it.
 
-
-def action_text(action: Action) -> str:
+    >>> text_of(events.TimerFired("resend")), text_of(act.ReadFrom("a", 7)), text_of(act.Finished())
+    ('timer resend', 'read a from 7', 'Finished')
     """
-    >>> action_text(ReadFrom("a", 7))
-    'read a from 7'
-    """
-    match action:
-        case SendMessage(target, frame):
-            return f"to {target}: {frame_text(frame)}"
-        case SetTimer(name, delay_ns):
-            return f"timer {name} in {delay_ns / 1e6:g} ms"
-        case ReadFrom(source, offset):
-            return f"read {source} from {offset}"
-        case Record(data) | Checkpoint(data):
-            return f"{type(action).__name__.lower()} {len(data)} B"
-        case EmitRows(step, rows):
-            return f"emit step {step}: {_rows_text(rows.to_pylist())}"
-        case EmitAside(step, rows):
-            return f"aside step {step}: {rows.num_rows} events"
-        case Refused(reason):
-            return f"refused: {reason}"
-        case Noted(what, detail):
-            return f"note {what}{_detail(detail)}"
-    return type(action).__name__
+    return TEXTS.get(type(what), lambda _: type(what).__name__)(what)
 
 
 def frame_text(frame: Bytes) -> str:
-    """A message in short."""
+    """The message in a frame, in short."""
     try:
-        message = decode(frame)
+        message = messages.decode(frame)
     except FrameError as error:
         return f"a frame that cannot be read ({error})"
-    match message:
-        case Delta():
-            stretches = [f"{chain}@{r.epoch}[{r.start}, {r.end})" for chain, r in sorted(message.ranges.items())]
-            return f"Delta {' '.join(stretches)} {len(frame)} B"
-        case Positions(resend, chains):
-            places = [f"{chain}@{p.epoch}:{p.at}" for chain, p in sorted(chains.items())]
-            return f"{'Resend' if resend else 'Accepted'} {' '.join(places)}"
-        case Hello(chain, node, epoch, version):
-            return f"Hello {chain} by {node} epoch {epoch} queries {version}"
-        case Assign():
-            states = [f"{s.name}:{s.offset}" for s in message.sources]
-            return f"Assign {message.chain}@{message.epoch}:{message.position} to {message.node} {' '.join(states)}"
-        case Cuts(number, until):
-            return f"Cuts {number} until {until}"
-        case CountPlan(number, until, settled):
-            return f"Plan {number} until {until} settled {settled}"
-        case LookInto(chain, looks):
-            return f"Look {chain} {len(looks)} B"
-        case Refuse(chain, reason):
-            return f"Refuse {chain}: {reason}"
-    return type(message).__name__
+    return f"{text_of(message)} {len(frame)} B" if isinstance(message, Delta) else text_of(message)
 
 
-def _detail(detail: Mapping[str, Any]) -> str:
-    return "".join(f" {name}={value}" for name, value in detail.items())
+def _batch_text(event: events.BatchArrived) -> str:
+    told = "" if event.watermark is None else f" watermark {event.watermark}"
+    return f"reads {event.source} [{event.offset}, {event.offset + event.batch.num_rows}){told}"
 
 
-def _rows_text(rows: Iterable[Mapping[str, Any]]) -> str:
+def _rows_text(action: act.EmitRows) -> str:
+    rows = action.rows.to_pylist()
     texts = [f"{r['query']}[{r['window_start']}, {r['window_end']})#{r['revision']}:{r['event_count']}" for r in rows]
-    return f"{len(texts)} rows {' '.join(texts[:8])}{' ...' if len(texts) > 8 else ''}"
+    return f"emit step {action.step}: {len(texts)} rows {' '.join(texts[:8])}{' ...' if len(texts) > 8 else ''}"
+
+
+def _delta_text(delta: Delta) -> str:
+    return " ".join(["Delta", *(f"{chain}@{r.epoch}[{r.start}, {r.end})" for chain, r in sorted(delta.ranges.items()))])
+
+
+def _positions_text(told: messages.Positions) -> str:
+    places = [f"{chain}@{at.epoch}:{at.at}" for chain, at in sorted(told.chains.items())]
+    return f"{'Resend' if told.resend else 'Accepted'} {' '.join(places)}"
+
+
+def _assign_text(told: messages.Assign) -> str:
+    states = [f"{source.name}:{source.offset}" for source in told.sources]
+    return f"Assign {told.chain}@{told.epoch}:{told.position} to {told.node} {' '.join(states)}"
+
+
+#: What there is to say of each kind of event, action and message beside its name.
+TEXTS: dict[type, Callable[[Any], str]] = {
+    NoneType: lambda _: "recovers",
+    events.MessageReceived: lambda event: f"from {event.sender}: {frame_text(event.frame)}",
+    events.TimerFired: lambda event: f"timer {event.name}",
+    events.SourceOpened: lambda event: f"opens {event.source} of {event.home}",
+    events.BatchArrived: _batch_text,
+    events.SourceEnded: lambda event: f"{event.source} ends at {event.offset}",
+    events.QueryAdded: lambda event: f"add query {event.query.name}",
+    events.QueryRemoved: lambda event: f"remove query {event.name}{' (drain)' if event.drain else ''}",
+    act.SendMessage: lambda action: f"to {action.target}: {frame_text(action.frame)}",
+    act.SetTimer: lambda action: f"timer {action.name} in {action.delay_ns / 1e6:g} ms",
+    act.ReadFrom: lambda action: f"read {action.source} from {action.offset}",
+    act.Record: lambda action: f"record {len(action.data)} B",
+    act.Checkpoint: lambda action: f"checkpoint {len(action.data)} B",
+    act.EmitRows: _rows_text,
+    act.EmitAside: lambda action: f"aside step {action.step}: {action.rows.num_rows} events",
+    act.Refused: lambda action: f"refused: {action.reason}",
+    act.Noted: lambda note: " ".join(["note", note.what, *(f"{name}={value}" for name, value in note.detail.items())]),
+    Delta: _delta_text,
+    messages.Positions: _positions_text,
+    messages.Hello: lambda told: f"Hello {told.chain} by {told.node} epoch {told.epoch} queries {told.version}",
+    messages.Assign: _assign_text,
+    messages.Cuts: lambda told: f"Cuts {told.number} until {told.until}",
+    messages.CountPlan: lambda told: f"Plan {told.number} until {told.until} settled {told.settled}",
+    messages.LookInto: lambda told: f"Look {told.chain} {len(told.looks)} B",
+    messages.Refuse: lambda told: f"Refuse {told.chain}: {told.reason}",
+}

@@ -9,13 +9,12 @@ import pyarrow as pa
 import pytest
 
 from headwater.bench.common.report import Report
-from headwater.bench.common.timing import StepLog
 from headwater.bench.deco.network import MEASURED, bytes_shares, network, runs_of
 from headwater.bench.deco.papers import TITLES, points
 from headwater.bench.deco.points import CountPoint, check_point, correctness
 from headwater.bench.deco.root import BELOW_RELAY, root_cost
 from headwater.bench.deco.run import run_together
-from headwater.bench.deco.schemes import EXACT, FRUGAL, SCHEMES, UNRECORDED, plain_query, root_settings
+from headwater.bench.deco.schemes import EXACT, FRUGAL, SCHEMES, plain_query
 from headwater.bench.deco.sweep import SweepBench, approx_share, measured
 from headwater.bench.deco.throughput import LinkBench
 from headwater.bench.deco.truth import right_sums, true_windows
@@ -24,26 +23,22 @@ from headwater.bench.deco.workload import PLAIN, DecoWorkload
 SMALL = DecoWorkload(leaves=3, window=2_000, windows=12, change=0.1)
 
 
-def quiet() -> tuple[Report, StepLog]:
-    return Report("deco", quick=True, as_json=True, out=io.StringIO()), StepLog(enabled=False)
-
-
-def settings_of(*schemes: str) -> dict[str, dict[str, object]]:
-    return {scheme: {**root_settings(scheme), "settings": UNRECORDED} for scheme in schemes}
+def quiet() -> Report:
+    return Report("deco", quick=True, as_json=True, out=io.StringIO())
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_every_exact_scheme_has_all_windows_however_much_is_read_at_once(at_once):
     query = plain_query(SMALL.window)
-    runs, truth = run_together(SMALL, query, settings_of(*EXACT, FRUGAL), PLAIN, with_truth=True, at_once=at_once)
-    assert truth is not None and len(truth) == 12
+    runs, truth = run_together(SMALL, query, (*EXACT, FRUGAL), PLAIN, at_once), true_windows(SMALL)
+    assert len(truth) == 12
     for scheme, run in runs.items():
         assert right_sums(run.rows, truth).all(), scheme
 
 
 def test_wrong_sums_are_seen():
     truth = true_windows(SMALL)
-    rows = run_together(SMALL, plain_query(SMALL.window), settings_of("auto"), PLAIN)[0]["auto"].rows
+    rows = run_together(SMALL, plain_query(SMALL.window), ["auto"], PLAIN)["auto"].rows
     values = rows["value"].to_numpy().copy()
     values[4] = np.nextafter(values[4], 9)
     changed = rows.set_column(rows.column_names.index("value"), "value", pa.array(values))
@@ -53,8 +48,8 @@ def test_wrong_sums_are_seen():
 
 def test_windows_that_warm_up_are_in_neither_work_nor_events():
     query = plain_query(SMALL.window)
-    whole = run_together(SMALL, query, settings_of("auto"), PLAIN)[0]["auto"]
-    part = run_together(SMALL, query, settings_of("auto"), PLAIN, warm_windows=6)[0]["auto"]
+    whole = run_together(SMALL, query, ["auto"], PLAIN)["auto"]
+    part = run_together(SMALL, query, ["auto"], PLAIN, warm_windows=6)["auto"]
     assert whole.events == SMALL.events
     assert 0 < part.events <= SMALL.events - 6 * SMALL.window
     assert part.rows.equals(whole.rows)
@@ -67,9 +62,9 @@ def test_a_point_is_checked_for_all_schemes():
 
 
 def test_correctness_counts_all_windows_of_all_points():
-    report, progress = quiet()
-    correctness(report, progress, [CountPoint(0.01, 1_000, 1), CountPoint(1.0, 1_000, 2)], processes=1)
-    assert report.value("correct_share") == 1.0
+    report = quiet()
+    correctness(report, [CountPoint(0.01, 1_000, 1), CountPoint(1.0, 1_000, 2)], processes=1)
+    assert (report.figures[-1].name, report.figures[-1].value) == ("correct_share", 1.0)
     assert f"{2 * 3 * len(EXACT)} windows" in report.figures[-1].note
 
 
@@ -81,8 +76,8 @@ def test_bytes_are_compared_with_the_lesser_of_two_centrals():
 
 
 def test_network_figures_are_there_for_all_schemes():
-    report, progress = quiet()
-    network(report, progress, SMALL)
+    report = quiet()
+    network(report, SMALL)
     names = {figure.name for figure in report.figures}
     for scheme in MEASURED:
         kinds = ("network", "flows_up", "flows_down", "raw_events", "held_events")
@@ -114,10 +109,10 @@ def test_a_cell_compares_auto_with_the_best_that_is_right():
 
 
 def test_every_point_has_a_title():
-    report, progress = quiet()
-    sweep = SweepBench(report, progress)
+    report = quiet()
+    sweep = SweepBench(report)
     for change in (0.01, 0.5):
         sweep.cells[change, SMALL.window, 8] = measured(SMALL, warm=2, repeats=1)
-    made = points(LinkBench(report, progress), sweep, runs_of(SMALL, ("auto",)))
+    made = points(LinkBench(report), sweep, runs_of(SMALL, ("auto",)))
     assert {point.experiment for point in made} <= set(TITLES)
     assert {"deco_8", "deco_9", "deco_10_change", "deco_10_unstable", "costs"} <= {point.experiment for point in made}

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from headwater.bench.deco.latency import latencies_ms, paced, provable_times
 from headwater.bench.deco.links import LinkRate, check_rate, check_sums, logged, take_turns, warm_cluster
+from headwater.bench.deco.throughput import latencies_ms, paced, provable_times
 from headwater.bench.deco.workload import DecoWorkload
 from headwater.bench.load.driver import LoadError
 

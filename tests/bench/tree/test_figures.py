@@ -7,15 +7,14 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
+from headwater.bench.common.plots import write
 from headwater.bench.common.report import Report
-from headwater.bench.common.timing import StepLog
 from headwater.bench.tree import rates as tree_rates
-from headwater.bench.tree.cells import MeasuredTree, Shape, average, measure, medians
+from headwater.bench.tree.cells import MeasuredTree, average, measure, medians
 from headwater.bench.tree.network import NetworkBench, holistic
-from headwater.bench.tree.nodes import ROOT, children, relay_merges, root_closes
-from headwater.bench.tree.papers import TITLES, points, write
-from headwater.bench.tree.rates import RateBench
-from headwater.bench.tree.stream import DISORDER, LeafStream, central_frame
+from headwater.bench.tree.papers import TITLES, points
+from headwater.bench.tree.rates import RateBench, children, relay_merges, root_closes
+from headwater.bench.tree.stream import DISORDER, ROOT, Shape, central_frame
 from headwater.node import RootNode
 from headwater.protocols.frames import open_frame
 
@@ -24,8 +23,8 @@ SMALL = {"seconds": 3, "rate": 1_000}
 
 @pytest.mark.parametrize("sources", [1, 20])
 def test_the_measured_tree_gives_the_rows_of_one_engine(sources):
-    stream = LeafStream(leaves=2, sources=sources, keys=3, **SMALL)
-    tree = MeasuredTree(Shape(2, (1,)).parents(), average(), disorder=DISORDER)
+    shape = Shape(leaves=2, sources=sources, keys=3, **SMALL)
+    tree = MeasuredTree(shape.parents(), average(), disorder=DISORDER)
     engine = hw.Engine(average(), time="time", unit="us", disorder=DISORDER)
     names = [[f"{leaf}/{number}" for number in range(sources)] for leaf in range(2)]
     for leaf in range(2):
@@ -33,7 +32,7 @@ def test_the_measured_tree_gives_the_rows_of_one_engine(sources):
     tree.settle()
     for second in range(3):
         for leaf in range(2):
-            arrived = stream.seconds_of(leaf)[second]
+            arrived = shape.arrivals()[leaf][second]
             tree.read(names[leaf], arrived)
             for number in range(sources):
                 mine = pa.array(arrived.sources == number)
@@ -49,10 +48,10 @@ def test_the_measured_tree_gives_the_rows_of_one_engine(sources):
 
 
 def test_no_event_of_the_stream_is_late():
-    stream = LeafStream(leaves=1, sources=5, keys=3, **SMALL)
+    shape = Shape(leaves=1, sources=5, keys=3, **SMALL)
     latest = dict.fromkeys(range(5), 0)
     offsets = dict.fromkeys(range(5), 0)
-    for second in stream.seconds_of(0):
+    for second in shape.arrivals()[0]:
         for time, source, offset in zip(second.batch["time"].to_pylist(), second.sources, second.offsets):
             assert time > latest[source] - DISORDER
             assert offset == offsets[source]
@@ -61,7 +60,7 @@ def test_no_event_of_the_stream_is_late():
 
 
 def test_central_sends_every_event_as_it_is():
-    second = LeafStream(leaves=1, sources=5, keys=3, **SMALL).seconds_of(0)[1]
+    second = Shape(leaves=1, sources=5, keys=3, **SMALL).arrivals()[0][1]
     data = central_frame(second.batch, second.sources, second.offsets)
     assert len(data) == second.central_bytes
     (batch,) = pa.ipc.open_stream(pa.py_buffer(open_frame(data)[1]))
@@ -112,8 +111,8 @@ class _Rows:
 def test_figures_are_lines_of_json_and_have_bounds():
     out = io.StringIO()
     report = Report("tree", quick=True, as_json=True, out=out)
-    holistic(NetworkBench(report, StepLog(enabled=False)))
-    tree_rates.leaf(RateBench(report, StepLog(enabled=False)))
+    holistic(NetworkBench(report))
+    tree_rates.leaf(RateBench(report))
     assert [json.loads(line)["figure"] for line in out.getvalue().splitlines()] == ["network_median", "leaf_overhead"]
     assert all(figure.bound is not None for figure in report.figures)
 
@@ -127,6 +126,6 @@ def test_every_figure_of_the_papers_is_drawn(tmp_path):
         cells |= {(sweep, name, 1): measure(Shape(**small), queries) for sweep in ("windows", "keys", "leaves")}
     made = points(cells, dict.fromkeys(cells, 1.0), {1: 5.0, 4: 7.0})
     assert {point.experiment for point in made} == set(TITLES)
-    written = write(made, tmp_path)
-    assert {path.name for path in written} == {*(f"{name}.png" for name in TITLES), "tree.csv"}
+    write(Report("tree"), made, TITLES, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {*(f"{name}.png" for name in TITLES), "tree.csv"}
     assert len((tmp_path / "tree.csv").read_text().splitlines()) == 1 + len(made)

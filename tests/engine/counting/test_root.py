@@ -8,6 +8,7 @@ import pytest
 
 import headwater as hw
 from group_events import TYPES, restored, rows
+from headwater.base.count_limits import CountLimits
 from headwater.base.source_numbers import SourceNumbers
 from headwater.engine.counting.root import CountRootGroup
 from headwater.engine.intake.chunk import Chunk
@@ -26,7 +27,7 @@ def resolve(chains: tuple[str, ...]) -> SourceNumbers:
 
 
 def group_of(size: int) -> CountRootGroup:
-    group = CountRootGroup((), None)
+    group = CountRootGroup((), None, NEVER, CountLimits())
     group.names = ["s0", "s1"]
     group.register([Registered(hw.query("q", hw.count_tumbling(size), s=hw.sum("v")), 0)])
     group.prepare(TYPES)
@@ -79,7 +80,7 @@ def test_a_window_ends_between_two_pieces():
     take_in(group, part(group, "1", 0, [[(4, 8)], [(8, 16)]], 10))
     assert rows(group, 10) == [(0, 3, 0, 3, 11)]
     assert [(cut.position, cut.time, cut.counts) for cut in group.proven] == [(3, 4, {"0": 2, "1": 1})]
-    assert group.looked_into() == {}
+    assert group.open_looks.chains() == {}
 
 
 def test_nothing_is_proven_while_a_chain_has_events_that_are_not_in_pieces():
@@ -88,7 +89,7 @@ def test_nothing_is_proven_while_a_chain_has_events_that_are_not_in_pieces():
     first.heads[HEAD_LATEST] = 9  # it has events from 2 on
     take_in(group, part(group, "0", 0, [[(3, 1)], [(4, 2)]], 10), first)
     assert rows(group, 10) == []
-    assert (group.frontier, group.covered("0"), group.covered("1")) == (2, 10, 2)
+    assert (group.frontier, group.coverage.of("0"), group.coverage.of("1")) == (2, 10, 2)
     take_in(group, part(group, "1", 1, [[(9, 4)]], 10))
     assert rows(group, 10) == [(0, 2, 0, 2, 17), (2, 4, 0, 2, 6)]
 
@@ -97,11 +98,11 @@ def test_where_a_cut_may_lie_in_a_piece_its_leaf_is_asked_and_answers():
     group = group_of(2)
     take_in(group, part(group, "0", 0, [[(1, 1), (5, 2), (6, 4)]], 10), part(group, "1", 0, [[(3, 8)]], 10))
     assert rows(group, 10) == []
-    (look,) = group.looks("0")
-    assert (look.number, look.count, group.looks("1"), group.corrections) == (0, 3, [], 1)
+    (look,) = group.open_looks.of("0")
+    assert (look.number, look.count, group.open_looks.of("1"), group.corrections) == (0, 3, [], 1)
     assert [cut for cut, _ in group.guesses()] == [2]
     take_in(group, part(group, "0", 0, [[(1, 1)], [(5, 2)], [(6, 4)]], NEVER, answers=look.number))
-    assert group.looked_into() == {}
+    assert group.open_looks.chains() == {}
     assert rows(group, 10) == [(0, 2, 0, 2, 9), (2, 4, 0, 2, 6)]
 
 
@@ -110,7 +111,7 @@ def test_an_answer_that_is_not_all_of_the_piece_is_not_taken():
     take_in(group, part(group, "0", 0, [[(1, 1), (5, 2), (6, 4)]], 10), part(group, "1", 0, [[(3, 8)]], 10))
     rows(group, 10)
     take_in(group, part(group, "0", 0, [[(1, 1)]], NEVER, answers=0))
-    assert group.looked_into() == {0: "0"}
+    assert group.open_looks.chains() == {0: "0"}
     assert rows(group, 10) == []
 
 
@@ -131,7 +132,7 @@ def test_a_group_goes_on_from_its_snapshot_as_if_it_had_never_stopped(is_answere
         take_in(group, answer)
     again = restored(group, group_of(2))
     assert isinstance(again, CountRootGroup)
-    assert (again.looked_into(), again.covered("0")) == (group.looked_into(), group.covered("0"))
+    assert (again.open_looks.chains(), again.coverage.of("0")) == (group.open_looks.chains(), group.coverage.of("0"))
     if not is_answered:
         take_in(again, answer)
     assert rows(again, FOREVER) == [(0, 2, 0, 2, 9), (2, 4, 0, 2, 6)]

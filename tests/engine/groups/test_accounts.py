@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from group_events import restored
 from headwater.engine.groups.accounts import Accounts, Totals
+from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.windows.late import DROPPED, LATE, OUTSIDE
 
 
@@ -24,11 +26,11 @@ def test_totals_that_were_taken_begin_anew():
 
 
 def test_accounts_are_restored_with_what_queries_count_from():
-    accounts = Accounts()
+    group = QueryGroup((), None)
+    accounts = group.accounts
     accounts.count(10, 2, 1)
     accounts.open([7])
-    again = Accounts()
-    again.restore(accounts.state())
-    assert again.state() == accounts.state()
+    again = restored(group, QueryGroup((), None)).accounts
+    assert (again.totals, again.before) == (accounts.totals, accounts.before)
     again.count(1, 0, 0)
     assert again.counters(7, np.zeros(4, np.int64))["in"] == 1

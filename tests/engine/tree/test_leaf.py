@@ -7,6 +7,7 @@ import headwater as hw
 from headwater.base.count_limits import CountLimits
 from headwater.engine.tree.leaf import LeafHalf
 from headwater.engine.tree.leaf_sources import Standing
+from headwater.engine.tree.roles import Role
 from headwater.engine.tree.root import RootHalf
 from headwater.engine.wire.parts import (
     ALL_RAW,
@@ -33,10 +34,10 @@ def batch(*rows: tuple) -> pa.RecordBatch:
 
 
 def leaf(*queries: hw.Query, counts: bool = False, **standing: int) -> LeafHalf:
-    root = RootHalf(queries, counts=counts, disorder=0)
+    root = RootHalf(queries, Role(False, counts=counts), disorder=0)
     root.check(SCHEMA)
     places = {"offset": 0, "watermark": NEVER, "hold": 0, "hold_watermark": NEVER} | standing
-    return LeafHalf(root.query_set(), "chain", [Standing("s", "home", **places)], NEVER, NEVER)
+    return LeafHalf(root.query_set(), "chain", [Standing("s", "home", **places)], NEVER, NEVER, CountLimits())
 
 
 def kinds(parts: list[Part]) -> list[type]:
@@ -98,7 +99,7 @@ def test_marked_windows_tell_their_markers_and_hold_events_until_they_are_cut():
 
 def test_pieces_cover_what_nothing_can_come_before():
     half = leaf(COUNTED, counts=True)
-    half.begin_counting({}, {}, 100, False, CountLimits())
+    half.begin_counting({}, {}, 100, False)
     half.take_in("s", 0, batch((1, "a", 1), (2, "b", 1), (3, "c", 1)), None)
     (pieces, _) = half.take()[1]
     assert isinstance(pieces, PiecesPart) and pieces.event_counts.sum() == 3
@@ -107,9 +108,9 @@ def test_pieces_cover_what_nothing_can_come_before():
 
 def test_events_that_were_accepted_before_count_for_nothing_but_cuts():
     half = leaf(SUM, MARKED, offset=2, watermark=2, hold=0)
-    assert half.next_offset("s") == 0 and half.resume_offset("s") == 2
+    assert half.sources.next_offset("s") == 0 and half.sources.resume_offset("s") == 2
     half.take_in("s", 0, batch((1, "x", 1), (None, "x", 1)), None)
-    assert half.is_past_rereads()
+    assert half.sources.are_past_reread()
     moved, parts = half.take()
     assert (moved.sources, parts) == ([], [])
     assert half.held(1) == 1
@@ -117,9 +118,9 @@ def test_events_that_were_accepted_before_count_for_nothing_but_cuts():
 
 def test_a_watermark_that_the_root_decided_begins_at_its_offset():
     standing = Standing("s", "", 0, NEVER, 0, NEVER, [(1, 50)])
-    half = LeafHalf(RootHalf([SUM]).query_set(), "chain", [standing], NEVER, NEVER)
+    half = LeafHalf(RootHalf([SUM]).query_set(), "chain", [standing], NEVER, NEVER, CountLimits())
     half.pass_over("s", 1, 3, 4)
-    assert half.watermark_of("s") == 50
+    assert half.sources["s"].watermark == 50
 
 
 def test_events_that_are_passed_over_are_counted():
@@ -133,7 +134,7 @@ def test_events_that_are_passed_over_are_counted():
 def test_a_source_that_has_ended_says_so():
     half = leaf(SUM)
     half.end("s", FOREVER)
-    assert half.has_ended and half.has_news
+    assert half.sources.has_ended and half.has_news
 
 
 @pytest.mark.parametrize("name", ["push", "flush", "add_query", "side_output", "snapshot", "results"])

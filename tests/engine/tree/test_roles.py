@@ -3,11 +3,12 @@
 import pytest
 
 import headwater as hw
+from headwater.base.count_limits import CountLimits
 from headwater.engine.counting.leaf import CountLeafGroup
 from headwater.engine.counting.root import CountRootGroup
+from headwater.engine.groups.replay.group import ReplayGroup
 from headwater.engine.halves import LeafGroup, SlicedRootGroup
 from headwater.engine.tree.marker_cuts import CutLeafGroup, CutRootGroup
-from headwater.engine.tree.raw import ReplayRootGroup
 from headwater.engine.tree.roles import Role
 from headwater.engine.windows.registered import Registered
 
@@ -21,7 +22,7 @@ REPLAYED = hw.query("replayed", hw.tumbling(10), n=hw.count(), distinct="id")
     "name", ["root", "root_one_way", "root_counting", "root_counting_large", "leaf", "leaf_one_way", "leaf_counting"]
 )
 def test_a_role_has_the_name_that_snapshots_say(name: str):
-    assert Role.named(name).name == name
+    assert Role.named(name, CountLimits()).name == name
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def test_a_role_has_the_name_that_snapshots_say(name: str):
         (SLICED, LeafGroup, SlicedRootGroup),
         (MARKED, CutLeafGroup, CutRootGroup),
         (COUNTED, CountLeafGroup, CountRootGroup),
-        (REPLAYED, None, ReplayRootGroup),
+        (REPLAYED, None, ReplayGroup),
     ],
     ids=lambda value: getattr(value, "name", None),
 )

@@ -11,6 +11,7 @@ from headwater.base.count_limits import CountLimits
 from headwater.base.source_numbers import SourceNumbers
 from headwater.engine.tree.leaf import LeafHalf
 from headwater.engine.tree.leaf_sources import Standing
+from headwater.engine.tree.roles import Role
 from headwater.engine.tree.root import RootHalf
 from headwater.engine.wire.parts import AccountsPart, EventsPart, LatePart, MarkersPart, Part, PiecesPart, RowsPart
 from headwater.language.times import FOREVER, NEVER
@@ -29,13 +30,13 @@ def resolve(chains: tuple[str, ...]) -> SourceNumbers:
 
 
 def halves(*queries: hw.Query, count: int = 2, **ways: bool) -> tuple[RootHalf, list[LeafHalf]]:
-    root = RootHalf(queries, disorder=0, **ways)
+    root = RootHalf(queries, Role(False, **ways), disorder=0)
     root.check(SCHEMA)
     root.names, root.homes = [f"s{i}" for i in range(count)], [""] * count
     standings = [Standing(f"s{i}", "", 0, NEVER, 0, NEVER) for i in range(count)]
-    leaves = [LeafHalf(root.query_set(), s.name, [s], NEVER, NEVER) for s in standings]
+    leaves = [LeafHalf(root.query_set(), s.name, [s], NEVER, NEVER, CountLimits()) for s in standings]
     for leaf in leaves:
-        leaf.begin_counting({}, {}, 100, False, CountLimits())
+        leaf.begin_counting({}, {}, 100, False)
     return root, leaves
 
 
@@ -112,7 +113,7 @@ def test_the_accounts_of_leaves_are_those_of_the_root():
 def test_a_root_goes_on_from_a_snapshot_in_its_role():
     root, (leaf,) = halves(SUM, COUNTED, count=1, counts=True, large_only=True)
     accept(root, parts_of(leaf, 0))
-    again = RootHalf.restore(root.snapshot())
+    again = RootHalf.restore(root.snapshot(), CountLimits())
     assert again.snapshot() == root.snapshot()
     assert again.role == root.role and again.role.large_only
     again.names, again.homes = root.names, root.homes

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headwater as hw
+from headwater.base.count_limits import CountLimits
 from headwater.base.source_numbers import SourceNumbers
 from headwater.engine.operators.operator import Op
 from headwater.engine.tree.leaf import LeafHalf
@@ -54,7 +55,9 @@ def root_half() -> RootHalf:
 
 
 def parts_of(rows: list, chain: str) -> list[Part]:
-    leaf = LeafHalf(root_half().query_set(), chain, [Standing(chain, "", 0, NEVER, 0, NEVER)], NEVER, NEVER)
+    leaf = LeafHalf(
+        root_half().query_set(), chain, [Standing(chain, "", 0, NEVER, 0, NEVER)], NEVER, NEVER, CountLimits()
+    )
     columns = list(zip(*rows, strict=True))
     batch = pa.record_batch(
         [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.cases import explain_difference
+from headwater.node.micro_batches.frames import BatchSettings
 from headwater.node.micro_batches.root import BatchRoot
-from headwater.node.micro_batches.settings import BatchSettings
 from node.batches import SOURCE, Buckets, MicroBatch, groups_of, reference
 from spark.batch.test_tasks import renamed
 from strategies import SCHEMA, WINDOWS, queries, rows

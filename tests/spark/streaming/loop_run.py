@@ -11,7 +11,7 @@ from headwater.simulator.checks.checkers import Checker
 from headwater.simulator.checks.counts import Counts
 from headwater.simulator.checks.truth import Truth
 from headwater.simulator.scenarios import EXACT_SCHEMES, Scenario, draw_count_windows
-from headwater.simulator.workloads.count_limits import draw_limits, limited
+from headwater.simulator.workloads.count_limits import draw_limits
 from headwater.simulator.workloads.workload import draw_workload
 from headwater.simulator.world.topology import tree
 from headwater.spark.streaming.leaf import LIMITS
@@ -73,8 +73,7 @@ class Run:
         if held_max is not None:
             leaves = replace(leaves, node=replace(leaves.node, held_max=held_max))
         told = counting, self.limits, leaves
-        with limited(self.limits):
-            self.loop = Loop(place, self.opened, workload.queries, engine, chains, roots, seed, *told)
+        self.loop = Loop(place, self.opened, workload.queries, engine, chains, roots, seed, *told)
         added = {event.query.name: event.query for _, event in workload.script if isinstance(event, QueryAdded)}
         self.truth = Truth(workload, added)
         self.named = {query.name: query for query in workload.queries} | added
@@ -89,10 +88,6 @@ class Run:
 
     def play(self) -> None:
         """From the first event to the end."""
-        with limited(self.limits):
-            self._play()
-
-    def _play(self) -> None:
         while any(self.opened.ends.get(name, 0) < len(log) for name, log in self.logs.items()) or self.commands:
             self._something_happens()
             self._batches(self.dice.randint(0, 2))

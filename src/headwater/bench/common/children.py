@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import subprocess
 import sys
 import time
@@ -21,10 +22,10 @@ from headwater.bench.common.workload import SECOND, START, EventColumns, endless
 BATCH_EVENTS = 1_000_000
 
 
-def in_child(measurement: str, *arguments: int) -> dict[str, float]:
-    """Call a measurement of this module in a fresh process and return what it measured."""
-    command = [sys.executable, "-m", "headwater.bench.common.children", measurement, *map(str, arguments)]
-    finished = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+def in_child(module: str, *arguments: object, **environment: str) -> dict[str, float]:
+    """Run a module of this folder as a program in a fresh process and return what it measured."""
+    command = [sys.executable, "-m", f"headwater.bench.common.{module}", *map(str, arguments)]
+    finished = subprocess.run(command, env=os.environ | environment, stdout=subprocess.PIPE, check=True, text=True)
     measured: dict[str, float] = json.loads(finished.stdout)
     return measured
 
@@ -80,11 +81,6 @@ def _lasting_queries() -> list[hw.Query]:
     ]
 
 
-def _main(measurement: str, *arguments: str) -> None:
-    measures: dict[str, Callable[..., dict[str, float]]] = {"registration": registration, "growth": growth}
-    measure = measures[measurement]
-    print(json.dumps(measure(*map(int, arguments))))
-
-
 if __name__ == "__main__":
-    _main(*sys.argv[1:])
+    measures: dict[str, Callable[..., dict[str, float]]] = {"registration": registration, "growth": growth}
+    print(json.dumps(measures[sys.argv[1]](*map(int, sys.argv[2:]))))

@@ -11,47 +11,28 @@ must not slow the next. The child generates the events again: that is faster tha
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import asdict
+from typing import Any
 
 import pyarrow as pa
 
+from headwater.bench.common.children import in_child
 from headwater.bench.common.queries import COMBINATIONS, FUNCTIONS, WindowSpec, many
 from headwater.bench.common.timing import Timed, best_of
 from headwater.bench.common.workload import SECOND, workload
 
-PEERS = ("duckdb", "polars")
 #: From this many windows per event on, the other way to say a sliding window is the faster one (both peers).
 OVERLAP_MANY = 20
+#: How many queries the cases with many have.
+QUERIES = 100
 
 
-def measure(peer: str, case: str, events: int, threads: int, queries: int = 100, repeats: int = 1) -> Timed:
+def measure(peer: str, case: str, events: int, threads: int, repeats: int = 1) -> Timed:
     """Run one case in a child process; the time is the best of ``repeats``, without generating the events."""
-    arguments = [peer, case, str(events), str(threads), str(queries), str(repeats)]
-    finished = subprocess.run(
-        [sys.executable, "-m", "headwater.bench.common.peers", *arguments],
-        env={**os.environ, "POLARS_MAX_THREADS": str(threads)},
-        stdout=subprocess.PIPE,
-        check=True,
-        text=True,
-    )
-    return Timed(**json.loads(finished.stdout))
-
-
-class Peer(Protocol):
-    """What each peer can be asked; every method returns the number of result rows."""
-
-    def one(self) -> int:
-        """Count, sum, avg, min and max by key, tumbling 1 s."""
-
-    def many(self, specs: Sequence[WindowSpec]) -> int:
-        """One group-by per query."""
-
-    def sliced(self, specs: Sequence[WindowSpec]) -> int:
-        """One group-by per second, and every query from its rows."""
+    measured: Any = in_child("peers", peer, case, events, threads, repeats, POLARS_MAX_THREADS=str(threads))
+    return Timed(**measured)
 
 
 class DuckDB:
@@ -64,16 +45,16 @@ class DuckDB:
         self._connection.register("events", table)
 
     def one(self) -> int:
-        """See ``Peer``."""
+        """Count, sum, avg, min and max by key, tumbling 1 s; like the others, returns the number of result rows."""
         aggregates = ", ".join(f"{function}(value)" for function in FUNCTIONS)
         return self._rows(f"SELECT time // {SECOND} * {SECOND} AS start, key, {aggregates} FROM events GROUP BY ALL")
 
     def many(self, specs: Sequence[WindowSpec]) -> int:
-        """See ``Peer``."""
+        """One group-by per query."""
         return sum(self._rows(self._group_by(spec)) for spec in specs)
 
     def sliced(self, specs: Sequence[WindowSpec]) -> int:
-        """See ``Peer``."""
+        """One group-by per second, and every query from its rows."""
         partials = ", ".join(f"{_sql(f, c)} AS {f}_{c}" for f, c in COMBINATIONS if f not in ("avg", "range"))
         slices = f"SELECT time // {SECOND} * {SECOND} AS time, key, {partials} FROM events GROUP BY ALL"
         self._connection.execute(f"CREATE OR REPLACE TABLE slices AS {slices}")
@@ -122,17 +103,17 @@ class Polars:
         self._events: Any = polars.DataFrame(polars.from_arrow(table)).lazy()
 
     def one(self) -> int:
-        """See ``Peer``."""
+        """Count, sum, avg, min and max by key, tumbling 1 s; like the others, returns the number of result rows."""
         start = self._pl.col("time") // SECOND * SECOND
         aggregates = [self._aggregate(function, "value").alias(function) for function in FUNCTIONS]
         return self._rows(self._events.group_by(start.alias("start"), "key").agg(aggregates))
 
     def many(self, specs: Sequence[WindowSpec]) -> int:
-        """See ``Peer``."""
+        """One group-by per query."""
         return sum(self._rows(self._group_by(spec)) for spec in specs)
 
     def sliced(self, specs: Sequence[WindowSpec]) -> int:
-        """See ``Peer``."""
+        """One group-by per second, and every query from its rows."""
         partials = [self._aggregate(f, c).alias(f"{f}_{c}") for f, c in COMBINATIONS if f not in ("avg", "range")]
         start = self._pl.col("time") // SECOND * SECOND
         slices = self._events.group_by(start.alias("time"), "key").agg(partials).collect(engine="streaming").lazy()
@@ -188,14 +169,13 @@ def _sql(function: str, column: str | None) -> str:
     return f"{function}({column or '*'})"
 
 
-def _main(peer: str, case: str, events: str, threads: str, queries: str, repeats: str) -> None:
+def _main(peer: str, case: str, events: str, threads: str, repeats: str) -> None:
     table = workload(int(events)).table("time", "key", "value")
-    specs = many(int(queries))
-    engine: Peer = (DuckDB if peer == "duckdb" else Polars)(table, int(threads))
-    work = {"one": engine.one, "many": lambda: engine.many(specs), "sliced": lambda: engine.sliced(specs)}[case]
-    timed = best_of(work, int(repeats))
-    print(json.dumps({"seconds": timed.seconds, "rows": timed.rows, "cpu_seconds": timed.cpu_seconds}))
+    specs = [] if case == "one" else [many(QUERIES)]
+    ask = getattr(PEERS[peer](table, int(threads)), case)
+    print(json.dumps(asdict(best_of(lambda: ask(*specs), int(repeats)))))
 
 
+PEERS = {"duckdb": DuckDB, "polars": Polars}
 if __name__ == "__main__":
     _main(*sys.argv[1:])

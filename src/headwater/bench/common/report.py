@@ -1,22 +1,25 @@
 """Figures: a number with its unit and the bound it must reach, shown as a table or as JSON lines.
 
-A benchmark only calls ``report.add``; whether a person reads a table or a program reads lines is decided here.
+A benchmark only calls ``report.add`` and ``report.say``; whether a person reads a table or a program reads lines is decided here.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TextIO
+from typing import Literal, NamedTuple, TextIO, TypeVar
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
+
+Bench = TypeVar("Bench")
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(NamedTuple):
     """What a figure must reach.
 
     >>> Bound(">=", 0.12).holds(0.2), Bound("<=", 60).holds(61)
@@ -44,8 +47,17 @@ def at_most(limit: float) -> Bound:
     return Bound("<=", limit)
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Rate(NamedTuple):
+    """Events per second, and which way of answering a question reached them."""
+
+    way: str
+    events_per_second: float
+
+    def __str__(self) -> str:
+        return f"{self.way} {self.events_per_second / 1e6:.3g} M/s"
+
+
+class Figure(NamedTuple):
     """One measured number; ``note`` tells a reader how it came about.
 
     >>> Figure("scan_ratio_int", 0.4, "ratio", at_least(0.35)).verdict
@@ -83,18 +95,38 @@ class Report:
     quick: bool = False
     as_json: bool = False
     out: TextIO | None = None
+    #: Where each step is told, with the time since the start; apart from ``out``, which holds nothing but figures.
+    steps: TextIO | None = None
     figures: list[Figure] = field(default_factory=list)
+    _start: float = field(default_factory=time.perf_counter)
+
+    def say(self, text: str) -> None:
+        """Show what is being measured now."""
+        if self.steps is not None:
+            print(f"[{time.perf_counter() - self._start:6.1f} s] {text}", file=self.steps, flush=True)
+
+    def ask(self, questions: Iterable[Callable[[Bench], object]], bench: Bench) -> None:
+        """Let each question measure its figures."""
+        for question in questions:
+            self.say(question.__name__.replace("_", " "))
+            question(bench)
 
     def add(self, name: str, value: float, unit: str, bound: Bound | None = None, note: str = "") -> None:
         """Record a figure, and print it at once when the report is JSON."""
         figure = Figure(name, value, unit, bound, note)
         self.figures.append(figure)
+        self.say(f"  {name}: {_readable(value)} {unit}{note and '; '}{note}")
         if self.as_json:
             print(self._line(figure), file=self.out or sys.stdout, flush=True)
 
-    def value(self, name: str) -> float:
-        """The value of a figure already added."""
-        return next(figure.value for figure in self.figures if figure.name == name)
+    def add_ratio(self, name: str, bound: float, ours: Rate, theirs: Rate, note: str = "") -> None:
+        """Our rate / theirs; unless told otherwise, the note has both."""
+        ratio = ours.events_per_second / theirs.events_per_second
+        self.add(name, ratio, "ratio", at_least(bound), note or f"{ours}, {theirs}")
+
+    def add_rate(self, name: str, rate: Rate) -> None:
+        """A rate by itself, for those who read no notes."""
+        self.add(name, rate.events_per_second / 1e6, "M events/s")
 
     @property
     def failed(self) -> Sequence[Figure]:
@@ -110,35 +142,19 @@ class Report:
                 console.print(f"[red]{len(self.failed)} of {len(self.figures)} figures miss their bound[/red]")
 
     def _line(self, figure: Figure) -> str:
-        row: dict[str, object] = {
-            "bench": self.bench,
-            "figure": figure.name,
-            "value": _rounded(figure.value),
-            "unit": figure.unit,
-        }
-        if self.quick:
-            row["quick"] = True
-        return json.dumps(row)
+        row = {"bench": self.bench, "figure": figure.name, "value": _rounded(figure.value), "unit": figure.unit}
+        return json.dumps(row | ({"quick": True} if self.quick else {}))
 
     def _table(self) -> Table:
-        title = f"headwater bench {self.bench}" + (
-            " --quick (a smoke run: bounds are for the full one)" if self.quick else ""
-        )
-        table = Table("figure", title=title, title_justify="left")
-        for heading, side in [("value", "right"), ("unit", "left"), ("must be", "left"), ("", "left"), ("how", "left")]:
-            table.add_column(heading, justify="right" if side == "right" else "left")
+        smoke = " --quick (a smoke run: bounds are for the full one)" if self.quick else ""
+        right = Column("value", justify="right")
+        title = f"headwater bench {self.bench}{smoke}"
+        table = Table("figure", right, "unit", "must be", "", "how", title=title, title_justify="left")
         for figure in self.figures:
             verdict = "" if self.quick else figure.verdict
-            style = {"pass": "green", "FAIL": "bold red", "": ""}[verdict]
+            shown = Text(verdict, {"pass": "green", "FAIL": "bold red", "": ""}[verdict])
             bound = "" if figure.bound is None else str(figure.bound)
-            table.add_row(
-                figure.name,
-                _readable(figure.value),
-                figure.unit,
-                bound,
-                f"[{style}]{verdict}[/]" if style else "",
-                figure.note,
-            )
+            table.add_row(figure.name, _readable(figure.value), figure.unit, bound, shown, figure.note)
         return table
 
 

@@ -1,14 +1,15 @@
-"""How times are taken: the best of several runs, each with its result rows counted, and a line of progress on stderr."""
+"""How times are taken: the best of several runs, each with its result rows counted; and taking turns."""
 
 from __future__ import annotations
 
 import gc
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 REPEATS = 3
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +41,11 @@ def best_of(work: Callable[[], int], repeats: int = REPEATS) -> Timed:
     return min(runs, key=lambda run: run.seconds)
 
 
-class StepLog:
-    """One line on stderr per step, with the time since the start, so that stdout holds nothing but figures."""
+def in_turns(works: Sequence[Callable[[], Found]], repeats: int) -> list[list[Found]]:
+    """What each piece of work returned, run by run; they take turns, so that a slow minute of the machine hits all.
 
-    def __init__(self, enabled: bool = True) -> None:
-        self._enabled = enabled
-        self._start = time.perf_counter()
-
-    def say(self, text: str) -> None:
-        """Show what is being measured now."""
-        if self._enabled:
-            print(f"[{time.perf_counter() - self._start:6.1f} s] {text}", file=sys.stderr, flush=True)
+    >>> in_turns([lambda: 1, lambda: 2], repeats=3)
+    [[1, 1, 1], [2, 2, 2]]
+    """
+    turns = [[work() for work in works] for _ in range(repeats)]
+    return [list(found) for found in zip(*turns)]

@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headwater.base.arrays import Float64Array, Int64Array
+
 SEED = 7
 SECOND = 1_000_000
 EVENTS_FULL = 40_000_000
@@ -22,9 +24,6 @@ KEY_COUNT = 10
 # One event in a thousand opens something, one in a thousand closes something: about one marker a second and key.
 MARKER_SHARE = 0.001
 PLAIN, START, END = 0, 1, 2
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -44,33 +43,33 @@ class EventColumns:
         return self.events // EVENTS_PER_SECOND
 
     @cached_property
-    def times(self) -> Ints:
+    def times(self) -> Int64Array:
         """Microseconds, sorted. Running sums of exponential gaps are distributed like sorted uniform times, without a sort."""
         ends = self._rng("times").standard_exponential(self.events + 1).cumsum()
         return np.asarray(ends[:-1] * (self.seconds * SECOND / ends[-1]), np.int64)
 
     @cached_property
-    def keys(self) -> Ints:
+    def keys(self) -> Int64Array:
         """One of ten keys per event."""
         return self._rng("keys").integers(0, KEY_COUNT, self.events, dtype=np.int64)
 
     @cached_property
-    def values(self) -> Floats:
+    def values(self) -> Float64Array:
         """Standard normal."""
         return self._rng("values").standard_normal(self.events)
 
     @cached_property
-    def readings(self) -> Ints:
+    def readings(self) -> Int64Array:
         """The integer value: uniform over twenty bits, either sign."""
         return self._rng("readings").integers(-(2**19), 2**19, self.events, dtype=np.int64)
 
     @cached_property
-    def markers(self) -> Ints:
+    def markers(self) -> Int64Array:
         """START, END or PLAIN per event."""
         draws = self._rng("markers").random(self.events, dtype=np.float32)
         return np.where(draws < MARKER_SHARE, START, np.where(draws < 2 * MARKER_SHARE, END, PLAIN)).astype(np.int64)
 
-    def million_keys(self) -> Ints:
+    def million_keys(self) -> Int64Array:
         """Keys drawn uniformly from a million; generated anew each time because only one figure needs them."""
         return self._rng("million_keys").integers(0, 1_000_000, self.events, dtype=np.int64)
 

@@ -6,21 +6,23 @@ are all there is here, and leaves that share one stay about equally far, as sens
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
+from headwater.bench.common.timing import in_turns
 from headwater.bench.deco.schemes import APPROX, plain_query, root_settings
 from headwater.bench.deco.truth import TrueWindows, WindowTruth, right_sums
 from headwater.bench.deco.workload import PLAIN, DecoWorkload
 from headwater.bench.load.driver import LoadError
 from headwater.edge.cluster.cluster import Cluster
-from headwater.edge.cluster.outcome import ClusterOutcome
+from headwater.edge.cluster.outcome import ClusterOutcome, NodeOutcome
 from headwater.edge.cluster.plan import ROOT, ClusterPlan, Leaf
 from headwater.edge.pace import Pace
 from headwater.edge.sources import LogSource
@@ -30,12 +32,12 @@ from headwater.node import NodeSettings
 #: A leaf gathers for a millisecond or two; nothing is lost on loopback, so nothing is sent twice however long a thin link takes.
 LINGER_NS = 1_000_000
 RESEND_NS = 120_000_000_000
-#: On links that carry a frame at once, whoever waits so long has missed something.
+#: On links that carry a frame at once, a node that waits this long has missed something.
 RESEND_FAST_NS = 5_000_000_000
-#: A leaf is given so many events at once, and may have so many deltas under way: it is about four windows ahead at most.
+#: The events that a leaf is given at once, and the deltas it may have under way: it is about four windows ahead at most.
 EVENTS_MAX = 1 << 17
 STEPS_MAX = 8
-#: Before anything is timed every scheme has run over so many windows, so that all kernels are there.
+#: Before anything is timed every scheme has run over this many windows, so that all kernels are there.
 WARM_WINDOWS = 8
 LIMIT_S = 180.0
 
@@ -57,7 +59,7 @@ class Logged:
         bits_per_s: float | None = None,
         linger_ns: int = LINGER_NS,
     ) -> ClusterPlan:
-        """Run a scheme over the first so many windows of it, or all."""
+        """Run a scheme over its first ``windows``, or all."""
         stops = self.workload.offsets[-1] if windows is None else self.truth.to_offsets[windows - 1]
         leaves = tuple(
             Leaf(name, (LogSource(name, self.path, number, int(stops[number]), in_memory=True, pace=pace),))
@@ -88,11 +90,12 @@ def logged(workload: DecoWorkload) -> Iterator[Logged]:
     """The events of a workload on disk, without members: those are for the truth alone."""
     with TemporaryDirectory(prefix="headwater-bench-") as folder:
         path = Path(folder, "log")
-        yield Logged(workload, path, write_log(workload, path))
+        # As many events in a record as a leaf is given at once.
+        yield Logged(workload, path, write_log(workload, path, PLAIN, EVENTS_MAX))
 
 
-def write_log(workload: DecoWorkload, path: Path) -> TrueWindows:
-    """A partition for each leaf, with as many events in a record as a leaf is given at once; returns the true windows."""
+def write_log(workload: DecoWorkload, path: Path, columns: Sequence[str], record_events: int = 0) -> TrueWindows:
+    """A partition for each leaf, with a slice of time in a record, or several while there is room; returns the true windows."""
     log, truth = Log.create(path, partition_count=workload.leaves, time="time"), WindowTruth(workload)
     waiting: list[list[pa.RecordBatch]] = [[] for _ in range(workload.leaves)]
     with ExitStack() as stack:
@@ -102,9 +105,9 @@ def write_log(workload: DecoWorkload, path: Path) -> TrueWindows:
             truth.add(batches)
             is_last = number == workload.slices - 1
             for writer, gathered, batch in zip(writers, waiting, batches, strict=True):
-                gathered.append(batch.select(list(PLAIN)))
+                gathered.append(batch.select(list(columns)))
                 # One more of these would be too many.
-                if is_last or sum(map(len, gathered)) + len(batch) > EVENTS_MAX:
+                if is_last or sum(map(len, gathered)) + len(batch) > record_events:
                     writer.append(pa.concat_batches(gathered), arrival=0)
                     gathered.clear()
     return truth.windows()
@@ -122,15 +125,15 @@ def warm_cluster(events: Logged, schemes: Sequence[str]) -> Iterator[Cluster]:
 def take_turns(
     cluster: Cluster, plans: dict[str, ClusterPlan], truth: TrueWindows, repeats: int
 ) -> dict[str, list[ClusterOutcome]]:
-    """Run every plan several times, in turns: a slow minute of the machine hits all of them."""
-    outcomes: dict[str, list[ClusterOutcome]] = {scheme: [] for scheme in plans}
-    for _ in range(repeats):
-        for scheme, plan in plans.items():
-            outcome = cluster.run(plan)
-            if scheme != APPROX:
-                check_sums(outcome.rows, truth, scheme)
-            outcomes[scheme].append(outcome)
-    return outcomes
+    """Run every plan several times, in turns."""
+
+    def checked(scheme: str, plan: ClusterPlan) -> ClusterOutcome:
+        outcome = cluster.run(plan)
+        if scheme != APPROX:
+            check_sums(outcome.rows, truth, scheme)
+        return outcome
+
+    return dict(zip(plans, in_turns([partial(checked, scheme, plan) for scheme, plan in plans.items()], repeats)))
 
 
 def check_sums(rows: pa.Table, truth: TrueWindows, scheme: str) -> None:
@@ -146,14 +149,15 @@ def window_of(outcome: ClusterOutcome) -> int:
     return int(rows["window_end"][0].as_py() - rows["window_start"][0].as_py())
 
 
-def busier_cpu_s(outcome: ClusterOutcome) -> float:
-    """Processor seconds of the process of the root or that of the leaves, whichever took more."""
-    return max(outcome.root.cpu_s, sum(node.cpu_s for name, node in outcome.nodes.items() if name != ROOT))
+def busier_s(outcome: ClusterOutcome, seconds: Callable[[NodeOutcome], float]) -> float:
+    """Seconds of the root or of all leaves together, whichever took more."""
+    root, leaves = seconds(outcome.root), (seconds(node) for name, node in outcome.nodes.items() if name != ROOT)
+    return max(root, sum(leaves))
 
 
 def check_rate(outcome: ClusterOutcome, scheme: str) -> None:
     """A thread works no longer than the clock runs: a run that seems to is not timed rightly."""
-    busiest_s = max(outcome.root.work_s, sum(node.work_s for name, node in outcome.nodes.items() if name != ROOT))
+    busiest_s = busier_s(outcome, lambda node: node.work_s)
     if outcome.wall_s < 0.95 * busiest_s:
         raise LoadError(f"{scheme!r}: {busiest_s:.2f} s of work in a run of {outcome.wall_s:.2f} s")
 
@@ -179,7 +183,7 @@ class LinkRate:
         for outcome in outcomes:
             check_rate(outcome, scheme)
         rates = [outcome.events_per_s for outcome in outcomes]
-        by_cpu = max(outcome.events / busier_cpu_s(outcome) for outcome in outcomes)
+        by_cpu = max(outcome.events / busier_s(outcome, lambda node: node.cpu_s) for outcome in outcomes)
         least = min(outcome.total_bytes / outcome.events for outcome in outcomes)
         return cls(scheme, max(rates), median(rates), by_cpu, least)
 

@@ -7,9 +7,8 @@ frames, or an Arrow record batch for each slice of time.
 from __future__ import annotations
 
 from headwater.bench.common.report import Report, at_most
-from headwater.bench.common.timing import StepLog
 from headwater.bench.deco.run import SchemeRun, central_bytes, run_together
-from headwater.bench.deco.schemes import EXACT, FRUGAL, SCHEMES, UNRECORDED, plain_query, root_settings
+from headwater.bench.deco.schemes import EXACT, FRUGAL, SCHEMES, plain_query
 from headwater.bench.deco.workload import PLAIN, DecoWorkload
 
 CENTRAL = "central"
@@ -21,13 +20,12 @@ CENTRAL_WINDOWS = 8
 BOUNDS = {"async": 0.02, "auto": 0.02, FRUGAL: 0.005}
 
 
-def network(report: Report, progress: StepLog, workload: DecoWorkload | None = None) -> dict[str, SchemeRun]:
+def network(report: Report, workload: DecoWorkload | None = None) -> dict[str, SchemeRun]:
     """Run all schemes over the same events, and report what they cost but for time."""
     workload = workload or (QUICK if report.quick else FULL)
     runs = runs_of(workload, MEASURED)
     shares = bytes_shares(runs, workload)
     for scheme, run in runs.items():
-        progress.say(f"  {scheme}: {shares[scheme]:.4f} of central's bytes, {costs(run)}")
         bound = BOUNDS.get(scheme)
         note = f"of central's bytes, {workload.windows} windows; {costs(run)}"
         report.add(f"network_{scheme}", shares[scheme], "ratio", None if bound is None else at_most(bound), note)
@@ -38,8 +36,7 @@ def network(report: Report, progress: StepLog, workload: DecoWorkload | None = N
 
 def runs_of(workload: DecoWorkload, schemes: tuple[str, ...]) -> dict[str, SchemeRun]:
     """Of a plain sum, over events that are times and values."""
-    settings = {scheme: {**root_settings(scheme), "settings": UNRECORDED} for scheme in schemes}
-    return run_together(workload, plain_query(workload.window), settings, PLAIN)[0]
+    return run_together(workload, plain_query(workload.window), schemes, PLAIN)
 
 
 def bytes_shares(runs: dict[str, SchemeRun], workload: DecoWorkload) -> dict[str, float]:

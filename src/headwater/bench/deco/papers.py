@@ -6,12 +6,9 @@ are of nodes in one process: a tree's throughput is that of its busiest node, as
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
-from dataclasses import astuple, fields
-from pathlib import Path
 
-from headwater.bench.common.plots import Point, draw
+from headwater.bench.common.plots import Point
 from headwater.bench.deco.run import SchemeRun
 from headwater.bench.deco.schemes import APPROX, EXACT
 from headwater.bench.deco.sweep import SweepBench, SweepPlace
@@ -95,15 +92,3 @@ def _correct(figure: str, x: float, cell: SweepPlace) -> Iterator[Point]:
     for scheme in cell.rates:
         share = cell.approx_right if scheme == APPROX else cell.exact_right
         yield Point(figure, "correct", "share of events", scheme, x, share)
-
-
-def write(made: list[Point], folder: Path) -> list[Path]:
-    """A picture for each figure, and all points as one CSV file."""
-    titles = {name: title for name, (title, _) in TITLES.items()}
-    written = draw(made, titles, {name: axis for name, (_, axis) in TITLES.items()}, folder, LINEAR)
-    path = folder / "deco.csv"
-    with path.open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow([field.name for field in fields(Point)])
-        rows.writerows(astuple(point) for point in made)
-    return [*written, path]

@@ -17,11 +17,10 @@ from multiprocessing import get_context
 import numpy as np
 
 from headwater.bench.common.report import Report, at_least
-from headwater.bench.common.timing import StepLog
 from headwater.bench.common.workload import SEED
 from headwater.bench.deco.run import run_together
-from headwater.bench.deco.schemes import APPROX, EXACT, SCHEMES, UNRECORDED, members_query, root_settings
-from headwater.bench.deco.truth import right_windows
+from headwater.bench.deco.schemes import APPROX, EXACT, SCHEMES, members_query
+from headwater.bench.deco.truth import right_windows, true_windows
 from headwater.bench.deco.workload import DecoWorkload
 
 CHANGES = (0.001, 0.01, 0.05, 0.1, 0.5, 1.0)
@@ -103,17 +102,12 @@ class Checked:
     windows: int
 
 
-def check_point(
-    point: CountPoint, seed: int, schemes: Sequence[str] = SCHEMES, is_quick: bool = False
-) -> list[Checked]:
+def check_point(point: CountPoint, seed: int, is_quick: bool = False) -> list[Checked]:
     """Run all schemes over the events of a point; of the largest windows only the exact ones, for they take longest."""
     workload = point.workload(seed, is_quick)
-    chosen = [scheme for scheme in schemes if scheme in EXACT or workload.window < max(WINDOWS)]
-    settings = {scheme: {**root_settings(scheme), "settings": UNRECORDED} for scheme in chosen}
-    query = members_query(workload.window)
-    runs, truth = run_together(workload, query, settings, ("time", "member"), with_truth=True)
-    assert truth is not None
-    found = []
+    chosen = [scheme for scheme in SCHEMES if scheme in EXACT or workload.window < max(WINDOWS)]
+    runs = run_together(workload, members_query(workload.window), chosen, ("time", "member"))
+    found, truth = [], true_windows(workload)
     for scheme, run in runs.items():
         right = right_windows(run.rows, truth)
         found.append(Checked(point, scheme, int(right.sum()), len(right)))
@@ -121,14 +115,14 @@ def check_point(
 
 
 def correctness(
-    report: Report, progress: StepLog, points: Sequence[CountPoint] | None = None, processes: int | None = None
+    report: Report, points: Sequence[CountPoint] | None = None, processes: int | None = None
 ) -> list[Checked]:
     """The share of right windows of every exact scheme, of all together, and of approx."""
     chosen = covering_points() if points is None else points
     found: list[Checked] = []
     for mine in _check_all(chosen, report.quick, processes or os.cpu_count() or 1):
         found += mine
-        progress.say(f"  {mine[0].point}: " + ", ".join(f"{each.scheme} {each.right}/{each.windows}" for each in mine))
+        report.say(f"  {mine[0].point}: " + ", ".join(f"{each.scheme} {each.right}/{each.windows}" for each in mine))
     for scheme in SCHEMES:
         share, windows = share_of(each for each in found if each.scheme == scheme)
         report.add(f"correct_share_{scheme}", share, "ratio", None, f"{windows:,} windows")
@@ -141,16 +135,16 @@ def correctness(
 
 
 def _check_all(points: Sequence[CountPoint], is_quick: bool, processes: int) -> Iterator[list[Checked]]:
-    """Every point, in processes side by side, as they are done; the largest first, so that nobody waits for one at the end."""
+    """Every point, in processes side by side, as they are done; the largest first, so that none is waited for at the end."""
     seeds = {point: SEED + number for number, point in enumerate(points)}
     order = sorted(points, key=lambda point: (-point.window, -point.leaves))
     if processes == 1:
         for point in order:
-            yield check_point(point, seeds[point], is_quick=is_quick)
+            yield check_point(point, seeds[point], is_quick)
         return
     # Not forked: a process with threads of Arrow and numba cannot safely be.
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        tasks = [pool.submit(check_point, point, seeds[point], SCHEMES, is_quick) for point in order]
+        tasks = [pool.submit(check_point, point, seeds[point], is_quick) for point in order]
         for task in as_completed(tasks):
             yield task.result()
 

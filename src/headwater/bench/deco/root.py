@@ -10,17 +10,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from headwater.bench.common.report import Report, at_most
-from headwater.bench.common.timing import StepLog
 from headwater.bench.deco.run import ROOT, CountTree
 from headwater.bench.deco.schemes import UNRECORDED, plain_query, root_settings
-from headwater.bench.deco.workload import PLAIN, DecoWorkload, RecentBatches
+from headwater.bench.deco.workload import PLAIN, DecoWorkload, recent_batches
 from headwater.node import RootNode
 from headwater.protocols.events import Event
 
 LEAVES = (8, 64, 1_000)
 WINDOW = 1_000_000
 WINDOW_COUNT, WARM = 16, 8
-#: A relay for so many leaves.
+#: The number of leaves below a relay.
 BELOW_RELAY = 250
 SCHEME = "auto"
 REPLAYS = 3
@@ -47,16 +46,14 @@ class RootCost:
         return shown
 
 
-def root_costs(report: Report, progress: StepLog) -> list[RootCost]:
+def root_costs(report: Report) -> list[RootCost]:
     """The cost at the root for a window of a million events, and how it grows with leaves."""
     leaves = (8, 64) if report.quick else LEAVES
     costs = []
     for count in leaves:
         costs.append(root_cost(DecoWorkload(count, WINDOW, WINDOW_COUNT // 2 if report.quick else WINDOW_COUNT)))
-        progress.say(f"  {costs[-1]}")
-        report.add(
-            f"root_cpu_ms_{count}", costs[-1].best_ms, "ms", at_most(20) if count == 1_000 else None, str(costs[-1])
-        )
+        bound = at_most(20) if count == 1_000 else None
+        report.add(f"root_cpu_ms_{count}", costs[-1].best_ms, "ms", bound, str(costs[-1]))
     add_growth(report, costs)
     return costs
 
@@ -68,23 +65,22 @@ def add_growth(report: Report, costs: Sequence[RootCost]) -> None:
     report.add("root_cpu_growth", max(steps), "ratio", at_most(1.0), f"the worst step, 1 is linear; straight, {shown}")
 
 
-def root_cost(workload: DecoWorkload, scheme: str = SCHEME) -> RootCost:
-    """Of a number of leaves."""
+def root_cost(workload: DecoWorkload) -> RootCost:
+    """The cost of a workload at the root."""
     relays = -(-workload.leaves // BELOW_RELAY)
-    direct_ms, _ = _steady(workload, scheme, 0)
-    return RootCost(workload.leaves, direct_ms, *((relays, *_steady(workload, scheme, relays)) if relays > 1 else ()))
+    direct_ms, _ = _steady(workload, 0)
+    return RootCost(workload.leaves, direct_ms, *((relays, *_steady(workload, relays)) if relays > 1 else ()))
 
 
-def _steady(workload: DecoWorkload, scheme: str, relays: int) -> tuple[float, float]:
+def _steady(workload: DecoWorkload, relays: int) -> tuple[float, float]:
     """Without the first windows and the end; a leaf reads all its events of a window time at once.
 
     The root is timed alone: another one hears the same again, for in a process with a thousand leaves it finds nothing in the
     processor's caches. Of several times the quickest, which others have disturbed least.
     """
     gc.collect()
-    settings = {**root_settings(scheme), "settings": UNRECORDED}
-    query = plain_query(workload.window)
-    tree = CountTree(RecentBatches(workload, 4 * workload.parts), query, PLAIN, workload.parts, relays, **settings)
+    query, batches = plain_query(workload.window), recent_batches(workload, 4 * workload.parts)
+    tree = CountTree(workload, batches, SCHEME, query, PLAIN, workload.parts, relays)
     warm = min(WARM, workload.windows // 2) * workload.parts
     tree.read_until(warm)
     begin, before = len(tree.heard), dict(tree.work)
@@ -96,7 +92,8 @@ def _steady(workload: DecoWorkload, scheme: str, relays: int) -> tuple[float, fl
     del tree
     gc.collect()
     gc.freeze()
-    root_s = min(_alone_s(RootNode(ROOT, [query], **settings), heard, begin) for _ in range(REPLAYS))
+    roots = (RootNode(ROOT, [query], settings=UNRECORDED, **root_settings(SCHEME)) for _ in range(REPLAYS))
+    root_s = min(_alone_s(root, heard, begin) for root in roots)
     gc.unfreeze()
     return 1e3 * root_s / windows, 1e3 * max(works, default=0.0) / windows
 

@@ -10,14 +10,14 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 import headwater as hw
-from headwater.bench.deco.truth import TrueWindows, WindowTruth
-from headwater.bench.deco.workload import SCHEMA, DecoWorkload, RecentBatches
+from headwater.base.arrays import Int64Array
+from headwater.bench.deco.schemes import UNRECORDED, root_settings
+from headwater.bench.deco.workload import SCHEMA, Batches, DecoWorkload, recent_batches
 from headwater.bench.tree.stream import central_frame
 from headwater.protocols.actions import Action, PauseReading, ReadFrom, ResumeReading, SetTimer
 from headwater.protocols.events import BatchArrived, Event, FlushAsked, SourceEnded, SourceOpened
@@ -29,22 +29,23 @@ LEAD = 2
 
 
 class CountTree(InstantTree):
-    """A root and leaves that read ``blocks``; ``columns``: those of the events.
+    """A root and leaves that read ``batches`` of a workload, and of these ``columns``.
 
-    A leaf reads ``at_once`` slices at a time. With ``relays``, so many stand between the leaves and the root.
+    A leaf reads ``at_once`` slices at a time. ``relays``: their number between the leaves and the root.
     """
 
     def __init__(
         self,
-        blocks: RecentBatches,
+        workload: DecoWorkload,
+        batches: Batches,
+        scheme: str,
         query: hw.Query,
-        columns: Sequence[str] = tuple(SCHEMA.names),
+        columns: Sequence[str],
         at_once: int = 1,
         relays: int = 0,
-        **settings: Any,
     ) -> None:
-        self.blocks = blocks
-        self.workload = blocks.workload
+        self.workload = workload
+        self.batches = batches
         self.columns = list(columns)
         self.at_once = at_once
         self.work: defaultdict[str, float] = defaultdict(float)
@@ -55,7 +56,7 @@ class CountTree(InstantTree):
         self._next = np.zeros(self.workload.leaves, np.int64)
         self._paused: set[str] = set()
         self._is_told: set[str] = set()
-        super().__init__(parents_of(self.workload.names, relays), [query], **settings)
+        super().__init__(parents_of(self.workload.names, relays), [query], settings=UNRECORDED, **root_settings(scheme))
         schema = pa.schema([SCHEMA.field(name) for name in self.columns])
         for name in self.workload.names:
             self.handle(name, SourceOpened(name, "", schema))
@@ -121,23 +122,18 @@ class CountTree(InstantTree):
             case ResumeReading():
                 self._paused.discard(name)
             case SetTimer("calm"):
-                pass  # what nobody waits for can wait for the next batch
+                pass  # what no window waits for can wait for the next batch
             case _:
                 super()._do(name, action)
 
-    def _slices(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def _slices(self) -> Int64Array:
         """In which slice each leaf's next event is; the number of slices for those that have read all."""
-        return np.array(
-            [
-                np.searchsorted(self.workload.offsets[1:, leaf], offset, side="right")
-                for leaf, offset in enumerate(self._next.tolist())
-            ],
-            np.int64,
-        )
+        ends = self.workload.offsets[1:].T
+        return np.array([np.searchsorted(end, place, side="right") for end, place in zip(ends, self._next)], np.int64)
 
     def _read_slices(self, leaf: int, number: int, stop: int) -> None:
         name, offset = self.workload.name(leaf), int(self._next[leaf])
-        batch = self.blocks.batches(leaf, number, stop).select(self.columns)
+        batch = self.batches(leaf, number, stop).select(self.columns)
         batch = batch.slice(offset - int(self.workload.offsets[number, leaf]))
         self._next[leaf] += len(batch)  # before it is handed over: the leaf may ask for another offset then
         self.handle(name, BatchArrived(name, offset, batch, None))
@@ -176,22 +172,13 @@ class SchemeRun:
     report: dict[str, float] = field(default_factory=dict)
 
     @property
-    def root_seconds(self) -> float:
-        return self.work[ROOT]
-
-    @property
     def root_ms_per_window(self) -> float:
-        return 1e3 * self.root_seconds * self.workload.window / max(1, self.events)
+        return 1e3 * self.work[ROOT] * self.workload.window / max(1, self.events)
 
     @property
     def rate(self) -> float:
         """Events per second if every node had a processor of its own: that of the busiest."""
         return self.events / max(self.work.values())
-
-    @property
-    def total_rate(self) -> float:
-        """Events per second if all nodes shared one processor."""
-        return self.events / sum(self.work.values())
 
     def per_window(self, name: str) -> float:
         """How often something was counted for every window."""
@@ -201,24 +188,19 @@ class SchemeRun:
 def run_together(
     workload: DecoWorkload,
     query: hw.Query,
-    schemes: dict[str, dict[str, Any]],
-    columns: Sequence[str] = tuple(SCHEMA.names),
-    with_truth: bool = False,
+    schemes: Sequence[str],
+    columns: Sequence[str],
     at_once: int = 1,
     warm_windows: int = 0,
-) -> tuple[dict[str, SchemeRun], TrueWindows | None]:
-    """Let a tree for each scheme, with its settings, read the workload; all in step, ``at_once`` slices at a time."""
-    blocks = RecentBatches(workload, (LEAD + 2) * at_once)
-    truth = WindowTruth(workload) if with_truth else None
-    trees = {scheme: CountTree(blocks, query, columns, at_once, **settings) for scheme, settings in schemes.items()}
+) -> dict[str, SchemeRun]:
+    """Let a tree for each scheme read the workload; all in step, ``at_once`` slices at a time."""
+    batches = recent_batches(workload, (LEAD + 2) * at_once)
+    trees = {scheme: CountTree(workload, batches, scheme, query, columns, at_once) for scheme in schemes}
     warm_slices = int(np.searchsorted(workload.offsets.sum(axis=1), warm_windows * workload.window))
     before: dict[str, dict[str, float]] = {scheme: {} for scheme in schemes}
     passed = 0
     for first in range(0, workload.slices, at_once):
         stop = min(first + at_once, workload.slices)
-        if truth is not None:
-            for number in range(first, stop):
-                truth.add([blocks.batch(leaf, number) for leaf in range(workload.leaves)])
         for tree in trees.values():
             tree.read_until(stop)
         if not passed and 0 < warm_slices <= stop < workload.slices:
@@ -230,33 +212,31 @@ def run_together(
         work = {name: used - before[scheme].get(name, 0.0) for name, used in tree.work.items()}
         tree.finish()
         runs[scheme] = SchemeRun(workload, tree.take_rows(), tree.total_bytes, work, events, counted(tree))
-    return runs, None if truth is None else truth.windows()
+    return runs
 
 
 def counted(tree: CountTree) -> dict[str, float]:
     """What the root has counted, and with "leaf_" before it the most that any leaf has."""
     report: dict[str, float] = {}
     for name, node in tree.nodes.items():
-        asked = getattr(node, "count_report", None)
-        for what, value in ({} if asked is None else asked()).items():
+        for what, value in getattr(node, "count_report", dict)().items():
             key = what if name == ROOT else f"leaf_{what}"
             if isinstance(value, int | float):
                 report[key] = max(report.get(key, 0), value)
     return report
 
 
-def central_bytes(workload: DecoWorkload, columns: Sequence[str], blocks: RecentBatches | None = None) -> int:
+def central_bytes(workload: DecoWorkload, columns: Sequence[str]) -> int:
     """The bytes if every leaf sends all its events on as they are, an Arrow frame for each slice of time.
 
     Frames are as long as their events and a header: one of each length is made.
     """
-    blocks = RecentBatches(workload) if blocks is None else blocks
     sizes: dict[int, int] = {}
     lengths = np.diff(workload.offsets, axis=0)
     total = 0
     for number, leaf in np.ndindex(*lengths.shape):
         length = int(lengths[number, leaf])
         if length not in sizes:
-            sizes[length] = len(central_frame(blocks.batch(leaf, number).select(list(columns))))
+            sizes[length] = len(central_frame(workload.batch(leaf, number).select(list(columns))))
         total += sizes[length]
     return total

@@ -12,7 +12,7 @@ from headwater.protocols.count_windows import Counting
 EXACT = ("central", "monitor", "monitor_local", "sync", "async", "auto")
 APPROX = "approx"
 SCHEMES = (APPROX, *EXACT)
-#: Nobody restores these roots: what happens to them is not written down.
+#: These roots are never restored: what happens to them is not recorded.
 UNRECORDED = NodeSettings(is_recorded=False)
 #: `auto` that saves bytes rather than time.
 FRUGAL = "auto_bytes"
@@ -28,10 +28,9 @@ def root_settings(scheme: str) -> dict[str, Any]:
     return {"disorder": 0, "counting": counting}
 
 
-def checked_query(window: int, step: int | None = None) -> hw.Query:
+def checked_query(window: int) -> hw.Query:
     """Counts, members and values: rows that say which events they hold."""
-    kind = hw.count_tumbling(window) if step is None else hw.count_sliding(window, step)
-    return hw.query("checked", kind, n=hw.count(), member=hw.sum("member"), value=hw.sum("value"))
+    return hw.query("checked", hw.count_tumbling(window), n=hw.count(), member=hw.sum("member"), value=hw.sum("value"))
 
 
 def members_query(window: int) -> hw.Query:

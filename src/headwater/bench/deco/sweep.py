@@ -7,16 +7,12 @@ once, as it would at such rates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from headwater.bench.common.report import Report, at_least
-from headwater.bench.common.timing import StepLog
-from headwater.bench.deco.network import bytes_shares
 from headwater.bench.deco.run import SchemeRun, run_together
-from headwater.bench.deco.schemes import EXACT, SCHEMES, UNRECORDED, plain_query, root_settings
-from headwater.bench.deco.truth import TrueWindows, right_sums, shared_events
+from headwater.bench.deco.schemes import EXACT, SCHEMES, plain_query
+from headwater.bench.deco.truth import TrueWindows, right_sums, shared_events, true_windows
 from headwater.bench.deco.workload import PLAIN, DecoWorkload
 from headwater.engine.counting.approx import split_evenly
 
@@ -26,7 +22,7 @@ WINDOWS = {1_000: (1_000, 160), 10_000: (320, 60), 100_000: (60, 12), 1_000_000:
 QUICK_CHANGES = (0.01, 0.5)
 QUICK_WINDOWS = {1_000: (600, 120), 100_000: (12, 4)}
 LEAVES = (1, 2, 4, 8, 16, 32)
-#: A leaf reads so many events at a time at least.
+#: The least number of events that a leaf reads at a time.
 BATCH_EVENTS = 1 << 14
 REPEATS = 2
 
@@ -38,7 +34,6 @@ class SweepPlace:
     workload: DecoWorkload
     rates: dict[str, float]
     runs: dict[str, SchemeRun]
-    shares: dict[str, float]
     #: The part of windows that are right, of the exact scheme that has fewest: 1.
     exact_right: float
     #: As the paper measures: the part of all events that approx has in their true windows.
@@ -61,10 +56,9 @@ class SweepPlace:
 
 @dataclass
 class SweepBench:
-    """All cells; each is measured once, whoever asks for it."""
+    """All cells; each is measured once, however often it is asked for."""
 
     report: Report
-    progress: StepLog
     cells: dict[tuple[float, int, int], SweepPlace] = field(default_factory=dict)
 
     def cell(self, change: float, window: int, leaves: int = 8) -> SweepPlace:
@@ -74,7 +68,7 @@ class SweepBench:
             count, warm = (QUICK_WINDOWS if self.report.quick else WINDOWS)[window]
             workload = DecoWorkload(leaves, window, count, change)
             self.cells[place] = measured(workload, warm, 1 if self.report.quick else REPEATS)
-            self.progress.say(f"  {self.cells[place]}")
+            self.report.say(f"  {self.cells[place]}")
         return self.cells[place]
 
     def run(self) -> None:
@@ -107,32 +101,25 @@ def slices_at_once(workload: DecoWorkload) -> int:
     return max(1, -int(-BATCH_EVENTS // per_slice))
 
 
-def warm_up(schemes: Sequence[str] = SCHEMES) -> None:
+def warm_up() -> None:
     """Kernels are compiled or loaded."""
     for window, count in ((1_000, 200), (50_000, 12)):
-        measured(DecoWorkload(2, window, count, 0.1), 2, 1, schemes)
+        measured(DecoWorkload(2, window, count, 0.1), 2, 1)
 
 
-def measured(workload: DecoWorkload, warm: int, repeats: int, schemes: Sequence[str] = SCHEMES) -> SweepPlace:
+def measured(workload: DecoWorkload, warm: int, repeats: int) -> SweepPlace:
     """Every scheme over the same events, several times; the best rate of each."""
-    settings = {scheme: {**root_settings(scheme), "settings": UNRECORDED} for scheme in schemes}
-    once = partial(run_together, workload, plain_query(workload.window), settings, PLAIN, warm_windows=warm)
-    runs, truth = once(with_truth=True, at_once=slices_at_once(workload))
-    assert truth is not None
-    rates = {scheme: run.rate for scheme, run in runs.items()}
-    for _ in range(repeats - 1):
-        again, _ = once(at_once=slices_at_once(workload))
-        rates = {scheme: max(rates[scheme], run.rate) for scheme, run in again.items()}
-    exact = [right_sums(run.rows, truth).mean() for scheme, run in runs.items() if scheme in EXACT]
-    return SweepPlace(
-        workload, rates, runs, bytes_shares(runs, workload), float(min(exact, default=1)), approx_share(truth)
-    )
+    query, at_once = plain_query(workload.window), slices_at_once(workload)
+    repeated = [run_together(workload, query, SCHEMES, PLAIN, at_once, warm) for _ in range(repeats)]
+    rates = {scheme: max(runs[scheme].rate for runs in repeated) for scheme in SCHEMES}
+    runs, truth = repeated[0], true_windows(workload)
+    exact = float(min(right_sums(runs[scheme].rows, truth).mean() for scheme in EXACT))
+    return SweepPlace(workload, rates, runs, exact, approx_share(truth))
 
 
 def approx_share(truth: TrueWindows) -> float:
     """The part of all events that is in its true window if every window has as many of each leaf as the first one.
 
-    >>> from headwater.bench.deco.truth import true_windows
     >>> [round(approx_share(true_windows(DecoWorkload(8, 1_000, 20, change))), 2) for change in (0.0, 0.5)]
     [1.0, 0.15]
     """

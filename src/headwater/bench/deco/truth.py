@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headwater.base.arrays import Int64Array
-from headwater.bench.deco.workload import DecoWorkload, RecentBatches, true_sum
+from headwater.bench.deco.workload import DecoWorkload, true_sum
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,10 @@ class WindowTruth:
     ([0, 100, 200], [100, 100, 100])
     """
 
-    def __init__(self, workload: DecoWorkload, step: int | None = None) -> None:
+    def __init__(self, workload: DecoWorkload) -> None:
         self.workload = workload
-        self.size, self.step = workload.window, step or workload.window
-        count = max(0, (workload.events - self.size) // self.step + 1)
-        self.starts = np.arange(count, dtype=np.int64) * self.step
         # Every position at which a window begins or ends.
-        self._cuts = np.unique(np.concatenate([self.starts, self.starts + self.size]))
+        self._cuts = np.arange(workload.events // workload.window + 1, dtype=np.int64) * workload.window
         # Leaves in the order of their names as bytes: a stable sort by time then keeps it.
         self._ranks = sorted(range(workload.leaves), key=lambda leaf: workload.name(leaf).encode())
         # Sums from the begin may pass 64 bits; differences, which are those of windows, stay right.
@@ -97,19 +94,16 @@ class WindowTruth:
             raise RuntimeError(
                 f"{self._slice} of {self.workload.slices} slices were added: the windows are not known yet"
             )
-        begins = np.searchsorted(self._cuts, self.starts)
-        ends = np.searchsorted(self._cuts, self.starts + self.size)
-        sums = (self._sums[ends] - self._sums[begins]).astype(np.int64)
-        times = self._after[begins], self._before[ends]
-        return TrueWindows(self.starts, self.size, sums, *times, self._offsets[begins], self._offsets[ends])
+        sums = np.diff(self._sums).astype(np.int64)
+        times = self._after[:-1], self._before[1:]
+        return TrueWindows(self._cuts[:-1], self.workload.window, sums, *times, self._offsets[:-1], self._offsets[1:])
 
 
-def true_windows(workload: DecoWorkload, step: int | None = None, blocks: RecentBatches | None = None) -> TrueWindows:
-    """Of a whole workload."""
-    blocks = RecentBatches(workload) if blocks is None else blocks
-    truth = WindowTruth(workload, step)
+def true_windows(workload: DecoWorkload) -> TrueWindows:
+    """The windows of a whole workload."""
+    truth = WindowTruth(workload)
     for number in range(workload.slices):
-        truth.add([blocks.batch(leaf, number) for leaf in range(workload.leaves)])
+        truth.add([workload.batch(leaf, number) for leaf in range(workload.leaves)])
     return truth.windows()
 
 

@@ -11,9 +11,9 @@ stream can be made again at any time, and nothing has to be kept.
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -25,18 +25,20 @@ from headwater.bench.common.workload import SEED
 SCHEMA = pa.schema({"time": pa.int64(), "value": pa.float64(), "member": pa.int64()})
 #: What a query without a check of members needs.
 PLAIN = ("time", "value")
-#: A member is a random number of so many bits: sums of ten million of them fit, and tell which events they are of.
+#: A member is a random number of this many bits: sums of ten million of them fit, and tell which events they are of.
 MEMBER_BITS = 39
 #: Values are members brought to [-4, 4): ordinary floats, whose true sum is that of the members, rounded once.
 VALUE_SHIFT = 36
 #: About how many events of all leaves a slice has at most, and those of one leaf.
 SLICE_EVENTS = 1 << 18
 LEAF_SLICE_EVENTS = 1 << 16
+#: The events of a leaf, by its number, from one slice up to another.
+Batches = Callable[[int, int, int], pa.RecordBatch]
 
 
 @dataclass(frozen=True)
 class DecoWorkload:
-    """``windows`` windows of ``window`` events over so many leaves; ``change``: by which part of its mean a rate differs.
+    """``windows`` windows of ``window`` events over some leaves; ``change``: by which part of its mean a rate differs.
 
     >>> some = DecoWorkload(leaves=2, window=1_000, windows=3, change=0.5)
     >>> some.events >= 3_000, some.batch(0, 0).schema.names, some.name(1)
@@ -122,6 +124,17 @@ class DecoWorkload:
         values *= 2.0**-VALUE_SHIFT
         return pa.record_batch([self._times(leaf, number, draws), values, members], schema=SCHEMA)
 
+    def batches(self, leaf: int, first: int, stop: int) -> pa.RecordBatch:
+        """The events of a leaf in slices ``[first, stop)`` as one.
+
+        >>> some = DecoWorkload(leaves=2, window=1_000, windows=3)
+        >>> some.batches(0, 0, 2).num_rows == int(some.offsets[2, 0])
+        True
+        """
+        if stop == first + 1:
+            return self.batch(leaf, first)
+        return pa.concat_batches([self.batch(leaf, number) for number in range(first, stop)])
+
     def _times(self, leaf: int, number: int, draws: NDArray[np.uint64]) -> Int64Array:
         """Each event is somewhere in its own share of the time."""
         begin, end = self.edges[number : number + 2].tolist()
@@ -138,38 +151,9 @@ class DecoWorkload:
         return times
 
 
-class RecentBatches:
-    """The last batches that were made, for several readers that are about equally far."""
-
-    def __init__(self, workload: DecoWorkload, slices_kept: int = 4) -> None:
-        self.workload = workload
-        self._kept: OrderedDict[tuple[int, int, int], pa.RecordBatch] = OrderedDict()
-        # A slice may be here twice: alone, and as one of several.
-        self._most = 2 * slices_kept * workload.leaves
-
-    def batch(self, leaf: int, number: int) -> pa.RecordBatch:
-        """As of the workload."""
-        return self.batches(leaf, number, number + 1)
-
-    def batches(self, leaf: int, first: int, stop: int) -> pa.RecordBatch:
-        """Several slices of a leaf as one.
-
-        >>> some = DecoWorkload(leaves=2, window=1_000, windows=3)
-        >>> RecentBatches(some).batches(0, 0, 2).num_rows == int(some.offsets[2, 0])
-        True
-        """
-        made = self._kept.get((leaf, first, stop))
-        if made is None:
-            made = self._make(leaf, first, stop)
-            self._kept[leaf, first, stop] = made
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-        return made
-
-    def _make(self, leaf: int, first: int, stop: int) -> pa.RecordBatch:
-        if stop == first + 1:
-            return self.workload.batch(leaf, first)
-        return pa.concat_batches([self.batch(leaf, number) for number in range(first, stop)])
+def recent_batches(workload: DecoWorkload, slices_kept: int = 4) -> Batches:
+    """`DecoWorkload.batches` for several readers that are about equally far: the last ones made are kept."""
+    return lru_cache(maxsize=2 * slices_kept * workload.leaves)(workload.batches)
 
 
 def true_sum(count: int, members: int) -> float:

@@ -7,25 +7,23 @@ so a system that falls behind, or a driver that does, shows as latency and as a 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
-from headwater.base.arrays import Int64Array
-from headwater.bench.common.workload import KEY_COUNT, SECOND, SEED, Floats
+from headwater.base.arrays import Float64Array, Int64Array
+from headwater.bench.common.workload import KEY_COUNT, SECOND, SEED
 from headwater.errors import DataError, shown
 
-#: What every batch of a load has; times are microseconds.
+#: The columns of every batch of a load; times are microseconds.
 SCHEMA = pa.schema([("time", pa.int64()), ("key", pa.int64()), ("value", pa.float64())])
-#: Bytes of one event.
-EVENT_BYTES = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """``rate`` events a second for so many ``seconds``, evenly from ``begin_us`` on (microseconds of the wall clock).
+    """``rate`` events a second for ``seconds``, evenly from ``begin_us`` on (microseconds of the wall clock).
 
     >>> schedule = Schedule(rate=4, seconds=1, begin_us=1_000_000)
     >>> schedule.events, schedule.times(0, 4).tolist()
@@ -51,11 +49,11 @@ class Schedule:
 
     @property
     def events(self) -> int:
-        """All that will ever be due."""
+        """The number of events in the whole schedule."""
         return self.due(self.end_us)
 
     def due(self, now_us: int) -> int:
-        """How many events have a time below ``now_us``."""
+        """The number of events with a time below ``now_us``."""
         passed = min(now_us, self.end_us) - self.begin_us
         # Rounded up: the event at the very beginning is due as soon as any time has passed.
         return -(-max(passed, 0) * self.rate // SECOND)
@@ -80,17 +78,16 @@ class Schedule:
             at_us = min(moment, self.end_us)
             yield at_us, self.due(at_us)
 
-    def window_ends(self, size_us: int, slide_us: int | None = None, *, warm_up_s: float = 0.0) -> Int64Array:
-        """The ends of all windows, aligned to 0, that lie whole in the schedule and end after the warm-up.
+    def window_ends(self, size_us: int, *, warm_up_s: float = 0.0, tail_s: float = 0.0) -> list[int]:
+        """The ends of all tumbling windows, aligned to 0, that lie whole in the schedule, between warm-up and tail.
 
-        >>> Schedule(rate=1, seconds=4, begin_us=500_000).window_ends(1_000_000).tolist()
+        A window closes only with a later event of every partition: the tail leaves out those whose row may never come.
+
+        >>> Schedule(rate=1, seconds=4, begin_us=500_000).window_ends(1_000_000)
         [2000000, 3000000, 4000000]
         """
-        slide = slide_us or size_us
         first = max(self.begin_us + size_us, self.begin_us + round(warm_up_s * SECOND))
-        # The k-th window starts at k * slide.
-        number = -(-(first - size_us) // slide)
-        return np.arange(number * slide + size_us, self.end_us + 1, slide, dtype=np.int64)
+        return list(range(-(-first // size_us) * size_us, self.end_us - round(tail_s * SECOND) + 1, size_us))
 
 
 @dataclass(frozen=True)
@@ -100,72 +97,30 @@ class Content:
     Made before the clock runs, so that a second of events costs a copy and not a second of random numbers; and a pure function
     of the seed, so that any result can be checked.
 
-    >>> content = Content(key_count=3, block=4)
-    >>> first, later = content.keys(0, 4), content.keys(2, 10)
-    >>> later.tolist() == [*first[2:], *first, *first[:2]]
-    True
+    >>> first, later = Content(block=4).columns(0, 4), Content(block=4).columns(2, 10)
+    >>> [later[i].tolist() == [*first[i][2:], *first[i], *first[i][:2]] for i in range(2)]
+    [True, True]
     """
 
-    key_count: int = KEY_COUNT
     seed: int = SEED
-    block: int = field(default=1 << 18)
+    block: int = 1 << 18
 
     @cached_property
-    def _keys(self) -> Int64Array:
-        return np.random.default_rng([self.seed, 0]).integers(0, self.key_count, self.block, dtype=np.int64)
+    def _block(self) -> tuple[Int64Array, Float64Array]:
+        keys, values = (np.random.default_rng([self.seed, column]) for column in range(2))
+        return keys.integers(0, KEY_COUNT, self.block, dtype=np.int64), values.standard_normal(self.block)
 
-    @cached_property
-    def _values(self) -> Floats:
-        return np.random.default_rng([self.seed, 1]).standard_normal(self.block)
-
-    def keys(self, first: int, stop: int) -> Int64Array:
-        """Of events ``[first, stop)``."""
-        return self._keys[np.arange(first, stop) % self.block]
-
-    def values(self, first: int, stop: int) -> Floats:
-        """Of events ``[first, stop)``."""
-        return self._values[np.arange(first, stop) % self.block]
-
-    def copy_to(self, first: int, keys: Int64Array, values: Floats) -> None:
-        """Write what events from ``first`` on have into arrays: in whole stretches, several times as fast as one by one."""
-        done = 0
-        while done < len(keys):
-            at = (first + done) % self.block
-            count = min(len(keys) - done, self.block - at)
-            keys[done : done + count] = self._keys[at : at + count]
-            values[done : done + count] = self._values[at : at + count]
-            done += count
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What is to be sent: so many events a second, for so long, of so many keys; handed over every ``slot_us``."""
-
-    rate: int
-    seconds: float
-    key_count: int = KEY_COUNT
-    seed: int = SEED
-    #: The latency of the driver itself against its cost.
-    slot_us: int = 5_000
-
-    def scheduled(self, begin_us: int = 0) -> Schedule:
-        """The load from a moment on."""
-        return Schedule(self.rate, self.seconds, begin_us)
-
-    @property
-    def content(self) -> Content:
-        return Content(self.key_count, self.seed)
-
-
-def batch_of(times: Int64Array, keys: Int64Array, values: Floats) -> pa.RecordBatch:
-    """Arrays as a batch over the same memory."""
-    return pa.RecordBatch.from_arrays([pa.array(times), pa.array(keys), pa.array(values)], schema=SCHEMA)
+    def columns(self, first: int, stop: int) -> tuple[Int64Array, Float64Array]:
+        """The keys and the values of events ``[first, stop)``."""
+        places = np.arange(first, stop) % self.block
+        keys, values = self._block
+        return keys[places], values[places]
 
 
 def events_of(schedule: Schedule, content: Content, first: int, stop: int) -> pa.RecordBatch:
-    """Events ``[first, stop)`` of a schedule, whenever they are wanted.
+    """Events ``[first, stop)`` of a schedule as a batch.
 
     >>> events_of(Schedule(rate=2, seconds=5), Content(), 1, 3)["time"].to_pylist()
     [500000, 1000000]
     """
-    return batch_of(schedule.times(first, stop), content.keys(first, stop), content.values(first, stop))
+    return pa.record_batch([schedule.times(first, stop), *content.columns(first, stop)], schema=SCHEMA)

@@ -2,50 +2,31 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import contextmanager
 from multiprocessing import get_context
-from types import TracebackType
 
-PROCESSES = 2
 COLUMNS = ["time", "key", "value"]
 BATCH_EVENTS = 1 << 16
+#: Counts the rows of files by decoding them.
+Decode = Callable[[Iterable[str]], int]
 
 
-class Decoders:
-    """Processes that are started and have loaded pyarrow before anything is timed."""
+@contextmanager
+def decoders() -> Iterator[Decode]:
+    """Two processes that decode files, each half of their row groups; once they have, they have loaded pyarrow."""
+    context = get_context("spawn")
+    # One pool each: a pool of two may give both halves to one process.
+    with ProcessPoolExecutor(1, context) as one, ProcessPoolExecutor(1, context) as other:
 
-    def __init__(self) -> None:
-        self._stack = ExitStack()
+        def decode(files: Iterable[str]) -> int:
+            groups = row_groups(files)
+            half = -(-len(groups) // 2)
+            halves = one.submit(decoded, groups[:half]), other.submit(decoded, groups[half:])
+            return sum(future.result() for future in halves)
 
-    def __enter__(self) -> Decoders:
-        context = get_context("spawn")
-        self._processes = [
-            self._stack.enter_context(ProcessPoolExecutor(1, mp_context=context)) for _ in range(PROCESSES)
-        ]
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
-
-    def rows(self, files: Iterable[str]) -> int:
-        """How many rows the files hold; each process decodes half of their row groups."""
-        groups = row_groups(files)
-        half = -(-len(groups) // PROCESSES)
-        shares = [groups[first : first + half] for first in range(0, len(groups), half)]
-        return sum(
-            future.result() for future in [p.submit(decoded, share) for p, share in zip(self._processes, shares)]
-        )
-
-    def seconds(self, files: Iterable[str]) -> float:
-        """How long that takes."""
-        begin = time.perf_counter()
-        self.rows(files)
-        return time.perf_counter() - begin
+        yield decode
 
 
 def row_groups(files: Iterable[str]) -> list[tuple[str, int]]:
@@ -56,7 +37,7 @@ def row_groups(files: Iterable[str]) -> list[tuple[str, int]]:
 
 
 def decoded(groups: Iterable[tuple[str, int]]) -> int:
-    """Decode these row groups on this thread; returns how many rows there were."""
+    """Decode these row groups on this thread; returns the number of rows."""
     import pyarrow.parquet as pq
 
     wanted: dict[str, list[int]] = {}

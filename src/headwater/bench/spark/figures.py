@@ -1,59 +1,48 @@
 """``headwater bench spark``: windows on Spark by headwater, against the best that a user can say in Spark alone.
 
 Two cores, local. Both sides read the same files, answer the same question (checked on a few events first) and leave every row in
-the noop sink; what is compared are events per second. `spark_data` makes the files, `spark_ways` holds both sides of each
-question, `spark_timing` times them.
+the noop sink; what is compared are events per second. `data.py` makes the files, `ways.py` holds both sides of each
+question, `timing.py` times them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from functools import partial
+from time import perf_counter
 from typing import get_args
 
 import headwater as hw
 from headwater.bench.common.queries import many, named, one_query
-from headwater.bench.common.report import Report, at_least, at_most
-from headwater.bench.common.timing import StepLog
+from headwater.bench.common.report import Rate, Report, at_least, at_most
 from headwater.bench.common.workload import EVENTS_FULL
 from headwater.bench.spark import ways
 from headwater.bench.spark.crossing import crossing
-from headwater.bench.spark.data import EVENT_BYTES, Kind, SparkData
-from headwater.bench.spark.decode import Decoders
-from headwater.bench.spark.timing import Rate, SparkBench, noop
-from headwater.spark.session import local_session
+from headwater.bench.spark.data import EVENT_BYTES, EventFiles, Kind, SparkData
+from headwater.bench.spark.decode import Decode, decoders
+from headwater.bench.spark.timing import SparkBench, local_spark, noop
 
 QUICK_PART = 10
-CORES = 2
-DRIVER_MEMORY = "4g"
-THOUSAND = 1_000
 #: What rows may cost beside the pass over the events, as in the engine's benchmark.
 ROWS_PER_SECOND = 20e6
 SUM = "sum(value) AS answer"
 FOUR = (SUM, "min(value) AS low", "max(value) AS high")
 
 
-def run(report: Report, progress: StepLog, questions: Sequence[Question] | None = None) -> None:
+def run(report: Report, questions: Sequence[Question] | None = None) -> None:
     """Measure all figures on Spark into ``report``."""
-    with begun(report, progress) as bench:
-        for question in QUESTIONS if questions is None else questions:
-            progress.say(question.__name__.replace("_", " "))
-            question(bench)
+    with begun(report) as bench:
+        report.ask(QUESTIONS if questions is None else questions, bench)
 
 
 @contextmanager
-def begun(report: Report, progress: StepLog, kinds: Sequence[Kind] = get_args(Kind)) -> Iterator[SparkBench]:
+def begun(report: Report, kinds: Sequence[Kind] = get_args(Kind)) -> Iterator[SparkBench]:
     """A run with its Spark and its files, all or those of some kinds, as long as the block lasts."""
     events = EVENTS_FULL // (QUICK_PART if report.quick else 1)
-    with TemporaryDirectory(prefix="headwater-bench-") as name:
-        folder = Path(name)
-        progress.say("starting Spark")
-        settings = {"spark.driver.memory": DRIVER_MEMORY, "spark.local.dir": str(folder / "spark")}
-        with local_session("headwater bench", master=f"local[{CORES}]", **settings) as spark:
-            progress.say(f"writing files of {events:,} events")
-            yield SparkBench(report, progress, spark, SparkData(folder / "data", events, kinds))
+    with local_spark(report) as (spark, folder):
+        report.say(f"writing files of {events:,} events")
+        yield SparkBench(report, spark, SparkData(folder / "data", events, kinds))
 
 
 def tumbling(bench: SparkBench) -> None:
@@ -64,22 +53,30 @@ def tumbling(bench: SparkBench) -> None:
         raise RuntimeError("Arrow IPC files gave other rows than Parquet files of the same events")
     peer, _ = bench.best_peer(peers, "float")
     events, ipc = bench.data.events("float", "tenfold"), bench.data.events("ipc", "tenfold")
-    with Decoders() as decoders:
-        decoders.rows(bench.data.events("float", "check").files)
+    with decoders() as decode:
+        decode(bench.data.events("float", "check").files)
         times = bench.best(
             [
-                lambda: bench.materialize(ours, events),
-                lambda: bench.materialize(peer, events),
-                lambda: decoders.seconds(events.files),
-                lambda: bench.materialize(ours, ipc),
+                partial(bench.materialize, ours, events),
+                partial(bench.materialize, peer, events),
+                partial(decoding_seconds, decode, events),
+                partial(bench.materialize, ours, ipc),
             ]
         )
     names = ("hw.read", peer.name, "pyarrow", "hw.read of IPC")
     read, native, decoding, mapped = (Rate(name, events.count / seconds) for name, seconds in zip(names, times))
-    bench.add_ratio("read_tumbling", 2, read, native)
-    bench.add_ratio("read_decode_ratio", 0.4, read, decoding)
-    bench.add_ratio("read_ipc_ratio", 1.5, mapped, read)
-    bench.add_rates(read_tumbling_rate=read, read_ipc_rate=mapped, decode_rate=decoding)
+    bench.report.add_ratio("read_tumbling", 2, read, native)
+    bench.report.add_ratio("read_decode_ratio", 0.4, read, decoding)
+    bench.report.add_ratio("read_ipc_ratio", 1.5, mapped, read)
+    for name, rate in {"read_tumbling_rate": read, "read_ipc_rate": mapped, "decode_rate": decoding}.items():
+        bench.report.add_rate(name, rate)
+
+
+def decoding_seconds(decode: Decode, events: EventFiles) -> float:
+    """How long merely decoding the files takes."""
+    begin = perf_counter()
+    decode(events.files)
+    return perf_counter() - begin
 
 
 def sliding(bench: SparkBench) -> None:
@@ -91,25 +88,24 @@ def sliding(bench: SparkBench) -> None:
     # What a user can do by hand, for comparison.
     by_hand = ways.exploded_sliding(*FOUR)
     bench.check([*peers, by_hand], "float")
-    bench.add_rates(exploded_sliding_rate=bench.best_peer([by_hand], "float")[1])
+    bench.report.add_rate("exploded_sliding_rate", bench.best_peer([by_hand], "float")[1])
 
 
 def hundred_queries(bench: SparkBench) -> None:
     """A hundred tumbling queries, whose slices are shared."""
-    queries, peers = ways.every(*ways.hundred()), ways.hundred_lengths()
+    queries, peers = ways.every(*ways.hundred(bench.lengths)), ways.hundred_lengths(bench.lengths)
     bench.compare("read_100_queries", 200, ways.reading(queries), peers)
     bench.compare("aggregate_100_queries", 50, ways.aggregating(queries), peers, "int")
 
 
 def thousand_queries(bench: SparkBench) -> None:
     """A thousand queries against one, and what their rows may cost."""
-    one, thousand = ways.reading(ways.every(one_query())), ways.reading(ways.every(*named(many(THOUSAND))))
+    one, thousand = ways.reading(ways.every(one_query())), ways.reading(ways.every(*named(many(bench.thousand))))
     events = bench.data.events("float", "all")
     rows = thousand.frame(bench.spark, events).count()
-    seconds = bench.best([lambda: bench.materialize(one, events), lambda: bench.materialize(thousand, events)])
+    seconds = bench.best([partial(bench.materialize, way, events) for way in (one, thousand)])
     allowed = seconds[0] + rows / ROWS_PER_SECOND
     note = f"{seconds[1]:.2f} s; one query {seconds[0]:.2f} s, {rows:,} rows {rows / ROWS_PER_SECOND:.2f} s"
-    bench.progress.say(f"  read_1000_ratio: {note}")
     bench.report.add("read_1000_ratio", allowed / seconds[1], "ratio", at_least(0.7), note)
     bench.report.add("read_1000_rows", rows, "rows")
 
@@ -142,7 +138,6 @@ def crossing_share(bench: SparkBench) -> None:
     events = bench.data.events("float", "all")
     crossed = crossing(bench.spark, lambda: noop(ours.frame(bench.spark, events)))
     note = f"bytes: {crossed.python:,} out of Python, {crossed.shuffle:,} shuffled, {crossed.results:,} results"
-    bench.progress.say(f"  crossing_share: {note}")
     bench.report.add("crossing_share", crossed.total / (events.count * EVENT_BYTES), "ratio", at_most(0.01), note)
 
 
@@ -151,11 +146,9 @@ def mapinarrow_floor(bench: SparkBench) -> None:
     ours, floor = ways.aggregating(ways.every(ways.four(hw.tumbling("1 s")))), ways.floor()
     bench.check([*ways.tumbling(*FOUR), ours], "float")
     bench.materialize(floor, bench.data.events("float", "check"))
-    events = bench.data.events("float", "all")
-    seconds = bench.best([lambda: bench.materialize(ours, events), lambda: bench.materialize(floor, events)])
-    rates = [Rate(name, events.count / each) for name, each in zip((ours.name, floor.name), seconds)]
-    bench.add_ratio("mapinarrow_floor", 0.8, *rates)
-    bench.add_rates(mapinarrow_rate=rates[0])
+    rate, least = bench.rates([ours, floor], bench.data.events("float", "all"))
+    bench.report.add_ratio("mapinarrow_floor", 0.8, rate, least)
+    bench.report.add_rate("mapinarrow_rate", rate)
 
 
 Question = Callable[[SparkBench], None]

@@ -9,21 +9,38 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
-from headwater.bench.common.report import Report, at_least
-from headwater.bench.common.timing import StepLog
+from headwater.bench.common.report import Rate, Report
+from headwater.bench.common.timing import in_turns
 from headwater.bench.spark.data import EventFiles, Kind, Scale, SparkData
-from headwater.bench.spark.ways import Way
+from headwater.bench.spark.ways import LENGTHS, Way
+from headwater.spark.session import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+CORES = 2
+DRIVER_MEMORY = "4g"
 REPEATS = 2
 #: A peer that would need longer for all events, which is 40 M at 5 M/s, runs once on a tenth of them.
 PEER_SECONDS_MAX = 8.0
+
+
+@contextmanager
+def local_spark(report: Report) -> Iterator[tuple[SparkSession, Path]]:
+    """Spark on two cores of this machine, and a folder for whatever a run leaves, as long as the block lasts."""
+    with TemporaryDirectory(prefix="headwater-bench-") as folder:
+        report.say("starting Spark")
+        settings = {"spark.driver.memory": DRIVER_MEMORY, "spark.local.dir": f"{folder}/spark"}
+        with local_session("headwater bench", master=f"local[{CORES}]", **settings) as spark:
+            yield spark, Path(folder)
 
 
 class Answer(NamedTuple):
@@ -34,46 +51,25 @@ class Answer(NamedTuple):
     total: float
 
 
-class Rate(NamedTuple):
-    """Events per second, and which way that was."""
-
-    way: str
-    events_per_second: float
-
-    def __str__(self) -> str:
-        return f"{self.way} {self.events_per_second / 1e6:.3g} M/s"
-
-
 @dataclass
 class SparkBench:
     """One run: the session, the files, and the rates of peers that several figures compare with."""
 
     report: Report
-    progress: StepLog
     spark: SparkSession
     data: SparkData
+    #: The lengths in seconds of the "hundred" queries, and the number of the "thousand".
+    lengths: Sequence[int] = tuple(LENGTHS)
+    thousand: int = 1_000
     peer_rates: dict[tuple[tuple[Way, ...], Kind], Rate] = field(default_factory=dict)
 
     def compare(self, figure: str, bound: float, ours: Way, peers: Sequence[Way], kind: Kind = "float") -> None:
         """Rate of ``ours`` / rate of the best peer."""
         self.check([*peers, ours], kind)
         theirs = self.peer_rate(peers, kind)
-        events = self.data.events(kind, "all")
-        (seconds,) = self.best([lambda: self.materialize(ours, events)])
-        rate = Rate(ours.name, events.count / seconds)
-        self.add_ratio(figure, bound, rate, theirs)
-        self.add_rates(**{f"{figure}_rate": rate})
-
-    def add_ratio(self, figure: str, bound: float, ours: Rate, theirs: Rate) -> None:
-        """A ratio of two rates, with both beside it."""
-        note = f"{ours}, {theirs}"
-        self.progress.say(f"  {figure}: {note}")
-        self.report.add(figure, ours.events_per_second / theirs.events_per_second, "ratio", at_least(bound), note)
-
-    def add_rates(self, **rates: Rate) -> None:
-        """Rates under these names, for those who read no notes."""
-        for name, rate in rates.items():
-            self.report.add(name, rate.events_per_second / 1e6, "M events/s")
+        (rate,) = self.rates([ours], self.data.events(kind, "all"))
+        self.report.add_ratio(figure, bound, rate, theirs)
+        self.report.add_rate(f"{figure}_rate", rate)
 
     def peer_rate(self, peers: Sequence[Way], kind: Kind) -> Rate:
         """The rate of the best peer, measured once for all figures that compare with it."""
@@ -83,8 +79,7 @@ class SparkBench:
             events = self.data.events(kind, "all")
             # One that is too slow has had its run.
             if events.count / rate.events_per_second <= PEER_SECONDS_MAX:
-                (seconds,) = self.best([lambda: self.materialize(best, events)])
-                rate = Rate(best.name, events.count / seconds)
+                (rate,) = self.rates([best], events)
             self.peer_rates[asked] = rate
         return self.peer_rates[asked]
 
@@ -94,13 +89,17 @@ class SparkBench:
         rates = []
         for peer in peers:
             rates.append((peer, Rate(peer.name, events.count / self.materialize(peer, events))))
-            self.progress.say(f"  {rates[-1][1]} on {events.count:,} {kind} events")
+            self.report.say(f"  {rates[-1][1]} on {events.count:,} {kind} events")
         return max(rates, key=lambda rate: rate[1].events_per_second)
+
+    def rates(self, ways: Sequence[Way], events: EventFiles) -> list[Rate]:
+        """The best rate of each over these events; they take turns."""
+        times = self.best([partial(self.materialize, way, events) for way in ways])
+        return [Rate(way.name, events.count / seconds) for way, seconds in zip(ways, times)]
 
     def best(self, works: Sequence[Callable[[], float]]) -> list[float]:
         """The best time of each; they take turns."""
-        turns = [[work() for work in works] for _ in range(REPEATS)]
-        return [min(times) for times in zip(*turns)]
+        return [min(times) for times in in_turns(works, REPEATS)]
 
     def materialize(self, way: Way, events: EventFiles) -> float:
         """The seconds of a whole job over these events."""

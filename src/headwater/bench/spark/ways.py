@@ -7,7 +7,7 @@ Every way is a DataFrame with a row per window, key and query, the events in it 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from headwater.bench.spark.data import EventFiles
 from headwater.language.windows import Window
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 COUNT_WINDOW = 1_000_000
 COUNT_WINDOWS_MIN = 4
@@ -82,9 +82,9 @@ def two(window: Window, name: str = "two") -> hw.Query:
     return hw.query(name, window, keys=["key"], events=hw.count(), answer=hw.sum("value"))
 
 
-def hundred() -> list[hw.Query]:
-    """Count and sum by key, for each of the hundred lengths."""
-    return [two(hw.tumbling(f"{length} s"), f"length{length}") for length in LENGTHS]
+def hundred(lengths: Sequence[int]) -> list[hw.Query]:
+    """Count and sum by key, for each of the lengths."""
+    return [two(hw.tumbling(f"{length} s"), f"length{length}") for length in lengths]
 
 
 def counted(answer: Any) -> Callable[[EventFiles], list[hw.Query]]:
@@ -112,58 +112,48 @@ def files(spark: SparkSession, events: EventFiles) -> DataFrame:
     return spark.read.schema(f"time bigint, key bigint, value {value}").parquet(*events.files)
 
 
-def grouped(name: str, start: Callable[[], Column], *aggregates: str) -> Way:
-    """One `groupBy` by key and the start of the window."""
+def grouped(name: str, start: str, *aggregates: str) -> Way:
+    """One `groupBy` by key and the start of the window; everything is in Spark's SQL."""
+    return Way(name, lambda spark, events: by_start(files(spark, events), start, *aggregates))
 
-    def frame(spark: SparkSession, events: EventFiles) -> DataFrame:
-        from pyspark.sql import functions as F
 
-        chosen = [F.expr(aggregate) for aggregate in ("count(*) AS event_count", *aggregates)]
-        return files(spark, events).groupBy(start().alias("start"), "key").agg(*chosen)
+def by_start(events: DataFrame, start: str, *aggregates: str) -> DataFrame:
+    """The aggregates and the number of events by key and ``start``."""
+    from pyspark.sql import functions as F
 
-    return Way(name, frame)
+    chosen = map(F.expr, ("count(*) AS event_count", *aggregates))
+    return events.groupBy(F.expr(start).alias("start"), "key").agg(*chosen)
 
 
 def tumbling(*aggregates: str) -> list[Way]:
     """A second by key."""
-    return [
-        grouped("window()", lambda: window("1 second"), *aggregates),
-        grouped("integer division", lambda: expression(f"time div {SECOND}"), *aggregates),
-    ]
+    window = "window(timestamp_micros(time), '1 second')"
+    return [grouped("window()", window, *aggregates), grouped("integer division", f"time div {SECOND}", *aggregates)]
 
 
 def sliding(*aggregates: str) -> list[Way]:
     """Ten seconds every second, by key."""
-    return [grouped("window()", lambda: window("10 seconds", "1 second"), *aggregates)]
+    return [grouped("window()", "window(timestamp_micros(time), '10 seconds', '1 second')", *aggregates)]
 
 
 def exploded_sliding(*aggregates: str) -> Way:
-    """The same by hand: each event once for each of its windows, which a user has to think of."""
-    starts = f"explode(sequence(time div {SECOND} - 9, time div {SECOND}))"
+    """Sliding windows by hand: each event once for each of its windows, which a user has to think of."""
+    starts = f"explode(sequence(time div {SECOND} - 9, time div {SECOND})) AS start"
 
     def frame(spark: SparkSession, events: EventFiles) -> DataFrame:
-        from pyspark.sql import functions as F
-
-        chosen = [F.expr(aggregate) for aggregate in ("count(*) AS event_count", *aggregates)]
-        each = files(spark, events).select("key", "value", F.expr(starts).alias("start"))
-        return each.groupBy("start", "key").agg(*chosen)
+        return by_start(files(spark, events).selectExpr("key", "value", starts), "start", *aggregates)
 
     return Way("explode", frame)
 
 
 def sessions() -> list[Way]:
     """Sessions by key."""
-
-    def start() -> Column:
-        from pyspark.sql import functions as F
-
-        return F.session_window(F.timestamp_micros("time"), "50 milliseconds")
-
+    start = "session_window(timestamp_micros(time), '50 milliseconds')"
     return [grouped("session_window", start, "sum(value) AS answer")]
 
 
-def hundred_lengths() -> list[Way]:
-    """A union of a hundred group-bys."""
+def hundred_lengths(lengths: Sequence[int]) -> list[Way]:
+    """A union of a group-by for each length."""
 
     def union(spark: SparkSession, events: EventFiles) -> DataFrame:
         from pyspark.sql import functions as F
@@ -174,7 +164,7 @@ def hundred_lengths() -> list[Way]:
             read.groupBy(F.lit(length).alias("query"), F.expr(f"time div {length * SECOND}").alias("start"), "key").agg(
                 *aggregates
             )
-            for length in LENGTHS
+            for length in lengths
         ]
         return reduce(lambda one, other: one.unionAll(other), each)
 
@@ -207,17 +197,3 @@ def floor() -> Way:
 def one_row(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """How many rows there were."""
     yield pa.record_batch({"event_count": pa.array([sum(batch.num_rows for batch in batches)], pa.int64())})
-
-
-def window(size: str, slide: str | None = None) -> Column:
-    """Spark's `window` over times that are microseconds."""
-    from pyspark.sql import functions as F
-
-    return F.window(F.timestamp_micros("time"), size, slide)
-
-
-def expression(text: str) -> Column:
-    """A Spark column from SQL."""
-    from pyspark.sql import functions as F
-
-    return F.expr(text)

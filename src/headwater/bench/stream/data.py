@@ -80,16 +80,9 @@ def batch(source: int, first: int, stop: int, is_log: bool = False) -> pa.Record
     >>> batch(0, 3, 5)["time"].cast("int64").to_pylist(), batch(1, 0, 2, is_log=True).schema.types[0]
     ([3000, 4000], DataType(int64))
     """
-    content = _CONTENTS[source]
     times = pa.array(np.arange(first, stop, dtype=np.int64) * MILLISECOND)
-    keys, values = content.keys(first, stop), content.values(first, stop)
-    return pa.record_batch(
-        {
-            "time": times if is_log else times.cast(pa.timestamp("us", tz="UTC")),
-            "key": pa.array(keys),
-            "value": pa.array(values),
-        }
-    )
+    times = times if is_log else times.cast(pa.timestamp("us", tz="UTC"))
+    return pa.record_batch([times, *_CONTENTS[source].columns(first, stop)], ["time", "key", "value"])
 
 
 _CONTENTS = [Content(seed=7 + source) for source in range(SOURCES)]

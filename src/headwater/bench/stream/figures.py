@@ -1,9 +1,10 @@
 """``headwater bench stream``: windows over streams on Spark by headwater, against Spark's own and against the least there can be.
 
 Two cores, local; the last figure on a cluster of two workers. A sustainable rate is that at which a stream works off what was
-written before, behind its first batches: whoever takes so many events a second when they all wait could take them as they come.
-`stream_data` writes them, `stream_timing` times streams, `stream_native` is Spark alone, `stream_idle` a stream that does
-nothing; latency, many keys and recovery have files of their own.
+written before, behind its first batches: a stream that takes this many events a second when they all wait could take them as
+they come.
+`data.py` writes them, `timing.py` times streams, `native.py` is Spark alone, `idle.py` a stream that does nothing, and
+`recovery.py` asks the last question.
 """
 
 from __future__ import annotations
@@ -11,54 +12,50 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-import headwater as hw
-from headwater.bench.common.report import Report, at_most
-from headwater.bench.common.timing import StepLog
-from headwater.bench.common.workload import SECOND
-from headwater.bench.spark.timing import Rate, noop
-from headwater.bench.spark.ways import LENGTHS, two
-from headwater.bench.stream import native
-from headwater.bench.stream.data import FILES_MIN, SOURCES, StreamData
-from headwater.bench.stream.keys import million_keys
-from headwater.bench.stream.latency import latency
-from headwater.bench.stream.recovery import recovery
-from headwater.bench.stream.sizes import FULL, QUICK, Sizes
-from headwater.bench.stream.timing import StreamBench, batch_seconds, drained
-from headwater.spark.session import local_session
+import numpy as np
+import pyarrow as pa
 
-CORES = 2
-DRIVER_MEMORY = "4g"
-#: A backlog is worked off in so many batches; the first is for warming up.
+import headwater as hw
+from headwater.base.arrays import Int64Array
+from headwater.bench.common.report import Rate, Report, at_most
+from headwater.bench.common.timing import in_turns
+from headwater.bench.common.workload import SECOND, SEED
+from headwater.bench.load.driver import now_us, start_load
+from headwater.bench.load.judgement import judge
+from headwater.bench.load.judgement import latency as latency_of
+from headwater.bench.load.schedule import SCHEMA, Schedule
+from headwater.bench.spark.timing import CORES, local_spark, noop
+from headwater.bench.spark.ways import hundred, two
+from headwater.bench.stream import native
+from headwater.bench.stream.cluster import wait_for
+from headwater.bench.stream.data import FILES_MIN, RECORD_EVENTS, SOURCES, StreamData
+from headwater.bench.stream.recovery import recovery
+from headwater.bench.stream.sizes import FULL, QUICK
+from headwater.bench.stream.timing import StreamBench, batch_seconds, drained, events_done
+from headwater.logs import Log
+
+#: The number of batches in which a backlog is worked off; the first is for warming up.
 DRAIN_BATCHES = 4
 #: To find the better of two slow ways, a part of the events will do.
 HUNDRED_TRIAL = 20
 
 
-def run(
-    report: Report, progress: StepLog, questions: Sequence[Question] | None = None, sizes: Sizes | None = None
-) -> None:
+def run(report: Report, questions: Sequence[Question] | None = None) -> None:
     """Measure all figures of streams into ``report``."""
-    sizes = sizes or (QUICK if report.quick else FULL)
-    with TemporaryDirectory(prefix="headwater-bench-") as name:
-        folder = Path(name)
-        progress.say("starting Spark")
-        settings = {"spark.driver.memory": DRIVER_MEMORY, "spark.local.dir": str(folder / "spark")}
-        chosen = QUESTIONS if questions is None else questions
-        with local_session("headwater bench", master=f"local[{CORES}]", **settings) as spark:
-            data = StreamData(folder / "data", sizes.events, sizes.native_events // FILES_MIN)
-            bench = StreamBench(report, progress, spark, folder, sizes, data)
-            for question in (question for question in chosen if question is not recovery):
-                progress.say(question.__name__.replace("_", " "))
-                question(bench)
-        if recovery in chosen:
-            progress.say("recovery")
-            recovery(bench)
+    sizes = QUICK if report.quick else FULL
+    chosen = QUESTIONS if questions is None else questions
+    with local_spark(report) as (spark, folder):
+        data = StreamData(folder / "data", sizes.events, sizes.native_events // FILES_MIN)
+        bench = StreamBench(report, spark, folder, sizes, data)
+        report.ask([question for question in chosen if question is not recovery], bench)
+    # It has a cluster of its own.
+    report.ask([question for question in chosen if question is recovery], bench)
 
 
 def trigger_overhead(bench: StreamBench) -> None:
@@ -84,7 +81,6 @@ def trigger_overhead(bench: StreamBench) -> None:
             times[name] += some
     ours, cheap, default = (statistics.median(each) for each in times.values())
     note = f"{ours * 1000:.0f} ms, an empty one {cheap * 1000:.0f} ms, with Spark's default settings {default * 1000:.0f} ms"
-    bench.progress.say(f"  trigger_overhead: {note}")
     # Against the faster of the two: what headwater sets for its own streams anybody could set for an empty one.
     bench.report.add("trigger_overhead", ours / min(cheap, default), "ratio", at_most(1.4), note)
     bench.report.add("trigger_overhead_default", ours / default, "ratio", note="the empty one as Spark is by default")
@@ -97,20 +93,17 @@ def sliding(bench: StreamBench) -> None:
     check(bench, [query], lambda events: native.windowed(events, "10 seconds", "1 second"))
     ours = Rate("hw.stream", best(bench, lambda: drain_rate(bench, bench.data.files, [query])))
     theirs = native_rate(bench, lambda events: [native.windowed(events, "10 seconds", "1 second")])
-    bench.add_ratio("sustainable_vs_spark", 15, ours, theirs)
-    bench.report.add("sustainable_rate", ours.events_per_second / 1e6, "M events/s")
+    bench.report.add_ratio("sustainable_vs_spark", 15, ours, theirs)
+    bench.report.add_rate("sustainable_rate", ours)
 
 
 def hundred_queries(bench: StreamBench) -> None:
     """A hundred lengths of tumbling windows, on files."""
-    lengths = LENGTHS[:: bench.sizes.lengths_step]
-    queries = [two(hw.tumbling(f"{length} s"), f"length{length}") for length in lengths]
-    ours = Rate(
-        f"hw.stream, {len(lengths)} queries,", best(bench, lambda: drain_rate(bench, bench.data.files, queries))
-    )
-    theirs = native_hundred(bench, lengths)
-    bench.add_ratio("sustainable_100_vs_spark", 50, ours, theirs)
-    bench.report.add("sustainable_100_rate", ours.events_per_second / 1e6, "M events/s")
+    lengths = bench.sizes.lengths
+    rate = best(bench, lambda: drain_rate(bench, bench.data.files, hundred(lengths)))
+    ours = Rate(f"hw.stream, {len(lengths)} queries,", rate)
+    bench.report.add_ratio("sustainable_100_vs_spark", 50, ours, native_hundred(bench, lengths))
+    bench.report.add_rate("sustainable_100_rate", ours)
 
 
 def streaming_batch(bench: StreamBench) -> None:
@@ -124,8 +117,84 @@ def streaming_batch(bench: StreamBench) -> None:
         return events / (time.perf_counter() - begin)
 
     batch_rate()  # workers and plans are warm
-    streams, batches = zip(*((drain_rate(bench, log, [query]), batch_rate()) for _ in range(bench.sizes.repeats)))
-    bench.add_ratio("streaming_batch_ratio", 0.5, Rate("hw.stream", max(streams)), Rate("hw.read", max(batches)))
+    streams, batches = map(max, in_turns([lambda: drain_rate(bench, log, [query]), batch_rate], bench.sizes.repeats))
+    bench.report.add_ratio("streaming_batch_ratio", 0.5, Rate("hw.stream", streams), Rate("hw.read", batches))
+
+
+def latency(bench: StreamBench) -> None:
+    """How long after its end a window's row is there, when a million events a second come through the load driver.
+
+    Tumbling windows of a second, by key, without disorder. The load's process, Spark and its workers share two cores: what the
+    load itself takes is in the figure.
+    """
+    sizes, place = bench.sizes, bench.place()
+    log = Log.create(place, partition_count=SOURCES, time="time")
+    for source in range(SOURCES):
+        with log.writer(source) as writer:
+            writer.append(pa.RecordBatch.from_pylist([{"time": 0, "key": 0, "value": 0.0}], schema=SCHEMA))
+    seen: list[tuple[int, int]] = []
+
+    def see(rows: Any, batch: int) -> None:
+        moment = now_us()
+        if len(rows):
+            seen.extend((end, moment) for end in pa.compute.unique(rows["window_end"]).to_pylist())
+
+    with bench.streaming(place, two(hw.tumbling("1 s")), schema=SCHEMA, sink=see, root="driver") as stream:
+        # It runs, and has run once, before the load begins.
+        wait_for(lambda: events_done(stream) >= SOURCES or not stream.is_active, "the first batch of a stream")
+        with start_load(Schedule(sizes.latency_rate, sizes.latency_seconds), place) as running:
+            ran = running.wait(lambda: events_done(stream))
+        if not stream.is_active:
+            stream.await_end()
+    # A row comes some time after its window: what ends in the last moments is not waited for.
+    found = latency_of(seen, ran.schedule.window_ends(SECOND, warm_up_s=sizes.latency_warm_up, tail_s=2.0))
+    verdict = judge(ran.samples, ran.schedule, warm_up_s=sizes.latency_warm_up)
+    note = (
+        f"{found.count} windows, {found.missing} missing, at most {found.max_s:.2f} s; {verdict.reason}; "
+        f"the load driver itself took {ran.cpu_seconds / sizes.latency_seconds:.2f} cores"
+    )
+    bench.report.add("latency_p50_s", found.p50_s, "s", at_most(0.6), note)
+    bench.report.add("latency_p99_s", found.p99_s, "s", at_most(1.5))
+
+
+def million_keys(bench: StreamBench) -> None:
+    """What a batch costs when reducers share a state of a million keys, and whether that grows from batch to batch.
+
+    In one long window all keys stay open from the first batch to the last.
+    """
+    sizes, checkpoint = bench.sizes, bench.place()
+    log = Log.create(bench.place(), partition_count=SOURCES, time="time")
+    query = two(hw.tumbling("100 d"))
+    append(log, [np.arange(source, sizes.keys, SOURCES) for source in range(SOURCES)])
+    settings = {"checkpoint": checkpoint, "root": "reducers"}
+    with bench.streaming(log.path, query, trigger="available now", **settings) as stream:
+        stream.await_end()
+    append(
+        log, [random_keys(source, sizes.keys, sizes.key_batches * sizes.key_batch_events) for source in range(SOURCES)]
+    )
+    with bench.streaming(log.path, query, max_events_per_trigger=sizes.key_batch_events, **settings) as stream:
+        times = batch_seconds(stream.query, sizes.key_batches, 1)
+        state = stream.progress["state_bytes"]
+    third = max(1, len(times) // 3)
+    growth = statistics.median(times[-third:]) / statistics.median(times[:third])
+    note = f"{len(times)} batches of {sizes.key_batch_events:,} events, at most {max(times):.2f} s, {state / 1e6:.0f} MB of state"
+    bench.report.add("million_keys_batch_s", statistics.median(times), "s", note=note)
+    bench.report.add("million_keys_growth", growth, "ratio", note="the last third of the batches / the first")
+
+
+def random_keys(source: int, keys: int, events: int) -> Int64Array:
+    """The keys of one source's share of the events."""
+    return np.random.default_rng([SEED, source]).integers(0, keys, events // SOURCES, dtype=np.int64)
+
+
+def append(log: Log, keys: Sequence[Int64Array]) -> None:
+    """Events of these keys, for each partition; times go on from where they were."""
+    for source, own in enumerate(keys):
+        with log.writer(source, fsync="never") as writer:
+            times = np.arange(writer.end, writer.end + len(own), dtype=np.int64)
+            events = pa.table({"time": times, "key": own, "value": times * 0.5})
+            for part in events.to_batches(max_chunksize=RECORD_EVENTS):
+                writer.append(part, arrival=0)
 
 
 def drain_rate(bench: StreamBench, source: Path, queries: list[hw.Query]) -> float:
@@ -133,7 +202,7 @@ def drain_rate(bench: StreamBench, source: Path, queries: list[hw.Query]) -> flo
     events = bench.sizes.events
     limit = -(-events // DRAIN_BATCHES)
     with bench.streaming(source, queries, max_events_per_trigger=limit, root="driver") as stream:
-        return drained(lambda: stream.is_active, lambda: int(stream.progress.get("events", 0)), events, limit)
+        return drained(lambda: stream.is_active, lambda: events_done(stream), events, limit)
 
 
 def best(bench: StreamBench, rate: Callable[[], float]) -> float:
@@ -143,16 +212,24 @@ def best(bench: StreamBench, rate: Callable[[], float]) -> float:
 # Spark alone
 
 
-def native_rate(bench: StreamBench, frames: Frames) -> Rate:
-    """Of the faster store, each tried on a quarter of the events, then on all of them."""
-    events = bench.sizes.native_events
+def best_way(bench: StreamBench, ways: Mapping[str, Callable[[int], float]], trial: int, events: int) -> Rate:
+    """The rate of the fastest way, each tried on a few events, then that one on all of them.
+
+    What counts is the best it was seen at, as for ours.
+    """
     rates = {}
-    for store in native.STORES:
-        rates[store] = native_drain(bench, bench.data, store, frames, events // 4)
-        bench.progress.say(f"  {store}: {rates[store] / 1e6:.3g} M/s on {events // 4:,} events")
-    store = max(rates, key=lambda each: rates[each])
-    # The best it was seen at, as for ours.
-    return Rate(f"Spark with {store}", max(rates[store], native_drain(bench, bench.data, store, frames, events)))
+    for name, rate in ways.items():
+        rates[name] = rate(trial)
+        bench.report.say(f"  {name}: {rates[name] / 1e6:.3g} M/s on {trial:,} events")
+    name = max(rates, key=lambda each: rates[each])
+    return Rate(f"Spark {name}", max(rates[name], ways[name](events)))
+
+
+def native_rate(bench: StreamBench, frames: Frames) -> Rate:
+    """Of the faster store."""
+    events = bench.sizes.native_events
+    ways = {f"with {store}": partial(native_drain, bench, bench.data, store, frames) for store in native.STORES}
+    return best_way(bench, ways, events // 4, events)
 
 
 def native_drain(bench: StreamBench, data: StreamData, store: str, frames: Frames, events: int) -> float:
@@ -168,18 +245,14 @@ def native_drain(bench: StreamBench, data: StreamData, store: str, frames: Frame
 
 
 def native_hundred(bench: StreamBench, lengths: Sequence[int]) -> Rate:
-    """The faster of one query and of a hundred, as tried on a few events; then on as many as make its fixed costs small."""
+    """The faster of one query and of a hundred, on as many events as make its fixed costs small."""
     events = bench.sizes.hundred_events
     forms: dict[str, Frames] = {
-        "a union": lambda read: [native.union(read, lengths)],
-        "a query each": lambda read: [native.windowed(read, f"{length} seconds") for length in lengths],
+        "by a union": lambda read: [native.union(read, lengths)],
+        "by a query each": lambda read: [native.windowed(read, f"{length} seconds") for length in lengths],
     }
-    rates = {}
-    for name, form in forms.items():
-        rates[name] = hundred_drain(bench, form, events // HUNDRED_TRIAL)
-        bench.progress.say(f"  {name}: {rates[name] / 1e6:.3g} M/s on {events // HUNDRED_TRIAL:,} events")
-    name = max(rates, key=lambda each: rates[each])
-    return Rate(f"Spark by {name}", max(rates[name], hundred_drain(bench, forms[name], events)))
+    ways = {name: partial(hundred_drain, bench, form) for name, form in forms.items()}
+    return best_way(bench, ways, events // HUNDRED_TRIAL, events)
 
 
 def hundred_drain(bench: StreamBench, form: Frames, events: int) -> float:

@@ -11,14 +11,14 @@ import sys
 import threading
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 import headwater as hw
 from headwater.bench.common.report import at_most
 from headwater.bench.common.workload import SECOND
-from headwater.bench.load.driver import Load, now_us, start_load
-from headwater.bench.load.schedule import SCHEMA
-from headwater.bench.load.targets import LogTarget
+from headwater.bench.load.driver import now_us, start_load
+from headwater.bench.load.schedule import SCHEMA, Schedule
 from headwater.bench.spark.ways import two
 from headwater.bench.stream.cluster import SparkCluster, started, wait_for
 from headwater.bench.stream.data import SOURCES
@@ -28,30 +28,27 @@ from headwater.logs import Log
 WORKERS = 2
 RATE = 10_000
 WINDOW = "100 ms"
-#: The load goes on as long as anybody needs it.
+#: Longer than any run needs it.
 LOAD_SECONDS = 600.0
-#: Before somebody is killed, so many rows in a row come no later than this after the end of their window: less than it takes to
-#: give a task to another executor, so all that are there do their share, a successor whose Python had to start first too.
+#: Before a kill this many rows in a row come at most so many seconds after the end of their window: less than it takes to
+#: give a task to another executor, so all executors do their share, also a successor whose Python had to start first.
 STEADY_ROWS = 20
 STEADY_SECONDS = 0.6
 
 
 def recovery(bench: StreamBench) -> None:
     """Kill an executor, wait for the next row and for the executor's successor, and again."""
-    place = bench.place()
-    place.mkdir(parents=True)
-    log = place / "log"
-    Log.create(log, partition_count=SOURCES, time="time")
-    with started(place / "cluster", WORKERS) as cluster:
+    with TemporaryDirectory(prefix="headwater-bench-") as name, started(Path(name, "cluster"), WORKERS) as cluster:
+        place = Path(name)
+        log = Log.create(place / "log", partition_count=SOURCES, time="time")
         driver = cluster.start("driver", sys.executable, "-m", __name__, cluster.address, str(place), is_heard=True)
         assert driver.stdout is not None
         rows = SeenRows(driver.stdout)
-        with start_load(Load(RATE, LOAD_SECONDS, slot_us=20_000), LogTarget(log, SOURCES)):
+        with start_load(Schedule(RATE, LOAD_SECONDS), log.path):
             wait_for(lambda: rows.count > 0, "the first row")
             seconds = [killed(cluster, rows, number % WORKERS) for number in range(bench.sizes.kills)]
     listed = ", ".join(f"{each:.2f}" for each in seconds)
     note = f"the longest of {len(seconds)}: {listed} s, rows of windows that end after the kill"
-    bench.progress.say(f"  recovery_s: {note}")
     bench.report.add("recovery_s", max(seconds), "s", at_most(5), note)
     bench.report.add("recovery_median_s", statistics.median(seconds), "s")
 
@@ -62,7 +59,7 @@ class SeenRows:
     def __init__(self, lines: IO[str]) -> None:
         self.count = 0
         self.end_us = 0
-        #: How many in a row were in time.
+        #: The number of rows in a row that were in time.
         self.steady = 0
         threading.Thread(target=self._read, args=(lines,), name="headwater rows", daemon=True).start()
 
@@ -88,7 +85,7 @@ def killed(cluster: SparkCluster, rows: SeenRows, worker: int) -> float:
 
 
 def main(master: str, place: Path) -> None:
-    """The driver: one stream over the log, until somebody ends this process."""
+    """The driver: one stream over the log, until this process is ended."""
     from headwater.spark.session import local_session
 
     settings = {

@@ -2,62 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from headwater.bench.spark.ways import LENGTHS
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Events, batches and seconds; what they are for is in `stream.py`."""
+    """Events, batches and seconds of a full run; what they are for is in `figures.py`."""
 
-    #: The best of so many runs counts, where they are short.
-    repeats: int
+    #: Where runs are short, the best of this many counts.
+    repeats: int = 2
     #: Of the backlog that headwater drains, as files and as a log.
-    events: int
+    events: int = 80_000_000
     #: Of it, those that one Spark query drains, and a hundred do.
-    native_events: int
-    hundred_events: int
-    #: Every n-th of the hundred lengths: Spark takes minutes for all of them.
-    lengths_step: int
+    native_events: int = 16_000_000
+    hundred_events: int = 4_000_000
+    #: The lengths in seconds of the "hundred" queries.
+    lengths: Sequence[int] = tuple(LENGTHS)
     #: Batches of which the median is taken.
-    batches: int
-    warm_up_batches: int
-    batch_events: int
-    latency_rate: int
-    latency_seconds: float
-    latency_warm_up: float
-    keys: int
-    key_batches: int
-    key_batch_events: int
-    kills: int
+    batches: int = 60
+    warm_up_batches: int = 15
+    batch_events: int = 10_000
+    latency_rate: int = 1_000_000
+    latency_seconds: float = 40.0
+    latency_warm_up: float = 15.0
+    keys: int = 1_000_000
+    key_batches: int = 50
+    key_batch_events: int = 200_000
+    kills: int = 3
 
 
-FULL = Sizes(
-    repeats=2,
-    events=80_000_000,
-    native_events=16_000_000,
-    hundred_events=4_000_000,
-    lengths_step=1,
-    batches=60,
-    warm_up_batches=15,
-    batch_events=10_000,
-    latency_rate=1_000_000,
-    latency_seconds=40.0,
-    latency_warm_up=15.0,
-    keys=1_000_000,
-    key_batches=50,
-    key_batch_events=200_000,
-    kills=3,
-)
+FULL = Sizes()
 QUICK = Sizes(
     repeats=1,
     events=16_000_000,
     native_events=4_000_000,
     hundred_events=400_000,
-    lengths_step=10,
+    # Spark takes minutes for all of them.
+    lengths=tuple(LENGTHS[::10]),
     batches=15,
     warm_up_batches=8,
-    batch_events=10_000,
-    latency_rate=1_000_000,
     latency_seconds=15.0,
     latency_warm_up=7.0,
     keys=100_000,

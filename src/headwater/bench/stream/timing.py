@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import headwater as hw
-from headwater.bench.common.report import Report, at_least
-from headwater.bench.common.timing import StepLog
+from headwater.bench.common.report import Report
 from headwater.bench.load.driver import LoadError
-from headwater.bench.spark.timing import Rate
 from headwater.bench.stream.data import StreamData
 from headwater.bench.stream.sizes import Sizes
 
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
     from headwater.spark.streaming.start.handle import Stream
 
-#: A stream that does nothing for so long is not waited for.
+#: A stream that does nothing for this long has failed.
 SILENCE_SECONDS = 180.0
 LOOK_SECONDS = 0.02
 
@@ -34,7 +32,6 @@ class StreamBench:
     """One run: the session, what is written, and a folder for whatever streams leave."""
 
     report: Report
-    progress: StepLog
     spark: SparkSession
     folder: Path
     sizes: Sizes
@@ -45,25 +42,28 @@ class StreamBench:
         """A folder that nothing has used."""
         return self.folder / f"place-{next(self._places)}"
 
-    @contextmanager
-    def streaming(self, source: Any, queries: Any, **settings: Any) -> Iterator[Stream]:
-        """A stream of headwater's, stopped at the end; rows are taken and forgotten unless a sink is given."""
-        settings = {"checkpoint": self.place(), "sink": forget, **settings}
-        stream = hw.stream(self.spark, source, queries, **settings)
-        try:
-            yield stream
-        finally:
-            stream.stop()
+    def streaming(self, source: Any, queries: Any, **settings: Any) -> AbstractContextManager[Stream]:
+        """A stream in a place of its own; rows are taken and forgotten unless a sink is given."""
+        return streaming(self.spark, source, queries, **{"checkpoint": self.place(), "sink": forget, **settings})
 
-    def add_ratio(self, figure: str, bound: float, ours: Rate, theirs: Rate) -> None:
-        """A ratio of two rates, with both beside it and ours below it."""
-        note = f"{ours}, {theirs}"
-        self.progress.say(f"  {figure}: {note}")
-        self.report.add(figure, ours.events_per_second / theirs.events_per_second, "ratio", at_least(bound), note)
+
+@contextmanager
+def streaming(spark: SparkSession, source: Any, queries: Any, **settings: Any) -> Iterator[Stream]:
+    """A stream of headwater's, stopped at the end of the block."""
+    stream = hw.stream(spark, source, queries, **settings)
+    try:
+        yield stream
+    finally:
+        stream.stop()
+
+
+def events_done(stream: Stream) -> int:
+    """The number of events that a stream has worked off."""
+    return int(stream.progress.get("events", 0))
 
 
 def forget(rows: Any, batch: int) -> None:
-    """A sink for rows that nobody wants."""
+    """A sink that drops all rows."""
 
 
 def drained(is_running: Callable[[], bool], done: Callable[[], int], events: int, warm_up: int) -> float:
@@ -89,7 +89,7 @@ def drained(is_running: Callable[[], bool], done: Callable[[], int], events: int
 
 
 def batch_seconds(query: StreamingQuery, batches: int, warm_up: int) -> list[float]:
-    """The times of so many batches behind the warm-up, from plan to commit, as Spark itself reports them."""
+    """The times of ``batches`` batches behind the warm-up, from plan to commit, as Spark itself reports them."""
     times: dict[int, float] = {}
     moved = time.monotonic()
     while len(times) < batches:

@@ -9,51 +9,16 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 import headwater as hw
-from headwater.bench.tree.stream import DISORDER, RATE, SCHEMA, LeafStream, Second, stream
+from headwater.bench.tree.stream import DISORDER, SCHEMA, Second, Shape
 from headwater.protocols.events import BatchArrived, Event, MixedBatchArrived, SourceOpened
 from headwater.simulator.instant import InstantTree, LiveLog
 
-ROOT = "root"
 Work = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A tree and what its leaves read; ``relays``: how many there are on each level, from the leaves up.
-
-    >>> Shape(leaves=2, relays=(1,)).parents()
-    {'leaf-0': 'relay-1-0', 'leaf-1': 'relay-1-0', 'relay-1-0': 'root'}
-    """
-
-    leaves: int = 2
-    relays: tuple[int, ...] = (1,)
-    sources: int = 1
-    keys: int = 10
-    seconds: int = 10
-    rate: int = RATE
-    is_steady: bool = True
-
-    def stream(self) -> LeafStream:
-        """The events of its leaves."""
-        return stream(self.leaves, self.sources, self.keys, self.seconds, self.rate, self.is_steady)
-
-    @property
-    def levels(self) -> int:
-        """How many links lie between a leaf and the root."""
-        return 1 + len(self.relays)
-
-    def parents(self) -> dict[str, str]:
-        """Each node's parent."""
-        rows = [[f"leaf-{i}" for i in range(self.leaves)]]
-        rows += [[f"relay-{level}-{i}" for i in range(count)] for level, count in enumerate(self.relays, 1)]
-        rows.append([ROOT])
-        return {name: above[i * len(above) // len(row)] for row, above in pairwise(rows) for i, name in enumerate(row)}
 
 
 @dataclass(frozen=True)
@@ -61,15 +26,19 @@ class Cell:
     """What one run showed. Bytes are those of both directions, by level: the links above leaves first."""
 
     shape: Shape
-    begin_bytes: tuple[int, ...]
-    level_bytes: tuple[int, ...]
+    begin_bytes: list[int]
+    level_bytes: list[int]
+    #: Those of all central frames on one level of links.
     central_bytes: int
-    events: int
-    rows: int
     #: Processor seconds by role and by what was done: ("leaf", "take in"), ("leaf", "send"), ("relay", "merge"), ...
-    work: dict[Work, float] = field(default_factory=dict)
+    work: dict[Work, float]
     #: Median processor seconds from the end of a second to all its rows, through the whole tree.
-    latency: float = 0.0
+    latency: float
+
+    @property
+    def events(self) -> int:
+        """The number of events that all leaves read together."""
+        return self.shape.events
 
     @property
     def total_bytes(self) -> int:
@@ -83,7 +52,7 @@ class Cell:
 
     @property
     def steady_ratio(self) -> float:
-        """The same without the start."""
+        """Bytes without those of the start / those of central on the same links."""
         return sum(self.level_bytes) / (self.central_bytes * self.shape.levels)
 
     @property
@@ -135,8 +104,7 @@ class MeasuredTree(InstantTree):
 
 def measure(shape: Shape, queries: Sequence[hw.Query]) -> Cell:
     """Run the whole stream through the tree."""
-    events = shape.stream()
-    seconds = [events.seconds_of(leaf) for leaf in range(shape.leaves)]
+    arrivals = shape.arrivals()
     names = [[f"{leaf}/{number}" for number in range(shape.sources)] for leaf in range(shape.leaves)]
     tree = MeasuredTree(shape.parents(), queries, disorder=DISORDER)
     for leaf in range(shape.leaves):
@@ -147,7 +115,7 @@ def measure(shape: Shape, queries: Sequence[hw.Query]) -> Cell:
     rows, latencies = 0, []
     for second in range(shape.seconds):
         for leaf in range(shape.leaves):
-            tree.read(names[leaf], seconds[leaf][second])
+            tree.read(names[leaf], arrivals[leaf][second])
         start = time.process_time()
         tree.settle()
         latencies.append(time.process_time() - start)
@@ -155,16 +123,8 @@ def measure(shape: Shape, queries: Sequence[hw.Query]) -> Cell:
     if not rows:
         raise RuntimeError("no window closed: the tree has not done what is measured")
     steady = [after - before for before, after in zip(begin, tree.level_bytes())]
-    return Cell(
-        shape,
-        tuple(begin),
-        tuple(steady),
-        events.central_bytes,
-        events.events,
-        rows,
-        dict(tree.work),
-        median(latencies),
-    )
+    central = sum(second.central_bytes for seconds in arrivals for second in seconds)
+    return Cell(shape, begin, steady, central, tree.work, median(latencies))
 
 
 def windows(count: int, **aggregates: Any) -> list[hw.Query]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.bench.common.report import Report, at_most
-from headwater.bench.common.timing import StepLog
-from headwater.bench.tree.cells import Cell, Shape, average, measure, medians
+from headwater.bench.tree.cells import Cell, average, measure, medians
+from headwater.bench.tree.stream import Shape
 
 KEY_COUNTS = (1, 10, 100)
 QUERY_COUNTS = (1, 10, 100, 1_000)
@@ -22,7 +22,6 @@ class NetworkBench:
     """One run of the figures about bytes; what was measured is kept by (experiment, mode, x) for the plots."""
 
     report: Report
-    progress: StepLog
     cells: dict[tuple[str, str, int], Cell] = field(default_factory=dict)
 
     def cell(self, experiment: str, mode: str, x: int, queries: list[Any], **shape: Any) -> Cell:
@@ -30,7 +29,7 @@ class NetworkBench:
         cell = measure(Shape(**shape), queries)
         levels = " + ".join(f"{size:,}" for size in cell.level_bytes)
         found = f"{levels} bytes by level, {sum(cell.begin_bytes):,} to begin, central {cell.central_bytes:,} a level"
-        self.progress.say(f"  {experiment}, {mode}, {x:,}: {found}; {cell.ratio:.5f}")
+        self.report.say(f"  {experiment}, {mode}, {x:,}: {found}; {cell.ratio:.5f}")
         self.cells[experiment, mode, x] = cell
         return cell
 
@@ -96,3 +95,6 @@ def many_keys(bench: NetworkBench) -> None:
     cell = bench.cell("keys", "avg", KEYS_MOST, average(), keys=KEYS_MOST, seconds=bench.seconds(5))
     note = f"{KEYS_MOST:,} keys; the level that saves least"
     bench.report.add("network_keys_worst", cell.worst_level, "ratio", at_most(1.0), note)
+
+
+QUESTIONS = (decomposable, heights, concurrent_windows, holistic, many_keys)

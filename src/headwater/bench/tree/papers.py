@@ -7,18 +7,15 @@ throughput is the events below it / its own processor time, and a tree's that of
 
 from __future__ import annotations
 
-import csv
 import time
 from collections.abc import Iterator
-from dataclasses import astuple, fields
-from pathlib import Path
 
 import headwater as hw
 from headwater.base.arrow import table_from_bytes
-from headwater.bench.common.plots import Point, draw
-from headwater.bench.tree.cells import Cell, Shape, average, medians
+from headwater.bench.common.plots import Point
+from headwater.bench.tree.cells import Cell, average, medians
 from headwater.bench.tree.network import QUERY_COUNTS, NetworkBench
-from headwater.bench.tree.stream import DISORDER, central_frame
+from headwater.bench.tree.stream import DISORDER, Shape, central_frame
 from headwater.protocols.frames import open_frame
 
 KEY_COUNTS = (1, 10, 100, 1_000, 10_000, 100_000)
@@ -62,18 +59,17 @@ def measure_rest(bench: NetworkBench) -> dict[tuple[str, str, int], float]:
         if experiment in SWEEPS:
             asked = FUNCTIONS[name](x if experiment == "windows" else 1)
             central[experiment, name, x] = central_seconds(cell.shape, asked)
-            bench.progress.say(f"  central: {experiment}, {name}, {x:,}: {central[experiment, name, x]:.2f} s")
+            bench.report.say(f"  central: {experiment}, {name}, {x:,}: {central[experiment, name, x]:.2f} s")
     return central
 
 
 def central_seconds(shape: Shape, queries: list[hw.Query]) -> float:
     """Processor time of one engine that reads everything from central's frames."""
-    events = shape.stream()
     engine = hw.Engine(queries, time="time", unit="us", disorder=DISORDER)
     used = 0.0
     for second in range(shape.seconds):
         for leaf in range(shape.leaves):
-            data = central_frame(events.seconds_of(leaf)[second].batch)
+            data = central_frame(shape.arrivals()[leaf][second].batch)
             start = time.process_time()
             for batch in table_from_bytes(open_frame(data)[1]).to_batches():
                 engine.push(batch, source=str(leaf))
@@ -130,15 +126,3 @@ def _sweep(experiment: str, name: str, x: int, cell: Cell, central: float) -> It
     for level, sizes in zip(("leaves", "relays"), zip(cell.begin_bytes, cell.level_bytes)):
         yield Point(network, name, "bytes per event", f"above {level}", x, sum(sizes) / cell.events)
     yield Point(network, name, "bytes per event", "central", x, cell.central_bytes / cell.events)
-
-
-def write(made: list[Point], folder: Path) -> list[Path]:
-    """A picture for each figure, and all points as one CSV file."""
-    titles = {name: title for name, (title, _) in TITLES.items()}
-    written = draw(made, titles, {name: axis for name, (_, axis) in TITLES.items()}, folder)
-    path = folder / "tree.csv"
-    with path.open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow([field.name for field in fields(Point)])
-        rows.writerows(astuple(point) for point in made)
-    return [*written, path]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -13,17 +14,23 @@ import pyarrow as pa
 import headwater as hw
 from headwater.bench.common.queries import scan_query
 from headwater.bench.common.report import Report, at_least, at_most
-from headwater.bench.common.timing import StepLog
-from headwater.bench.common.workload import EventColumns
-from headwater.bench.tree.cells import MeasuredTree, Shape
-from headwater.bench.tree.nodes import ROOT, children, joined, relay_merges, root_closes
-from headwater.bench.tree.stream import RATE
+from headwater.bench.common.timing import in_turns
+from headwater.bench.common.workload import SECOND, SEED, EventColumns
+from headwater.bench.tree.cells import MeasuredTree
+from headwater.bench.tree.stream import RATE, ROOT, SCHEMA, Shape
 from headwater.node import LeafNode, NodeSettings, RelayNode, RootNode
-from headwater.protocols.events import BatchArrived, FlushAsked, TimerFired
+from headwater.protocols.actions import Action, EmitRows, SendMessage
+from headwater.protocols.delta import Delta
+from headwater.protocols.events import BatchArrived, FlushAsked, MessageReceived, SourceOpened, Started, TimerFired
+from headwater.protocols.ledger import Position
+from headwater.protocols.messages import Positions, decode, encode
 from headwater.simulator.workloads.streams import SourceLog
 from headwater.simulator.world.machine import Machine, Maker
 from headwater.simulator.world.topology import tree
 from headwater.simulator.world.world import World
+
+#: What a leaf sends here is never accepted: it must not wait for that.
+UNBOUNDED = NodeSettings(steps_max=1 << 30)
 
 REPEATS = 5
 MILLION = 1_000_000
@@ -37,7 +44,6 @@ class RateBench:
     """One run of the figures about speed; ``root_rows``: rows per second by the number of children, for the plots."""
 
     report: Report
-    progress: StepLog
     root_rows: dict[int, float] = field(default_factory=dict)
 
     @property
@@ -52,18 +58,19 @@ class RateBench:
     def best(self, *works: Callable[[], Callable[[], int]], times: int = 1) -> list[tuple[float, int]]:
         """The least processor time of each piece of work, and what it counted; they take turns.
 
-        Each is prepared anew each time, and only what the preparation returns is timed. What takes only milliseconds needs
-        so many ``times`` more runs.
+        Each is prepared anew each time, and only what the preparation returns is timed. ``times``: what takes only
+        milliseconds needs more runs by this factor.
         """
-        bests: list[tuple[float, int]] = [(float("inf"), 0)] * len(works)
-        for _ in range(self.repeats * times):
-            for number, prepare in enumerate(works):
-                work = prepare()
-                gc.collect()
-                start = time.process_time()
-                counted = work()
-                bests[number] = min(bests[number], (time.process_time() - start, counted))
-        return bests
+        timed = [partial(_timed, prepare) for prepare in works]
+        return [min(runs) for runs in in_turns(timed, self.repeats * times)]
+
+
+def _timed(prepare: Callable[[], Callable[[], int]]) -> tuple[float, int]:
+    work = prepare()
+    gc.collect()
+    start = time.process_time()
+    counted = work()
+    return time.process_time() - start, counted
 
 
 def relay(bench: RateBench) -> None:
@@ -78,18 +85,17 @@ def root(bench: RateBench) -> None:
     """The root with more and more children; a window is a result row, of one second and key."""
     for count in CHILDREN:
         made = children(count, KEYS, bench.rounds(8))
-
-        def prepare() -> Callable[[], int]:
-            fresh = RootNode.restore(made.root)  # noqa: B023
-            return lambda: root_closes(fresh, made)  # noqa: B023
-
-        ((seconds, rows),) = bench.best(prepare)
+        ((seconds, rows),) = bench.best(partial(_prepared_root, made))
         bench.root_rows[count] = rows / seconds
         taken = made.rows_per_round * len(made.rounds)
         note = f"{rows:,} rows of results from {taken:,} of partials: {taken / seconds / MILLION:.2f} M/s of these"
         bound = at_least(0.2) if count == 16 else None
         name = "root_windows_rate" if count == 16 else f"root_windows_rate_{count}_children"
         bench.report.add(name, rows / seconds / MILLION, "M/s", bound, note)
+
+
+def _prepared_root(made: Children) -> Callable[[], int]:
+    return partial(root_closes, RootNode.restore(made.root), made)
 
 
 def second_batches(events: int) -> list[pa.RecordBatch]:
@@ -187,31 +193,18 @@ def plain_world(leaves: int, batches: list[pa.RecordBatch]) -> World:
     topology = tree(leaves, 2)
     world = World(0)
     world.cuts_batches = False
-    settings = NodeSettings()
     events = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
     there_ns = np.repeat(np.arange(1, len(batches) + 1) * SECOND_NS, [len(batch) for batch in batches])
-    roots = Maker(
-        lambda: RootNode(ROOT, [scan_query("value")], disorder=0, settings=settings), RootNode.restore, RootNode.recover
-    )
-    world.at(0, world.add, Machine(ROOT, "root", roots))
+    make_root = partial(RootNode, ROOT, [scan_query("value")], disorder=0)
+    world.at(0, world.add, Machine(ROOT, "root", Maker(make_root, RootNode.restore, RootNode.recover)))
     for name, parent in topology.parents.items():
-        if name in topology.relays:
-            maker = Maker(_relay(name, parent, settings), RelayNode.restore)
-            world.at(0, world.add, Machine(name, "relay", maker))
-        else:
-            maker = Maker(_leaf(name, parent, settings), LeafNode.restore)
-            log = SourceLog(name, name, events, there_ns, ended_ns=(len(batches) + 1) * SECOND_NS)
-            world.at(0, world.add, Machine(name, "leaf", maker, (log,)))
-    world.at((len(batches) + 2) * SECOND_NS, lambda: _flush(world))
+        kind: type[RelayNode | LeafNode] = RelayNode if name in topology.relays else LeafNode
+        log = SourceLog(name, name, events, there_ns, ended_ns=(len(batches) + 1) * SECOND_NS)
+        logs = () if kind is RelayNode else (log,)
+        role = name.partition("-")[0]
+        world.at(0, world.add, Machine(name, role, Maker(partial(kind, name, parent), kind.restore), logs))
+    world.at((len(batches) + 2) * SECOND_NS, _flush, world)
     return world
-
-
-def _relay(name: str, parent: str, settings: NodeSettings) -> Callable[[], RelayNode]:
-    return lambda: RelayNode(name, parent, settings=settings)
-
-
-def _leaf(name: str, parent: str, settings: NodeSettings) -> Callable[[], LeafNode]:
-    return lambda: LeafNode(name, parent, settings=settings)
 
 
 def _flush(world: World) -> None:
@@ -222,3 +215,102 @@ def _run(world: World, events: int) -> int:
     if not world.run(100 * SECOND_NS, lambda: world.is_finished):
         raise RuntimeError("the simulated stream did not end")
     return events
+
+
+# --- single nodes driven by hand: the frames that a child would send are made before, so that only one node is timed ---
+
+
+def sent(actions: Sequence[Action]) -> list[SendMessage]:
+    """What a node sends to others."""
+    return [action for action in actions if isinstance(action, SendMessage)]
+
+
+def joined(root: RootNode, name: str) -> LeafNode:
+    """A leaf that the root has given its chain: it waits for events of one source, which has its name."""
+    leaf = LeafNode(name, root.name, settings=UNBOUNDED)
+    leaf.handle(Started(), 0)
+    leaf.handle(SourceOpened(name, "", SCHEMA), 0)
+    for hello in sent(leaf.handle(TimerFired("hello"), 0)):
+        for answer in sent(root.handle(MessageReceived(name, hello.frame), 0)):
+            leaf.handle(MessageReceived(root.name, answer.frame), 0)
+    return leaf
+
+
+@dataclass(frozen=True)
+class ChildFrames:
+    """The frames of all children for one second, and the answer when all of them are accepted."""
+
+    frames: dict[str, bytes]
+    answer: bytes
+
+
+@dataclass(frozen=True)
+class Children:
+    """What leaves send, a second after the other, and a root that knows them and has heard nothing of it yet."""
+
+    root: bytes
+    rounds: list[ChildFrames]
+    rows_per_round: int
+
+
+def children(count: int, keys: int, rounds: int, events_per_key: int = 2) -> Children:
+    """Leaves with every key in every second: average by key over a second."""
+    query = hw.query("avg", hw.tumbling("1 s"), keys=["key"], avg=hw.avg("value"))
+    root = RootNode(ROOT, [query], disorder=0)
+    root.handle(Started(), 0)
+    leaves = {f"leaf-{i}": joined(root, f"leaf-{i}") for i in range(count)}
+    rng = np.random.default_rng([SEED, count, keys])
+    made = []
+    for second in range(rounds):
+        frames = {}
+        for name, leaf in leaves.items():
+            batch = _second(rng, second, keys, events_per_key)
+            leaf.handle(BatchArrived(name, second * len(batch), batch, (second + 1) * SECOND), 0)
+            (frames[name],) = [message.frame for message in sent(leaf.handle(TimerFired("send"), 0))]
+        made.append(ChildFrames(frames, _answer(frames)))
+    return Children(root.snapshot(), made, count * keys)
+
+
+def _second(rng: np.random.Generator, second: int, keys: int, events_per_key: int) -> pa.RecordBatch:
+    count = keys * events_per_key
+    times = second * SECOND + np.sort(rng.integers(0, SECOND, count))
+    return pa.record_batch([times, rng.permutation(np.arange(count) % keys), rng.standard_normal(count)], schema=SCHEMA)
+
+
+def _answer(frames: dict[str, bytes]) -> bytes:
+    positions: dict[str, Position] = {}
+    for data in frames.values():
+        delta = decode(data)
+        assert isinstance(delta, Delta)
+        positions |= {chain: Position(stretch.epoch, stretch.end) for chain, stretch in delta.ranges.items()}
+    return encode(Positions(False, positions))
+
+
+def relay_merges(made: Children) -> int:
+    """Let one relay take in, merge and send on everything; returns how many rows of partials it took."""
+    relay = RelayNode("relay", ROOT)
+    relay.handle(Started(), 0)
+    count = 0
+    for one in made.rounds:
+        for name, frame in one.frames.items():
+            relay.handle(MessageReceived(name, frame), 0)
+        count += len(sent(relay.handle(TimerFired("send"), 0)))
+        relay.handle(MessageReceived(ROOT, one.answer), 0)
+    if count != len(made.rounds):
+        raise RuntimeError(
+            f"a relay sent {count} frames for {len(made.rounds)} rounds: it has not merged what it could"
+        )
+    return made.rows_per_round * len(made.rounds)
+
+
+def root_closes(root: RootNode, made: Children) -> int:
+    """Let a root take in everything; returns how many result rows came out."""
+    rows = 0
+    for one in made.rounds:
+        for name, frame in one.frames.items():
+            actions = root.handle(MessageReceived(name, frame), 0)
+            rows += sum(action.rows.num_rows for action in actions if isinstance(action, EmitRows))
+    return rows
+
+
+QUESTIONS = (relay, root, leaf, growing_tree, simulated)

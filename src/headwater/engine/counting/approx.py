@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int64Array
-from headwater.engine.counting.piece_table import AT, BLOCK, CHAIN, COUNT, IS_RAW, O1, O2, S1, T1, T2, PieceTable
+from headwater.engine.counting.piece_table import BLOCK, CHAIN, COUNT, IS_RAW, PieceTable, split_run
 from headwater.engine.intake.reorder import OrderedEvents
 from headwater.engine.slices.store import RowBlock
 from headwater.language.times import NEVER
@@ -71,7 +71,7 @@ class LeafShares:
         if rows.shape[1] == 0:
             return None
         self._grow(chain_count)
-        rows = rows[:, np.lexsort((rows[O1], ranks[rows[S1]], rows[T1], rows[CHAIN]))]
+        rows = rows[:, np.lexsort((*table.keys(ranks)[0][::-1], rows[CHAIN]))]
         table.rows = rows = self._split(rows, table.events)
         window, position = self._places(rows)
         complete = self._complete(rows)
@@ -110,16 +110,10 @@ class LeafShares:
         made, places = [rows[:, ~is_cut]], [np.flatnonzero(~is_cut)]
         for place in np.flatnonzero(is_cut).tolist():
             row = rows[:, place : place + 1]
-            start, count = int(row[AT, 0]), int(row[COUNT, 0])
-            inner = np.arange(int(size[place] - phase[place]), count, int(size[place]))
-            edges = np.concatenate(([0], inner, [count]))
-            at, sizes = start + edges[:-1], np.diff(edges)
-            chunk = events[int(row[BLOCK, 0])].chunk
-            split = np.repeat(row, len(at), axis=1)
-            split[T1 : O1 + 1], split[T2 : O2 + 1] = chunk.places(at), chunk.places(at + sizes - 1)
-            split[COUNT], split[AT] = sizes, at
-            made.append(split)
-            places.append(np.full(len(at), place))
+            inner = np.arange(int(size[place] - phase[place]), int(row[COUNT, 0]), int(size[place]))
+            edges = np.concatenate(([0], inner, row[COUNT]))
+            made.append(split_run(row, edges, events[int(row[BLOCK, 0])].chunk))
+            places.append(np.full(len(edges) - 1, place))
         order = np.argsort(np.concatenate(places), kind="stable")
         return np.concatenate(made, axis=1)[:, order]
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int64Array
@@ -22,8 +19,8 @@ class ChainCoverage:
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         self.since_cut = np.empty(0, np.int64)
-        self._covered = np.empty(0, np.int64)
-        self._latest = np.empty(0, np.int64)
+        self.covered = np.empty(0, np.int64)
+        self.latest = np.empty(0, np.int64)
         self._told = np.empty(0, np.int64)  # chains of which the delta that comes in has said how far they are
         self._numbered: Cached[Int64Array] = Cached(self._number_all)
 
@@ -42,7 +39,7 @@ class ChainCoverage:
         fresh = [chain for chain in dict.fromkeys(chains) if chain not in self.numbers]
         self.numbers |= {chain: len(self.numbers) + place for place, chain in enumerate(fresh)}
         unknown = np.full(len(fresh), NEVER)
-        self._covered, self._latest = (np.concatenate((known, unknown)) for known in (self._covered, self._latest))
+        self.covered, self.latest = (np.concatenate((known, unknown)) for known in (self.covered, self.latest))
         self.since_cut = np.concatenate((self.since_cut, np.zeros(len(fresh), np.int64)))
         return np.array([self.numbers[chain] for chain in chains], np.int64)
 
@@ -50,24 +47,16 @@ class ChainCoverage:
         """What the heads of pieces say of their chains."""
         # Relays put parts together that are alike, so those of one delta come in any order.
         fresh = chains[~np.isin(chains, self._told)]
-        self._covered[fresh] = self._latest[fresh] = NEVER
-        np.maximum.at(self._covered, chains, np.where(heads[HEAD_IS_ALL] == 1, FOREVER, heads[HEAD_UNTIL]))
-        np.maximum.at(self._latest, chains, heads[HEAD_LATEST])
+        self.covered[fresh] = self.latest[fresh] = NEVER
+        np.maximum.at(self.covered, chains, np.where(heads[HEAD_IS_ALL] == 1, FOREVER, heads[HEAD_UNTIL]))
+        np.maximum.at(self.latest, chains, heads[HEAD_LATEST])
         self._told = np.concatenate((self._told, fresh))
 
     def of(self, chain: str) -> int:
         """Before this time all events of a chain are in pieces."""
-        return int(self._covered[self.numbers[chain]]) if chain in self.numbers else NEVER
+        return int(self.covered[self.numbers[chain]]) if chain in self.numbers else NEVER
 
     def reach(self, watermark: int) -> int:
         """Before this time no event of any chain is missing; ``watermark``: of all."""
-        behind: BoolArray = self._latest >= self._covered
-        return min(watermark, int(self._covered[behind].min(initial=FOREVER)))
-
-    def state(self) -> dict[str, Any]:
-        return {"chains": list(self.numbers), "arrays": [self._covered, self._latest, self.since_cut]}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self.numbers = {name: number for number, name in enumerate(state["chains"])}
-        self._numbered.forget()
-        self._covered, self._latest, self.since_cut = state["arrays"]
+        behind: BoolArray = self.latest >= self.covered
+        return min(watermark, int(self.covered[behind].min(initial=FOREVER)))

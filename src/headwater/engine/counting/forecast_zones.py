@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from headwater.base.arrays import Int64Array
 from headwater.base.jit import njit
-from headwater.engine.counting.pieces import RAW_MAX, Ranges
+from headwater.engine.counting.pieces import Ranges, Zoning
 from headwater.engine.slices.order_slicer import next_position_cut
-from headwater.language.times import FOREVER
 
 #: No forecast reaches further.
 EVENTS_AHEAD_MAX = 1e15
 
 
 @dataclass(frozen=True, slots=True)
-class ForecastLine:
+class ForecastLine(Zoning):
     """The event at ``position`` was at ``time``; from there on an event takes ``per_event`` of time.
 
     A forecast over d events is off by about ``spread`` times the root of d, so that is half the width of its zone. ``windows``:
@@ -34,18 +33,13 @@ class ForecastLine:
     time: int
     per_event: float
     spread: float
-    piece_max: int = 1 << 20
-    horizon: int = FOREVER
     is_raw: bool = False
-    patience: int = 0
-    raw_max: int = RAW_MAX
 
     def zones(self, low: int, high: int) -> tuple[Int64Array, Int64Array]:
         if self.is_raw or (math.isfinite(self.spread) and self._is_beyond(low)):
             return np.array([low]), np.array([high + 1])
         if not math.isfinite(self.spread) or self.per_event <= 0:
-            none = np.empty(0, np.int64)
-            return none, none
+            return Zoning.zones(self, low, high)
         return _zones(self.windows, self.position, self.time, self.per_event, self.spread, low, high)
 
     def awaits(self, since: int, closed: int, first: int, last: int) -> bool:
@@ -66,7 +60,7 @@ class ForecastLine:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalWindows:
+class LocalWindows(Zoning):
     """A leaf's own part of each window: from its event ``begin`` on, ``size`` events each, ``delta`` more or fewer.
 
     Events that may lie on either side of an end travel raw. The further ahead, the more these are.
@@ -75,14 +69,7 @@ class LocalWindows:
     begin: int
     size: int
     delta: int = 0
-    piece_max: int = 1 << 40
-    horizon: int = FOREVER
-    patience: int = 0
-    raw_max: int = RAW_MAX
-
-    def zones(self, low: int, high: int) -> tuple[Int64Array, Int64Array]:
-        none = np.empty(0, np.int64)
-        return none, none
+    piece_max: int = field(default=1 << 40, kw_only=True)
 
     def awaits(self, since: int, closed: int, first: int, last: int) -> bool:
         """Whether the last event that can be in a window is there."""

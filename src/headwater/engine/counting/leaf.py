@@ -7,31 +7,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int64Array
 from headwater.base.count_limits import CountLimits
+from headwater.engine.counting import pieces
 from headwater.engine.counting.forecast_zones import LocalWindows
-from headwater.engine.counting.pieces import (
-    RAW_MAX,
-    LiftedPieces,
-    Ranges,
-    Zoning,
-    between_keys,
-    cut_runs,
-    ends_of,
-    joined_ranges,
-    key_ranges,
-    looked_ranges,
-    planned_ranges,
-    raw_of,
-    rows_of,
-    run_rows,
-    values_of,
-    zones_between,
-)
-from headwater.engine.groups.shared import QueryGroup
-from headwater.engine.halves import HoldingLeafGroup
+from headwater.engine.counting.pieces import LiftedPieces, Ranges, Zoning
+from headwater.engine.halves import LeafGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
 from headwater.engine.operators.ragged import spread
@@ -42,23 +24,9 @@ from headwater.language.times import FOREVER, NEVER
 
 #: As long as there is no plan, pieces are a small part of a window, within limits.
 PIECES_PER_STEP = 64
-
-
-@dataclass(frozen=True, slots=True)
-class NoPlan:
-    """Nothing is expected: every piece is as likely to hold a cut as any other."""
-
-    piece_max: int
-    horizon: int = FOREVER
-    patience: int = 0
-    raw_max: int = RAW_MAX
-
-    def zones(self, low: int, high: int) -> tuple[Int64Array, Int64Array]:
-        none = np.empty(0, np.int64)
-        return none, none
-
-    def awaits(self, since: int, closed: int, first: int, last: int) -> bool:
-        return True
+#: Of a part besides its pieces: family, chain, up to where its events are in pieces, their latest time, whether these are all
+#: that there will be, and the look that it answers.
+Head = tuple[int, str, int, int, bool, int]
 
 
 @dataclass(slots=True)
@@ -86,20 +54,22 @@ class HeldEvents:
         self.count = sum(map(len, self.stretches))
 
 
-class CountLeafGroup(HoldingLeafGroup):
+class CountLeafGroup(LeafGroup):
     """Cuts events into pieces as soon as nothing can come before them; says no more of most than their number and partials.
 
     While events are read again, those before ``covered`` are in pieces already.
     """
 
-    def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
+    holds_events = True
+
+    def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int, limits: CountLimits) -> None:
         super().__init__(keys, where, begin)
+        self.limits = limits
         self.covered = NEVER
         self.reached = NEVER  # nothing that was sent is later
         self.plan: Zoning | None = None
         self.kept = HeldEvents(1 << 20)
         self.is_brief = False
-        self.limits = CountLimits()
         self.raw_count = 0
         self.taken = 0  # events that were put into pieces here
         self._rated = (0, NEVER)  # how many events there were, up to which time, when the rate was last told
@@ -152,7 +122,7 @@ class CountLeafGroup(HoldingLeafGroup):
             return self.plan
         least, most = self.limits.piece_min, self.limits.unplanned_piece_max
         step = min((min(walk.window.size, walk.window.step) for walk in self.windows.count_walks), default=most)
-        return NoPlan(min(max(step // PIECES_PER_STEP, least), most))
+        return Zoning(piece_max=min(max(step // PIECES_PER_STEP, least), most))
 
     @property
     def _piece_max(self) -> int:
@@ -215,14 +185,15 @@ class CountLeafGroup(HoldingLeafGroup):
         # Not as if all were sent: of what comes next, some may have to wait, and then it must be known what did not.
         until += has_one_source and until == closed < FOREVER and is_last_time
         if self.is_brief and not (has_one_source or self.counts_by_key or isinstance(self.zoning(), LocalWindows)):
-            return self._take_runs(family, chain, until, latest, is_all)
+            return self._take_runs((family, chain, until, latest, is_all, -1))
         released = self._released(until)
         parts = [] if released is None else self._apart(released, has_one_source)
         if is_all and (rest := self._released(FOREVER)) is not None:
             parts.append((rest, True))
         self.covered = FOREVER if is_all else until
+        head = (family, chain, until, latest, is_all, -1)
         if not parts:
-            return self._part(family, chain, until, latest, is_all, -1, None, None)
+            return self._part(head)
         stretch = concat_stretches([part for part, _ in parts])
         found = []
         begin = self.taken
@@ -234,27 +205,28 @@ class CountLeafGroup(HoldingLeafGroup):
         self.reached = max(self.reached, *(int(part.chunk.times[-1]) for part, _ in parts))
         if self.counts_by_key:
             travels = np.repeat([is_rest for _, is_rest in parts], [len(part) for part, _ in parts])
-            return self._part(family, chain, until, latest, is_all, -1, *self._by_key(stretch, travels))
-        return self._part(family, chain, until, latest, is_all, -1, stretch, joined_ranges(found))
+            return self._part(head, *self._by_key(stretch, travels))
+        return self._part(head, stretch, pieces.joined_ranges(found))
 
-    def _take_runs(self, family: int, chain: str, until: int, latest: int, is_all: bool) -> PiecesPart:
-        """The same, of events that nobody keeps: those of several sources do not have to be brought into one order."""
-        parts = self.buffer.split_off(FOREVER if is_all else until)
+    def _take_runs(self, head: Head) -> PiecesPart:
+        """The same, of events that are not kept: those of several sources do not have to be brought into one order."""
+        _, _, until, _, is_all, _ = head
         self.covered = FOREVER if is_all else until
+        parts = self.buffer.split_off(self.covered)
         if not parts:
-            return self._part(family, chain, until, latest, is_all, -1, None, None)
+            return self._part(head)
         runs = [part.chunk.times for part in parts]
         low, high = max(self.reached + 1, min(int(times[0]) for times in runs)), max(int(times[-1]) for times in runs)
         # What lies among events that were sent travels, and what has no final place in the order.
         zones = self.zoning().zones(low, high) if low <= high else (np.empty(0, np.int64),) * 2
-        cuts = cut_runs(runs, *zones_between(*zones, low, until), self._piece_max)
+        cuts = pieces.cut_runs(runs, *pieces.zones_between(*zones, low, until), self._piece_max)
         self.taken += sum(map(len, parts))
         self.reached = max(self.reached, high)
-        rows = run_rows(np.concatenate([part.keys for part in parts]), len(self.keys), cuts)
-        head, sizes = (family, chain, until, latest, is_all, -1), cuts.sizes
-        values, travelling = values_of(parts, self.ops), raw_of(parts, cuts)
-        pieces, raw_sizes = sizes[~cuts.is_raw], sizes[cuts.is_raw]
-        return self._put_together(head, pieces, ends_of(parts, cuts), values, rows, travelling, raw_sizes)
+        keys = np.concatenate([part.keys for part in parts])
+        rows = pieces.rows_between(keys, len(self.keys), cuts.begins, cuts.ends, cuts.is_raw)
+        values, travelling = pieces.values_of(parts, self.ops), pieces.raw_of(parts, cuts)
+        whole, raw = cuts.sizes[~cuts.is_raw], cuts.sizes[cuts.is_raw]
+        return self._put_together(head, whole, pieces.ends_of(parts, cuts), values, rows, travelling, raw)
 
     def may_leave(self, closed: int) -> int:
         """Up to where events may leave: those behind the horizon wait for another plan, but not for ever."""
@@ -263,7 +235,7 @@ class CountLeafGroup(HoldingLeafGroup):
 
     def nothing(self, family: int, chain: str, latest: int) -> PiecesPart:
         """No pieces, for events are still read again."""
-        return self._part(family, chain, self.covered, latest, self.covered == FOREVER, -1, None, None)
+        return self._part((family, chain, self.covered, latest, self.covered == FOREVER, -1))
 
     def _planned(self, stretch: OrderedEvents, is_rest: bool) -> Ranges:
         if is_rest:
@@ -273,7 +245,7 @@ class CountLeafGroup(HoldingLeafGroup):
         plan = self.zoning()
         if isinstance(plan, LocalWindows):
             return plan.ranges(self.taken, len(stretch))
-        return planned_ranges(stretch.chunk.times, plan, self._piece_max)
+        return pieces.planned_ranges(stretch.chunk.times, plan, self._piece_max)
 
     def _apart(self, stretch: OrderedEvents, has_one_source: bool) -> list[tuple[OrderedEvents, bool]]:
         """Events of a source that joined late lie among those that were sent: these travel as they are.
@@ -290,7 +262,7 @@ class CountLeafGroup(HoldingLeafGroup):
     def _by_key(self, stretch: OrderedEvents, travels: BoolArray) -> tuple[OrderedEvents, Ranges]:
         order = np.argsort(stretch.keys, kind="stable")
         stretch = stretch.take(order)
-        return stretch, key_ranges(stretch.keys, travels[order], self._piece_max, self.limits.key_raw_max)
+        return stretch, pieces.key_ranges(stretch.keys, travels[order], self._piece_max, self.limits.key_raw_max)
 
     # --- looks ---
 
@@ -322,36 +294,33 @@ class CountLeafGroup(HoldingLeafGroup):
             return None
         raw_max = self.limits.brief_raw_max if self.is_brief else self.zoning().raw_max
         for look in looks:
-            stretch = between_keys(kept, look.first, look.last)
+            stretch = pieces.between_keys(kept, look.first, look.last)
             if self.counts_by_key:
                 number = self.keys.encode(look.key_columns, 1)[0]
                 stretch = stretch.take(np.flatnonzero(stretch.keys == number))
             stretch = _of_first_sources(stretch, look.count)
             if len(stretch) != look.count:
                 return None
-            ranges = looked_ranges(stretch.chunk.times, look.low, look.high, raw_max, self.limits.look_parts)
-            parts.append(self._part(family, chain, NEVER, NEVER, False, look.number, stretch, ranges))
+            ranges = pieces.looked_ranges(stretch.chunk.times, look.low, look.high, raw_max, self.limits.look_parts)
+            parts.append(self._part((family, chain, NEVER, NEVER, False, look.number), stretch, ranges))
         return parts
 
-    def _part(
-        self, family: int, chain: str, until: int, latest: int, is_all: bool, answers: int,
-        stretch: OrderedEvents | None, ranges: Ranges | None,
-    ) -> PiecesPart:  # fmt: skip
-        head = (family, chain, until, latest, is_all, answers)
-        none, nowhere = np.empty(0, np.int64), np.empty((3, 0), np.int64)
+    def _part(self, head: Head, stretch: OrderedEvents | None = None, ranges: Ranges | None = None) -> PiecesPart:
         if stretch is None or ranges is None:
-            return PiecesPart.of(*head, none, nowhere, nowhere, none, _no_keys(self), none, {})
+            none, nowhere = np.empty(0, np.int64), np.empty((3, 0), np.int64)
+            no_keys = [column.slice(0, 0) for column in self.keys.columns()]
+            return PiecesPart.of(*head, none, nowhere, nowhere, none, no_keys, none, {})
         whole, travels = np.flatnonzero(~ranges.is_raw), np.flatnonzero(ranges.is_raw)
         starts, sizes = ranges.starts[whole], ranges.sizes[whole]
         places = stretch.chunk.places(starts), stretch.chunk.places(starts + sizes - 1)
-        rows = rows_of(stretch.keys, len(self.keys), ranges)
+        rows = pieces.rows_of(stretch.keys, len(self.keys), ranges)
         events = spread(ranges.starts[travels], ranges.sizes[travels]) if len(travels) else slice(0, 0)
         raw = stretch.take(events)
         return self._put_together(head, sizes, places, stretch.chunk, rows, raw, ranges.sizes[travels])
 
     def _put_together(
-        self, head: tuple[int, str, int, int, bool, int], sizes: Int64Array, places: tuple[KeyRows, KeyRows],
-        chunk: Chunk, rows: LiftedPieces, raw: OrderedEvents, raw_sizes: Int64Array,
+        self, head: Head, sizes: Int64Array, places: tuple[KeyRows, KeyRows], chunk: Chunk, rows: LiftedPieces,
+        raw: OrderedEvents, raw_sizes: Int64Array,
     ) -> PiecesPart:  # fmt: skip
         """Pieces of these sizes, and events that travel in runs."""
         partials = self.lifted(chunk, rows.of_event, len(rows.key)) if len(sizes) else {}
@@ -370,7 +339,3 @@ def _of_first_sources(stretch: OrderedEvents, count: int) -> OrderedEvents:
     below = np.cumsum(np.bincount(sources))
     is_older = sources <= np.searchsorted(below, count)
     return stretch if is_older.all() else stretch.take(np.flatnonzero(is_older))
-
-
-def _no_keys(group: QueryGroup) -> list[pa.Array]:
-    return [column.slice(0, 0) for column in group.keys.columns()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from headwater.base.arrays import Int64Array
 from headwater.engine.wire.looks import Look
@@ -21,7 +20,7 @@ class OpenLooks:
         self.corrections = 0  # cuts that leaves had to look for
         self._chains: dict[int, str] = {}
         self._by_chain: dict[str, dict[int, Look]] = {}
-        self._cuts: set[tuple[int, int]] = set()  # by sequence and position, those that count as corrections already
+        self.cuts: set[tuple[int, int]] = set()  # by sequence and position, those that count as corrections already
         self._guesses: dict[int, int] = {}  # for each cut that is looked for, about when it is
 
     def __bool__(self) -> bool:
@@ -32,7 +31,7 @@ class OpenLooks:
         return self._chains
 
     def of(self, chain: str) -> list[Look]:
-        """What the owner of a chain is asked."""
+        """What the owner of a chain is asked; sources by their number over all."""
         return list(self._by_chain.get(chain, {}).values())
 
     def find(self, number: int) -> Look | None:
@@ -56,8 +55,8 @@ class OpenLooks:
         self.last_cut = int(cuts.max(initial=NEVER))
         self._guesses = {cut: (look.low + look.high) // 2 for cut, (_, look) in zip(cuts.tolist(), looks)}
         for (_, look), cut in zip(looks, zip(sequences.tolist(), cuts.tolist())):
-            if look.number not in before and cut not in self._cuts:
-                self._cuts.add(cut)
+            if look.number not in before and cut not in self.cuts:
+                self.cuts.add(cut)
                 self.corrections += 1
 
     def forget(self, number: int) -> None:
@@ -68,15 +67,8 @@ class OpenLooks:
 
     def passed(self, counted: Int64Array) -> None:
         """Cuts are known up to position ``counted[sequence]``."""
-        self._cuts = {(sequence, cut) for sequence, cut in self._cuts if cut > counted[sequence]}
+        self.cuts = {(sequence, cut) for sequence, cut in self.cuts if cut > counted[sequence]}
 
-    def state(self) -> dict[str, Any]:
-        looks = [look for asked in self._by_chain.values() for look in asked.values()]
-        return {
-            "looks": [[look.number, look.low, look.high] for look in looks],
-            "asked": [list(cut) for cut in sorted(self._cuts)],
-        }
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over which cuts were asked for; the looks themselves are asked again."""
-        self._cuts = {(sequence, cut) for sequence, cut in state["asked"]}
+    def places(self) -> list[list[int]]:
+        """Of each look the number of its piece, and the times between which the cut lies."""
+        return [[look.number, look.low, look.high] for asked in self._by_chain.values() for look in asked.values()]

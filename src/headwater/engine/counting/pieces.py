@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -25,30 +24,29 @@ from headwater.language.times import FOREVER, NEVER
 RAW_MAX = CountLimits().raw_answer_bytes
 
 
-class Zoning(Protocol):
-    """Where a leaf expects cuts of windows over all events, and what it does about that."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zoning:
+    """Where a leaf expects cuts of windows over all events, and what it does about that.
 
-    @property
-    def piece_max(self) -> int:
-        """No piece has more events."""
+    This one expects nothing: every piece is as likely to hold a cut as any other.
+    """
 
-    @property
-    def horizon(self) -> int:
-        """Events from this time on wait until there is another plan."""
-
-    @property
-    def raw_max(self) -> int:
-        """A look into a piece is answered with raw events if it is about so many at most."""
-
-    @property
-    def patience(self) -> int:
-        """They wait no longer than until there are events so much later."""
+    #: No piece has more events.
+    piece_max: int = 1 << 20
+    #: Events from this time on wait until there is another plan ...
+    horizon: int = FOREVER
+    #: ... but no longer than until there are events so much later.
+    patience: int = 0
+    #: A look into a piece is answered with raw events if it is about so many at most.
+    raw_max: int = RAW_MAX
 
     def zones(self, low: int, high: int) -> tuple[Int64Array, Int64Array]:
         """The stretches of time between ``low`` and ``high`` in which events travel raw: begins and ends, ascending."""
+        return np.empty(0, np.int64), np.empty(0, np.int64)
 
     def awaits(self, since: int, closed: int, first: int, last: int) -> bool:
-        """Whether a cut may be provable by events between two times, the so many-th of the leaf: else nobody misses them."""
+        """Whether a cut may be provable by events between two times, which are the leaf's events ``first`` to ``last``."""
+        return True
 
 
 @dataclass(slots=True)
@@ -333,8 +331,3 @@ def _before(runs: Sequence[OrderedEvents]) -> Int64Array:
     """How many events lie in the runs before each."""
     counts: Int64Array = np.cumsum([0, *map(len, runs)])[:-1, None]
     return counts
-
-
-def run_rows(keys: Int32Array, key_count: int, cuts: RunCuts) -> LiftedPieces:
-    """As `rows_of`: a row for each stretch and key that does not travel raw."""
-    return rows_between(keys, key_count, cuts.begins, cuts.ends, cuts.is_raw)

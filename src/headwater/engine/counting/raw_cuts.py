@@ -13,15 +13,13 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Int64Array, frozen
-from headwater.base.count_limits import CountLimits
 from headwater.base.jit import njit
-from headwater.engine.counting.piece_table import AT, BLOCK, COUNT, IS_RAW, O1, O2, S1, S2, SEQUENCE, T1, T2
+from headwater.engine.counting.piece_table import AT, BLOCK, COUNT, FIRST, IS_RAW, LAST, SEQUENCE, split_run
 from headwater.engine.counting.search import KnownPieces, key_order, plain
 from headwater.engine.intake.reorder import OrderedEvents
 from headwater.engine.operators.ragged import spread
 from headwater.engine.slices.order_slicer import next_position_cut
-
-LOCAL_PARTS = CountLimits().local_parts
+from headwater.engine.wire.parts import KeyRows
 
 
 @dataclass(slots=True)
@@ -113,33 +111,29 @@ def cut_cluster(
 ) -> Int64Array:
     """The pieces of a cluster, cut so that no piece holds any of its cuts inside."""
     own = rows[:, cluster.places]
-    times, sources, offsets, begins = _events_of(own, events)
+    begins = np.cumsum(own[COUNT]) - own[COUNT]
+    times, sources, offsets = keys = _events_of(own, begins, events)
     run = np.repeat(np.arange(own.shape[1]), own[COUNT])
     order = key_order(times, ranks[sources], offsets)
     of_run, start, count = _cut_runs(run[order], plain(cluster.targets), own.shape[1])
     made = own[:, of_run]
     first = begins[of_run] + start
-    last = first + count - 1
-    made[T1], made[S1], made[O1] = times[first], sources[first], offsets[first]
-    made[T2], made[S2], made[O2] = times[last], sources[last], offsets[last]
+    made[FIRST], made[LAST] = keys[:, first], keys[:, first + count - 1]
     made[AT] += start
     made[COUNT] = count
     return made
 
 
-def _events_of(
-    rows: Int64Array, events: Mapping[int, OrderedEvents]
-) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
-    """The keys of the events of pieces, one piece after the other, and where each begins."""
-    begins = np.cumsum(rows[COUNT]) - rows[COUNT]
+def _events_of(rows: Int64Array, begins: Int64Array, events: Mapping[int, OrderedEvents]) -> KeyRows:
+    """The keys of the events of pieces, one piece after the other; ``begins``: where each begins."""
     keys = np.empty((3, int(rows[COUNT].sum())), np.int64)
     raw = rows[IS_RAW] == 1
-    keys[:, begins[~raw]] = rows[T1 : O1 + 1][:, ~raw]  # of a single event the piece says it all
+    keys[:, begins[~raw]] = rows[FIRST][:, ~raw]  # of a single event the piece says it all
     for block in np.unique(rows[BLOCK, raw]).tolist():
         mine = np.flatnonzero(raw & (rows[BLOCK] == block))
         sizes = rows[COUNT, mine]
         keys[:, spread(begins[mine], sizes)] = events[block].chunk.places(spread(rows[AT, mine], sizes))
-    return keys[0], keys[1], keys[2], begins
+    return keys
 
 
 @njit
@@ -163,23 +157,17 @@ def _cut_runs(run: Int64Array, targets: Int64Array, runs: int) -> tuple[Int64Arr
 
 
 def split_some(
-    rows: Int64Array, places: Int64Array, found: KnownPieces, events: Mapping[int, OrderedEvents]
+    rows: Int64Array, places: Int64Array, found: KnownPieces, events: Mapping[int, OrderedEvents], parts: int
 ) -> Int64Array:
-    """All pieces, of which raw ones that may hold a cut are now smaller runs."""
+    """All pieces, of which raw ones that may hold a cut are now about so many smaller runs."""
     is_kept = np.ones(rows.shape[1], np.bool_)
     is_kept[places] = False
     made = []
     for place in places.tolist():
         start, count, block = int(rows[AT, place]), int(rows[COUNT, place]), int(rows[BLOCK, place])
         chunk = events[block].chunk
-        times = chunk.times[start : start + count]
-        edges = _split_edges(frozen(times, np.int64), found.low[place], found.high[place], LOCAL_PARTS)
-        at, last = start + edges[:-1], start + edges[1:] - 1
-        split = np.repeat(rows[:, place : place + 1], len(at), axis=1)
-        split[T1], split[S1], split[O1] = chunk.places(at)
-        split[T2], split[S2], split[O2] = chunk.places(last)
-        split[COUNT], split[AT] = last - at + 1, at
-        made.append(split)
+        edges = _split_edges(plain(chunk.times[start : start + count]), found.low[place], found.high[place], parts)
+        made.append(split_run(rows[:, place : place + 1], edges, chunk))
     return np.concatenate([rows[:, is_kept], *made], axis=1)
 
 

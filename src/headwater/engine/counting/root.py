@@ -14,25 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int64Array
+from headwater.base.count_limits import CountLimits
+from headwater.base.snapshots import Spec, made_of, restore_into, rows, state_of, told
 from headwater.base.source_numbers import Resolve
 from headwater.engine.counting.approx import LeafShares
 from headwater.engine.counting.coverage import ChainCoverage
 from headwater.engine.counting.open_looks import OpenLooks
-from headwater.engine.counting.piece_rows import settled_block
-from headwater.engine.counting.piece_table import (
-    CHAIN,
-    COUNT,
-    IS_RAW,
-    NUMBER,
-    O1,
-    O2,
-    S1,
-    S2,
-    SEQUENCE,
-    T1,
-    T2,
-    PieceTable,
-)
+from headwater.engine.counting.piece_table import CHAIN, COUNT, IS_RAW, NUMBER, S1, S2, SEQUENCE, T1, T2, PieceTable
 from headwater.engine.counting.raw_cuts import clusters, cut_cluster, split_some
 from headwater.engine.counting.search import KnownPieces, key_order, search
 from headwater.engine.halves import GroupPart, SlicedRootGroup, Types
@@ -62,8 +50,9 @@ class CountRootGroup(SlicedRootGroup):
     into, and leaves the table for the rows of windows once it is settled.
     """
 
-    def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
+    def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int, limits: CountLimits) -> None:
         super().__init__(keys, where, begin)
+        self.limits = limits
         self.table = PieceTable()
         self.coverage = ChainCoverage()
         self.open_looks = OpenLooks()
@@ -151,10 +140,6 @@ class CountRootGroup(SlicedRootGroup):
         place, rows = int(self.table.places(np.array([number]))[0]), self.table.rows
         return place >= 0 and bool(rows[COUNT, place] == count and rows[IS_RAW, place] == 0)
 
-    def covered(self, chain: str) -> int:
-        """Before this time all events of a chain are in pieces."""
-        return self.coverage.of(chain)
-
     def problem(self, part: GroupPart, types: Types, resolve: Resolve) -> str | None:
         if not isinstance(part, PiecesPart):
             return super().problem(part, types, resolve)
@@ -208,13 +193,10 @@ class CountRootGroup(SlicedRootGroup):
 
     def _search(self) -> KnownPieces:
         """Put the pieces in order and find out where cuts are, and where they may be."""
-        rows, ranks = self.table.joined(), self._ranks
-        keys = rows[T1], ranks[rows[S1]], rows[O1]
-        order = np.lexsort((*keys[::-1], rows[SEQUENCE])) if self.counts_by_key else key_order(*keys)
+        rows, (first, _) = self.table.joined(), self.table.keys(self._ranks)
+        order = np.lexsort((*first[::-1], rows[SEQUENCE])) if self.counts_by_key else key_order(*first)
         self.table.rows = rows = rows[:, order]
-        base, windows = self._counts
-        first, last = (rows[T1], ranks[rows[S1]], rows[O1]), (rows[T2], ranks[rows[S2]], rows[O2])
-        return search(rows[SEQUENCE], first, last, rows[COUNT], base, windows, self.frontier)
+        return search(rows[SEQUENCE], *self.table.keys(self._ranks), rows[COUNT], *self._counts, self.frontier)
 
     @property
     def _ranks(self) -> Int64Array:
@@ -236,7 +218,7 @@ class CountRootGroup(SlicedRootGroup):
         rows, events = self.table.rows, self.table.events
         whole = clusters(rows, found, *self._counts)
         if not whole:
-            self.table.rows = split_some(rows, places, found, events)
+            self.table.rows = split_some(rows, places, found, events, self.limits.local_parts)
             return
         is_kept = np.ones(rows.shape[1], np.bool_)
         is_kept[np.concatenate([cluster.places for cluster in whole])] = False
@@ -250,25 +232,16 @@ class CountRootGroup(SlicedRootGroup):
 
     def _looks(self, places: Int64Array, low: Int64Array, high: Int64Array) -> list[tuple[str, Look]]:
         """A look into each of the pieces in these places, for a cut between two times, with the chain that it is for."""
-        looks, names = [], list(self.chains)
-        for row, begin, end in zip(self.table.joined()[:, places].T, low.tolist(), high.tolist()):
-            keys = pa.array(row[SEQUENCE : SEQUENCE + 1])
+        looks, names, rows = [], list(self.chains), self.table.joined()
+        for place, begin, end in zip(places.tolist(), low.tolist(), high.tolist()):
+            keys = pa.array(rows[SEQUENCE, place : place + 1])
             columns = [column.take(keys) for column in self.keys.columns()] if self.counts_by_key else []
-            ends = row[T1 : O1 + 1], row[T2 : O2 + 1]
-            looks.append((names[row[CHAIN]], Look(int(row[NUMBER]), int(row[COUNT]), *ends, begin, end, columns)))
+            looks.append((names[rows[CHAIN, place]], self.table.look(place, begin, end, columns)))
         return looks
 
     def guesses(self) -> list[tuple[int, int]]:
         """Cuts over all events that leaves look for: behind how many events, and about when."""
         return [] if self.counts_by_key else self.open_looks.guesses()
-
-    def looks(self, chain: str) -> list[Look]:
-        """What the owner of a chain has to look into; sources by their number over all."""
-        return self.open_looks.of(chain)
-
-    def looked_into(self) -> Mapping[int, str]:
-        """The pieces that leaves look into, each with its chain."""
-        return self.open_looks.chains()
 
     # --- settled pieces become rows ---
 
@@ -291,7 +264,7 @@ class CountRootGroup(SlicedRootGroup):
 
     def _store(self, rows: Int64Array, position: Int64Array) -> None:
         """Rows of settled pieces, for windows."""
-        block = settled_block(self.table, rows, position, self.ops, self.lifted, len(self.keys))
+        block = self.table.settled(rows, position, self.ops, self.lifted, len(self.keys))
         self.store.append(block if self.shares is None else self.shares.in_order(block))
 
     def _note_cuts(self, rows: Int64Array, position: Int64Array) -> None:
@@ -355,31 +328,34 @@ class CountRootGroup(SlicedRootGroup):
 
     # --- snapshots ---
 
-    def state(self) -> dict[str, Any]:
-        floor = NEVER if self.shares is None else self.shares.floor
-        return super().state() | {
-            "table": self.table.state(),
-            **self.coverage.state(),
-            "times": [self.frontier, self.settled_time, self._searched, self._has_news],
-            **self.open_looks.state(),
-            "numbers": [self.open_looks.corrections, self.raw_count],
-            "approx": [floor, self.cut_count, self.open_looks.last_cut],
-            "shares": None if self.shares is None else self.shares.state(),
-            "proven": [[cut.position, cut.time, dict(cut.counts)] for cut in self.proven],
-        }
+    def state(self) -> Any:
+        return super().state() | state_of(self, _STATE)
 
     def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None:
         super().restore(state, types)
-        self.table = PieceTable.restored(state["table"], self.ops)
-        self.coverage.restore(state)
-        self.frontier, self.settled_time, self._searched, self._has_news = state["times"]
-        self.open_looks.restore(state)
+        restore_into(self, _STATE, state, self.ops)
         numbers, *between = np.array(state["looks"], np.int64).reshape(-1, 3).T
         self.open_looks.ask(self._looks(self.table.places(numbers), *between))
-        self.open_looks.corrections, self.raw_count = state["numbers"]
-        floor, self.cut_count, self.open_looks.last_cut = state["approx"]
-        self.shares = None if state["shares"] is None else LeafShares(*[*state["shares"], floor])
-        self.proven = [ProvenCut(*cut) for cut in state["proven"]]
+        if self.shares is not None:
+            self.shares.floor = state["approx"][0]
+
+
+_STATE: Spec = {
+    "table": "table",
+    "chains": made_of("coverage.numbers", list, lambda names: {name: number for number, name in enumerate(names)}),
+    "arrays": ["coverage.covered", "coverage.latest", "coverage.since_cut"],
+    "times": ["frontier", "settled_time", "_searched", "_has_news"],
+    "looks": told("open_looks", OpenLooks.places),
+    "asked": made_of("open_looks.cuts", lambda cuts: list(map(list, sorted(cuts))), lambda kept: set(map(tuple, kept))),
+    "numbers": ["open_looks.corrections", "raw_count"],
+    "approx": [
+        told("shares", lambda shares: NEVER if shares is None else shares.floor),
+        "cut_count",
+        "open_looks.last_cut",
+    ],
+    "shares": made_of("shares", lambda one: one and one.state(), lambda kept: kept and LeafShares(*kept)),
+    "proven": rows("proven", ProvenCut),
+}
 
 
 def _chain_counts(rows: Int64Array, chain_count: int) -> Int64Array:

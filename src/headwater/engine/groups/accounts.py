@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, field, replace
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -29,11 +28,11 @@ class Accounts:
 
     def __init__(self) -> None:
         self.totals = Totals()
-        self._before: dict[int, Totals] = {}
+        self.before: dict[int, Totals] = {}
 
     def open(self, numbers: Iterable[int]) -> None:
         """Queries come: what was seen before is not their own."""
-        self._before |= dict.fromkeys(numbers, replace(self.totals))
+        self.before |= dict.fromkeys(numbers, replace(self.totals))
 
     def count(self, seen: int, filtered: int, early: int) -> None:
         """Events that were seen elsewhere."""
@@ -48,19 +47,11 @@ class Accounts:
 
     def counters(self, number: int, extra: Int64Array) -> dict[str, int]:
         """The account of a query. ``extra``: what is known of its events, besides the members that are in slices."""
-        base = self._before[number]
+        base = self.before[number]
         seen, filtered = self.totals.seen - base.seen, self.totals.filtered - base.filtered
         outside = int(extra[OUTSIDE]) + self.totals.early - base.early
         late, dropped = int(extra[LATE]), int(extra[DROPPED])
         return counters(seen, filtered, outside, late, dropped)
-
-    def state(self) -> dict[str, Any]:
-        before = [[number, list(astuple(totals))] for number, totals in self._before.items()]
-        return {"totals": list(astuple(self.totals)), "baselines": before}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self.totals = Totals(*state["totals"])
-        self._before = {number: Totals(*numbers) for number, numbers in state["baselines"]}
 
 
 @dataclass(slots=True)

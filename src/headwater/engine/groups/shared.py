@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
-from headwater.engine.groups.accounts import Accounts
+from headwater.base.snapshots import pairs, parts, record, snapshot, told
+from headwater.engine.groups.accounts import Accounts, Totals
 from headwater.engine.groups.baselines.work import WorkCount
 from headwater.engine.groups.windows import GroupWindows, columns_read
 from headwater.engine.intake.chunk import Chunk, blank
@@ -267,6 +268,10 @@ class QueryGroup:
 
     # --- windows ---
 
+    def is_due(self, until: int) -> bool:
+        """Whether a watermark of ``until`` may close something, without another word of a leaf."""
+        return self.watermark < until
+
     def close(self, until: int) -> list[Closed]:
         """The group's watermark rises to ``until``: everything that this closes or revises."""
         # Not after closing: what closed is still named by the numbers of its keys.
@@ -402,37 +407,33 @@ class QueryGroup:
         extra = self.windows.counts(number, self.buffer.parts, *positions, len(self.keys))
         return self.accounts.counters(number, extra)
 
-    def state(self) -> dict[str, Any]:
-        """Everything that events have left behind; the queries themselves are kept by the engine."""
-        return {
-            "keys": self.keys.state(),
-            "store": self.store.state(),
-            "stragglers": self.stragglers.state(),
-            "buffer": self.buffer.state(),
-            "watermark": self.watermark,
-            **self.accounts.state(),
-            "position": self.position,
-            "by_key": self.by_key.base,
-            **self.windows.state(),
-            "in_order": self.in_order,
-            "work": self.work.state(),
+    #: Everything that events have left behind; the queries themselves are kept by the engine.
+    state, _restore = snapshot(
+        {
+            "keys": "keys",
+            "store": "store",
+            "stragglers": "stragglers",
+            "buffer": "buffer",
+            "watermark": "watermark",
+            "totals": record("accounts.totals", Totals),
+            "baselines": pairs("accounts.before", Totals),
+            "position": "position",
+            "by_key": "by_key.base",
+            "fixed": "windows.fixed",
+            "others": parts("windows.others"),
+            "conditions": told("windows", GroupWindows.numbered_conditions),
+            "in_order": "in_order",
+            "work": "work",
         }
+    )
 
     def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None:
         """Take over a state; the queries were registered before, in the same order."""
-        self.by_key.base = state["by_key"].copy()
-        self.in_order = state["in_order"]
         self.prepare(types)
-        self.keys.restore(state["keys"])
-        self.store.restore(state["store"], self.ops)
-        self.stragglers.restore(state["stragglers"])
-        self.buffer.restore(state["buffer"])
-        self.windows.restore(state, self.buffer)
+        self._restore(state, self.ops)
+        self.windows.renumber_markers(state["conditions"], self.buffer)
         # Queries that came just before the snapshot: nothing has a place for their operators yet.
         self._fit(types)
-        self.watermark, self.position = state["watermark"], state["position"]
-        self.accounts.restore(state)
-        self.work = WorkCount.restored(state["work"])
 
 
 def _at(watermarks: Int64Array | int, which: Int64Array) -> Int64Array:

@@ -40,6 +40,10 @@ class SingleGroup:
     def changed(self) -> None:
         """The entry is shared: nothing to work out anew."""
 
+    def is_due(self, until: int) -> bool:
+        """Whether a watermark of ``until`` may close something."""
+        return self.watermark < until
+
     def count(self, seen: int, filtered: int, early: int) -> None:
         """Events that another half of the engine has seen."""
         self.accounts.seen += seen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -58,10 +58,11 @@ class GroupWindows:
     # --- queries ---
 
     def entries(self) -> list[Registered]:
-        others = [query.entry for query in self._others()]
+        others = [query.entry for query in self.others]
         return sorted([*self.fixed.queries, *others], key=lambda entry: entry.number)
 
-    def _others(self) -> list[SessionWindows | CutQuery | CountQuery]:
+    @property
+    def others(self) -> list[SessionWindows | CutQuery | CountQuery]:
         """All but the fixed windows, which are computed in bulk."""
         return [*self.sessions, *self.cut_queries, *self.count_queries]
 
@@ -230,7 +231,7 @@ class GroupWindows:
             counts = self.fixed.counts.get(number, np.zeros(4, np.int64)).copy()
             counts[OUTSIDE] += sum(outside_of(fixed, part.chunk.times) for part in waiting)
             return counts
-        (query,) = (query for query in self._others() if query.entry.number == number)
+        (query,) = (query for query in self.others if query.entry.number == number)
         counts, stretch = query.counts.copy(), concat_stretches(waiting).in_order() if waiting else None
         if isinstance(query, CountQuery):
             keys = np.empty(0, np.int32) if stretch is None else stretch.keys
@@ -245,22 +246,15 @@ class GroupWindows:
             counts[OUTSIDE] += query.walk.waiting_outside(stretch, key_count)
         return counts
 
-    def state(self) -> dict[str, Any]:
-        return {
-            "fixed": self.fixed.state(),
-            "others": [query.state() for query in self._others()],
-            "conditions": [query.walk.conditions for query in self.cut_queries],
-        }
+    def numbered_conditions(self) -> list[list[int]]:
+        """The conditions of each query with markers, by number."""
+        return [query.walk.conditions for query in self.cut_queries]
 
-    def restore(self, state: Mapping[str, Any], buffer: ReorderBuffer) -> None:
-        """Take over a state; the queries are here, in the same order, and so are the waiting events."""
-        self.fixed.restore(state["fixed"])
-        for query, kept in zip(self._others(), state["others"], strict=True):
-            query.restore(kept)
-        # Conditions are numbered anew: let the markers of waiting events follow.
+    def renumber_markers(self, before: list[list[int]], buffer: ReorderBuffer) -> None:
+        """Conditions are numbered anew after a restoration: let the markers of waiting events follow."""
         old: dict[int, int] = {}
-        for cut, known in zip(self.cut_queries, state["conditions"], strict=True):
-            old.update(zip(cut.walk.conditions, known, strict=True))
+        for now, known in zip(self.numbered_conditions(), before, strict=True):
+            old.update(zip(now, known, strict=True))
         for part in buffer.parts:
             part.markers = [part.markers[old[i]] for i in range(len(self.conditions))]
 

@@ -105,10 +105,11 @@ class Chunk:
         if one_source and in_sequence and steps_back(frozen(self.times, np.int64)) == 0:
             return None
         ranks = source_ranks(self.source_names)[self.source_ids]
-        if _is_in_order(self.times, ranks, self.offsets):
+        everything = np.array([0, len(self)])
+        if are_in_order(frozen(self.times, np.int64), ranks, self.offsets, everything):
             return None
-        if _is_by_birth(ranks, self.offsets):
-            # Then the times alone decide, and sorting them finds the stretches in which they ascend.
+        if are_in_order(ranks, self.offsets, self.offsets, everything):
+            # They come source after source, by offset: the times alone decide, and sorting finds stretches that ascend.
             return np.argsort(self.times, kind="stable")
         return np.lexsort((self.offsets, ranks, self.times)).astype(np.int64)
 
@@ -128,24 +129,22 @@ def steps_back(times: Int64Array) -> int:
 
 
 @njit
-def _is_in_order(times: Int64Array, ranks: Int64Array, offsets: Int64Array) -> bool:
-    for i in range(1, len(times)):
-        if times[i] < times[i - 1]:
-            return False
-        if times[i] == times[i - 1]:
-            if ranks[i] < ranks[i - 1]:
-                return False
-            if ranks[i] == ranks[i - 1] and offsets[i] < offsets[i - 1]:
-                return False
-    return True
+def comes_before(times: Int64Array, sources: Int64Array, offsets: Int64Array, a: int, b: int) -> bool:
+    """Whether event a comes before event b."""
+    if times[a] != times[b]:
+        return bool(times[a] < times[b])
+    if sources[a] != sources[b]:
+        return bool(sources[a] < sources[b])
+    return bool(offsets[a] < offsets[b])
 
 
 @njit
-def _is_by_birth(ranks: Int64Array, offsets: Int64Array) -> bool:
-    """Whether events come source after source, those of each by offset."""
-    for i in range(1, len(ranks)):
-        if ranks[i] < ranks[i - 1] or (ranks[i] == ranks[i - 1] and offsets[i] < offsets[i - 1]):
-            return False
+def are_in_order(times: Int64Array, sources: Int64Array, offsets: Int64Array, starts: Int64Array) -> bool:
+    """Whether the events of each row, from ``starts[row]`` to ``starts[row + 1]``, are in order."""
+    for row in range(len(starts) - 1):
+        for i in range(starts[row] + 1, starts[row + 1]):
+            if comes_before(times, sources, offsets, i, i - 1):
+                return False
     return True
 
 

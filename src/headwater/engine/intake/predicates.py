@@ -21,30 +21,9 @@ import pyarrow.types as pt
 
 from headwater.base.arrays import BoolArray
 from headwater.errors import DataError
-from headwater.language.comparisons import (
-    COMPARISONS,
-    FLIPPED,
-    NEGATED,
-    as_text,
-    bound_below,
-    compare,
-    float_below,
-    is_nan,
-    kind_of,
-)
-from headwater.language.expressions import (
-    BooleanChain,
-    Column,
-    Compare,
-    Expr,
-    In,
-    IsNull,
-    Matches,
-    Not,
-    Range,
-    boolean,
-    compiled,
-)
+from headwater.language import comparisons
+from headwater.language import expressions as ex
+from headwater.language.comparisons import COMPARISONS, FLIPPED, NEGATED, as_text, compare, is_nan, kind_of
 from headwater.language.schemas import type_kind
 
 _ARROW_COMPARISONS: Final = dict(
@@ -173,7 +152,7 @@ class FloatColumn(TypedColumn):
     def _to_literal(self, op: str, literal: Any) -> BoolArray:
         if is_nan(literal):
             return _holds(op, np.isnan(self.data).astype(np.int8), 1)
-        bound = bound_below(op, literal, float_below(literal))
+        bound = comparisons.bound_below(op, literal, comparisons.float_below(literal))
         if isinstance(bound, bool):
             return np.full(len(self.data), bound)
         holds = _holds(bound[0], self.data, bound[1])
@@ -190,7 +169,7 @@ class FloatColumn(TypedColumn):
         return super()._to_column(op, other)
 
     def _isin(self, literals: Sequence[Any]) -> BoolArray:
-        exact = [float(literal) for literal in literals if float_below(literal) == literal]
+        exact = [float(literal) for literal in literals if comparisons.float_below(literal) == literal]
         found = np.isin(self.data, np.array(exact, dtype=np.float64))
         return found | np.isnan(self.data) if any(is_nan(literal) for literal in literals) else found
 
@@ -267,7 +246,7 @@ def compare_integers(op: str, data: npt.NDArray[Any], literal: Any) -> BoolArray
     # NaN is above every integer; so is anything beyond 64 bits, whose exact floor might have millions of digits.
     if is_nan(literal) or not -(2**64) < literal < 2**64:
         return np.full(len(data), COMPARISONS[op](0, 1 if is_nan(literal) or literal > 0 else -1))
-    bound = bound_below(op, literal, math.floor(literal))
+    bound = comparisons.bound_below(op, literal, math.floor(literal))
     return np.full(len(data), bound) if isinstance(bound, bool) else _holds(bound[0], data, bound[1])
 
 
@@ -307,7 +286,7 @@ def _holds(op: str, left: Any, right: Any) -> BoolArray:
     return holds
 
 
-def mask(expr: Expr, columns: Mapping[str, pa.Array], length: int) -> BoolArray:
+def mask(expr: ex.Expr, columns: Mapping[str, pa.Array], length: int) -> BoolArray:
     """The rows for which the condition is True; neither False nor null counts.
 
     >>> from headwater.language.expressions import col
@@ -327,35 +306,37 @@ class _Batch:
         self._columns = columns
         self._typed: dict[str, TypedColumn] = {}
 
-    def where(self, expr: Expr, truth: bool) -> BoolArray:
+    def where(self, expr: ex.Expr, truth: bool) -> BoolArray:
         """The rows for which the condition has this truth value."""
         match expr:
-            case Compare(op, left, right):
+            case ex.Compare(op, left, right):
                 return self._compared(op if truth else NEGATED[op], left, right)
-            case BooleanChain():
+            case ex.BooleanChain():
                 parts = (self.where(operand, truth) for operand in expr.operands())
                 return reduce(np.logical_or if truth is expr.decisive else np.logical_and, parts)
-            case Not(inner):
+            case ex.Not(inner):
                 return self.where(inner, not truth)
-            case In(column, values):
+            case ex.In(column, values):
                 return self._column(column).isin(values, truth)
-            case Range():
+            case ex.Range():
                 return self.where(expr.bounds(), truth)
-            case IsNull(column):
+            case ex.IsNull(column):
                 valid = self._column(column).is_valid()
                 return ~valid if truth else valid
-            case Matches(column, pattern):
-                pattern_match = compiled(pattern).fullmatch
+            case ex.Matches(column, pattern):
+                pattern_match = ex.compiled(pattern).fullmatch
                 return self._column(column).where(lambda value: (pattern_match(as_text(value)) is not None) is truth)
-        return self.where(boolean(expr), truth)
+        return self.where(ex.boolean(expr), truth)
 
     def _compared(self, op: str, left: Any, right: Any) -> BoolArray:
-        if not isinstance(left, Column):
+        if not isinstance(left, ex.Column):
             op, left, right = FLIPPED[op], right, left
         column = self._column(left)
-        return column.to_column(op, self._column(right)) if isinstance(right, Column) else column.to_literal(op, right)
+        return (
+            column.to_column(op, self._column(right)) if isinstance(right, ex.Column) else column.to_literal(op, right)
+        )
 
-    def _column(self, column: Column) -> TypedColumn:
+    def _column(self, column: ex.Column) -> TypedColumn:
         name = column.name
         if name not in self._typed:
             if name not in self._columns:

@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.base.arrays import BoolArray, Float64Array, Int64Array
+from headwater.base.arrays import BoolArray, Float64Array, Int64Array, RowArrays
 from headwater.base.jit import leading_zeros, njit
 from headwater.base.packing import Bytes, Reader, Writer, float_of_bits
 from headwater.engine.operators.ranges import Survey, sum_ranges, survey
@@ -24,7 +24,7 @@ ABSENT = np.int64(2**63 - 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MinMaxColumn:
+class MinMaxColumn(RowArrays):
     """The smallest value of each row, or the largest.
 
     ``keys`` are integers in the order of the values, flipped if ``largest``; a row without a value holds `ABSENT`. An
@@ -48,19 +48,6 @@ class MinMaxColumn:
             present = np.ones(len(keys), np.bool_)
         keys = np.where(present, keys, ABSENT)
         return cls(keys, largest, is_float, None if ((keys != ABSENT) == present).all() else present)
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held by the arrays."""
-        return self.keys.nbytes + (0 if self.present is None else self.present.nbytes)
-
-    def take(self, indices: Int64Array) -> Self:
-        """The rows at ``indices``."""
-        present = None if self.present is None else self.present[indices]
-        return type(self)(self.keys[indices], self.largest, self.is_float, present)
 
     @classmethod
     def concat(cls, columns: Sequence[Self]) -> Self:

@@ -6,14 +6,14 @@ a single one. Columns of partials are values: combining them makes new ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.base.arrays import BoolArray, Int32Array, Int64Array, UInt64Array, frozen
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array, RowArrays, UInt64Array, frozen
 from headwater.base.packing import Bytes, Reader, Writer, order_bits
 from headwater.engine.intake.chunk import Values
 from headwater.engine.operators.extremes import MinMaxColumn
@@ -34,7 +34,7 @@ NAN_KEY = np.int64(0x7FF8 << 48)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CountColumn:
+class CountColumn(RowArrays):
     """How many events each row has.
 
     >>> CountColumn(np.array([2, 3, 5])).combine_ranges(np.array([0, 1]), np.array([3, 1])).counts
@@ -42,23 +42,6 @@ class CountColumn:
     """
 
     counts: Int64Array
-
-    def __len__(self) -> int:
-        return len(self.counts)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held by the array."""
-        return self.counts.nbytes
-
-    def take(self, indices: Int64Array) -> Self:
-        """The rows at ``indices``."""
-        return type(self)(self.counts[indices])
-
-    @classmethod
-    def concat(cls, columns: Sequence[Self]) -> Self:
-        """All rows, one column after the other."""
-        return cls(np.concatenate([column.counts for column in columns]))
 
     def combine_ranges(self, lo: Int64Array, hi: Int64Array) -> Self:
         """Row i is the sum of the rows ``lo[i]:hi[i]``."""

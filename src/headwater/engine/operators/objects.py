@@ -9,6 +9,7 @@ from __future__ import annotations
 import decimal
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from headwater.base.arrays import Int32Array, Int64Array
@@ -87,14 +88,12 @@ COMBINE: Final[dict[str, Callable[[Any, Any], Any]]] = {
 KINDS = tuple(COMBINE)
 
 
+@dataclass(slots=True, eq=False)
 class ListColumn:
     """Partials that are Python objects, one per row; ``kind`` says how they are combined."""
 
-    __slots__ = ("kind", "partials")
-
-    def __init__(self, kind: Any, partials: list[Any]) -> None:
-        self.kind = kind
-        self.partials = partials
+    kind: Any
+    partials: list[Any]
 
     def __len__(self) -> int:
         return len(self.partials)

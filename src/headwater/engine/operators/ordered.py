@@ -7,6 +7,7 @@ may be combined in any order of rows and still end up in the order of events.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array, frozen
 from headwater.base.jit import njit
 from headwater.base.packing import Bytes, Reader, Writer
-from headwater.engine.intake.chunk import Chunk, source_ranks
+from headwater.engine.intake.chunk import Chunk, are_in_order, comes_before, source_ranks
 from headwater.engine.operators.ragged import expand, group_indices, row_of_item, starts_of, valid_rows
 from headwater.errors import FormatError
 
@@ -23,6 +24,7 @@ Keep = Literal["all", "first", "last"]
 KEEPS: tuple[Keep, ...] = ("all", "first", "last")
 
 
+@dataclass(slots=True, eq=False)
 class OrderedColumn:
     """Row i holds ``values[starts[i]:starts[i + 1]]`` in event order, or only the first or the last of them (``keep``).
 
@@ -34,25 +36,13 @@ class OrderedColumn:
     [10, 30, 50]
     """
 
-    __slots__ = ("keep", "names", "offsets", "sources", "starts", "times", "values")
-
-    def __init__(
-        self,
-        keep: Keep,
-        values: np.ndarray[Any, Any],
-        times: Int64Array,
-        sources: Int64Array,
-        offsets: Int64Array,
-        starts: Int64Array,
-        names: Sequence[str],
-    ) -> None:
-        self.keep = keep
-        self.values = values
-        self.times = times
-        self.sources = sources
-        self.offsets = offsets
-        self.starts = starts
-        self.names = names
+    keep: Keep
+    values: np.ndarray[Any, Any]
+    times: Int64Array
+    sources: Int64Array
+    offsets: Int64Array
+    starts: Int64Array
+    names: Sequence[str]
 
     @classmethod
     def lift(cls, keep: Keep, column: str, chunk: Chunk, rows: Int32Array, row_count: int) -> OrderedColumn:
@@ -119,7 +109,7 @@ class OrderedColumn:
                 best = _best_of_ranges(self.times, self.sources, self.offsets, begins, ends, self.keep == "last")
             return self._with(best[best >= 0], starts_of((best >= 0).astype(np.int64)))
         gathered = self._with(expand(begins, ends), starts_of(ends - begins))
-        if _in_order(gathered.times, gathered.sources, gathered.offsets, gathered.starts):
+        if are_in_order(gathered.times, gathered.sources, gathered.offsets, gathered.starts):
             return gathered
         rows = row_of_item(gathered.starts)
         order = np.lexsort((gathered.offsets, gathered.sources, gathered.times, rows)).astype(np.int64)
@@ -153,51 +143,31 @@ class OrderedColumn:
         return cls(KEEPS[keep], values, times, sources, offsets, starts, names)
 
     def _with(self, indices: Int64Array, starts: Int64Array) -> OrderedColumn:
-        return OrderedColumn(
-            self.keep,
-            self.values[indices],
-            self.times[indices],
-            self.sources[indices],
-            self.offsets[indices],
-            starts,
-            self.names,
-        )
+        times, sources, offsets = self.times[indices], self.sources[indices], self.offsets[indices]
+        return OrderedColumn(self.keep, self.values[indices], times, sources, offsets, starts, self.names)
 
 
 def _edges(keep: Keep, chunk: Chunk, rows: Int32Array, row_count: int) -> tuple[Int64Array, Int64Array]:
     """The event of each row that comes first (or last), and the starts of rows with one event or none."""
     ranks = source_ranks(chunk.source_names)[chunk.source_ids]
-    best = np.full(row_count, -1, np.int64)
     times, offsets = frozen(chunk.times, np.int64), frozen(chunk.offsets, np.int64)
-    _best_events(times, ranks, offsets, frozen(rows, np.int32), keep == "last", best)
+    best = _best_events(times, ranks, offsets, frozen(rows, np.int32), row_count, keep == "last")
     return best[best >= 0], starts_of((best >= 0).astype(np.int64))
 
 
 @njit
-def _before(times: Int64Array, sources: Int64Array, offsets: Int64Array, a: int, b: int) -> bool:
-    """Whether event a comes before event b."""
-    if times[a] != times[b]:
-        return bool(times[a] < times[b])
-    if sources[a] != sources[b]:
-        return bool(sources[a] < sources[b])
-    return bool(offsets[a] < offsets[b])
-
-
-@njit
 def _best_events(
-    times: Int64Array,
-    sources: Int64Array,
-    offsets: Int64Array,
-    rows: Int32Array,
-    want_last: bool,
-    best: Int64Array,
-) -> None:
+    times: Int64Array, sources: Int64Array, offsets: Int64Array, rows: Int32Array, row_count: int, want_last: bool
+) -> Int64Array:
+    """The first (or last) event of each row, -1 for none."""
+    best = np.full(row_count, -1, np.int64)
     for i in range(len(rows)):
         row = rows[i]
         if row < 0:
             continue
-        if best[row] < 0 or _before(times, sources, offsets, i, best[row]) != want_last:
+        if best[row] < 0 or comes_before(times, sources, offsets, i, best[row]) != want_last:
             best[row] = i
+    return best
 
 
 @njit
@@ -224,7 +194,7 @@ def _best_of_ranges(
         half = np.int64(1) << (level - 1)
         for i in range(count - 2 * half + 1):
             a, b = table[level - 1, i], table[level - 1, i + half]
-            table[level, i] = a if _before(times, sources, offsets, a, b) != want_last else b
+            table[level, i] = a if comes_before(times, sources, offsets, a, b) != want_last else b
     for i in range(len(begins)):
         length = ends[i] - begins[i]
         if length <= 0:
@@ -233,14 +203,5 @@ def _best_of_ranges(
         while (np.int64(2) << level) <= length:
             level += 1
         a, b = table[level, begins[i]], table[level, ends[i] - (np.int64(1) << level)]
-        best[i] = a if _before(times, sources, offsets, a, b) != want_last else b
+        best[i] = a if comes_before(times, sources, offsets, a, b) != want_last else b
     return best
-
-
-@njit
-def _in_order(times: Int64Array, sources: Int64Array, offsets: Int64Array, starts: Int64Array) -> bool:
-    for row in range(len(starts) - 1):
-        for i in range(starts[row] + 1, starts[row + 1]):
-            if _before(times, sources, offsets, i, i - 1):
-                return False
-    return True

@@ -4,40 +4,43 @@ A magnitude of floats is a mantissa of two floats (their sum has 106 bits) times
 factors stay far within 1e-12 and nothing overflows on the way. Signs, zeros, infinities and NaN are only counted: they
 decide the result at the end. Integers have a 64-bit magnitude; with the signs apart, the one overflow that heals
 (``2**63`` times -1) is right in every order, and zero times an overflow is zero.
+
+A magnitude is three 64-bit words: of floats the bits of a mantissa in [1, 2), the bits of what that rounded away, and an
+exponent; of integers the number itself (0: beyond ``2**63``) and two zeros. So one set of loops serves both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array, frozen
+from headwater.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array, RowArrays, frozen
+from headwater.base.jit import leading_zeros, njit
 from headwater.base.packing import Bytes, Reader, Writer
-from headwater.engine.operators.product_kernels import (
-    FACTORS,
-    INFINITE,
-    MARKS,
-    NEGATIVE,
-    NOT_A_NUMBER,
-    ZERO,
-    identity,
-    multiply_events,
-    range_products,
-)
-from headwater.engine.operators.ranges import sum_ranges, survey
+from headwater.engine.operators.ranges import Survey, sum_ranges, survey
+from headwater.engine.operators.sums.blocks import INFINITY_BITS, MAGNITUDE
+from headwater.engine.operators.sums.limbs import U
+from headwater.engine.operators.sums.one_by_one import FRACTION
 from headwater.errors import FormatError
 
 VERSION = 1
-ONE_BITS, TWO_BITS = 0x3FF << 52, 0x400 << 52
+#: Columns of the array of counts, and how many there are.
+FACTORS, ZERO, NEGATIVE, INFINITE, NOT_A_NUMBER = range(5)
+MARKS = 5
+#: Splits a float into two halves of 26 bits (Dekker).
+SPLITTER = 134217729.0
+ONE_BITS, TWO_BITS = np.int64(0x3FF << 52), np.int64(0x400 << 52)
+TOP = U(1 << 63)
+
+Words: TypeAlias = tuple[np.int64, np.int64, np.int64]
 NO_MASK = frozen(np.empty(0, np.bool_), np.bool_)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ProductColumn:
+class ProductColumn(RowArrays):
     """The product of each row.
 
     ``words`` holds the magnitudes: mantissa, its remainder and exponent for floats (``is_float``); for integers the
@@ -51,24 +54,6 @@ class ProductColumn:
     words: Int64Array
     marks: Int64Array
     is_float: bool
-
-    def __len__(self) -> int:
-        return len(self.words)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held by the arrays."""
-        return self.words.nbytes + self.marks.nbytes
-
-    def take(self, indices: Int64Array) -> Self:
-        """The rows at ``indices``."""
-        return type(self)(self.words[indices], self.marks[indices], self.is_float)
-
-    @classmethod
-    def concat(cls, columns: Sequence[Self]) -> Self:
-        """All rows, one column after the other; at least one column."""
-        words = np.concatenate([column.words for column in columns])
-        return cls(words, np.concatenate([column.marks for column in columns]), columns[0].is_float)
 
     def combine_ranges(self, lo: Int64Array, hi: Int64Array) -> Self:
         """Row i is the product of the rows ``lo[i]:hi[i]``."""
@@ -171,3 +156,159 @@ def _plausible(words: Int64Array, marks: Int64Array, is_float: bool) -> bool:
     remainders = np.ascontiguousarray(words[:, 1]).view(np.float64)
     normal = (words[:, 0] >= ONE_BITS) & (words[:, 0] < TWO_BITS) & (np.abs(remainders) <= 2.0**-53)
     return bool((normal & (np.abs(words[:, 2]) < 2**48)).all())
+
+
+def identity(is_float: bool) -> Int64Array:
+    """The magnitude of an empty product.
+
+    >>> identity(is_float=False)
+    array([1, 0, 0])
+    """
+    return np.array([ONE_BITS if is_float else 1, 0, 0], np.int64)
+
+
+def range_products(words: Int64Array, lo: Int64Array, hi: Int64Array, is_float: bool, seen: Survey) -> Int64Array:
+    """The product of the rows ``lo[i]:hi[i]`` for each i.
+
+    >>> lo, hi = np.array([0, 1]), np.array([2, 1])
+    >>> range_products(np.array([[2, 0, 0], [3, 0, 0]]), lo, hi, is_float=False, seen=survey(lo, hi))[:, 0]
+    array([6, 1])
+    """
+    result = np.tile(identity(is_float), (len(lo), 1))
+    span = seen.last - seen.first
+    if seen.total <= span.bit_length() * span:
+        _products_directly(words, lo, hi, is_float, result)
+    else:
+        _products_by_level(words, lo, hi, seen.first, span.bit_length(), is_float, result)
+    return result
+
+
+@njit
+def _float(bits: np.int64) -> np.float64:
+    return np.int64(bits).view(np.float64)
+
+
+@njit
+def _bits(value: np.float64) -> np.int64:
+    return np.float64(value).view(np.int64)
+
+
+@njit
+def _times_float(left: Words, right: Words) -> Words:
+    a, b = _float(left[0]), _float(right[0])
+    product = a * b
+    a_high = a * SPLITTER - (a * SPLITTER - a)
+    b_high = b * SPLITTER - (b * SPLITTER - b)
+    a_low, b_low = a - a_high, b - b_high
+    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    rest = error + (a * _float(right[1]) + _float(left[1]) * b)
+    mantissa = product + rest
+    rest -= mantissa - product
+    exponent = left[2] + right[2]
+    if mantissa >= 2.0:
+        mantissa, rest, exponent = mantissa * 0.5, rest * 0.5, exponent + 1
+    elif mantissa < 1.0:
+        mantissa, rest, exponent = mantissa * 2.0, rest * 2.0, exponent - 1
+    return _bits(mantissa), _bits(rest), exponent
+
+
+@njit
+def _times_integer(left: Words, right: Words) -> Words:
+    a, b = U(left[0]), U(right[0])
+    spare = np.int64(leading_zeros(a)) + np.int64(leading_zeros(b))
+    product = np.int64(0)
+    if a != U(0) and b != U(0):
+        if spare >= 64 and a * b <= TOP:
+            product = np.int64(a * b)
+        elif spare == 63 and a & (a - U(1)) == U(0) and b & (b - U(1)) == U(0):
+            product = np.int64(TOP)  # exactly 2**63
+    return product, np.int64(0), np.int64(0)
+
+
+@njit
+def _multiply_into(table: Int64Array, row: U, other: Words, is_float: bool) -> None:
+    mine = (table[row, 0], table[row, 1], table[row, 2])
+    product = _times_float(mine, other) if is_float else _times_integer(mine, other)
+    table[row, 0], table[row, 1], table[row, 2] = product
+
+
+@njit
+def _magnitude_of_float(bits: np.int64) -> Words:
+    """A finite float other than zero: mantissa in [1, 2) and exponent, subnormal numbers too."""
+    magnitude = bits & MAGNITUDE
+    exponent = magnitude >> 52
+    fraction = magnitude & FRACTION
+    if exponent == 0:
+        shift = np.int64(leading_zeros(U(fraction))) - 11
+        fraction = (fraction << shift) & FRACTION
+        exponent = 1 - shift
+    return fraction | ONE_BITS, np.int64(0), exponent - 1023
+
+
+@njit
+def multiply_events(
+    bits: Int64Array, rows: Int32Array, valid: BoolArray, is_float: bool, words: Int64Array, marks: Int64Array
+) -> None:
+    """Multiply the events into their rows; row -1 is no row, and ``valid`` is empty if every event has a value."""
+    for i in range(len(rows)):
+        if rows[i] < 0 or (len(valid) and not valid[i]):
+            continue
+        row, value = U(rows[i]), bits[i]
+        marks[row, FACTORS] += 1
+        if is_float and value & MAGNITUDE > INFINITY_BITS:
+            marks[row, NOT_A_NUMBER] += 1
+            continue
+        if value == 0 or (is_float and value & MAGNITUDE == 0):
+            marks[row, ZERO] += 1
+            continue
+        marks[row, NEGATIVE] += value < 0
+        if is_float and value & MAGNITUDE == INFINITY_BITS:
+            marks[row, INFINITE] += 1
+        elif is_float:
+            _multiply_into(words, row, _magnitude_of_float(value), True)
+        else:
+            _multiply_into(words, row, (abs(value), np.int64(0), np.int64(0)), False)
+
+
+@njit
+def _products_directly(words: Int64Array, lo: Int64Array, hi: Int64Array, is_float: bool, result: Int64Array) -> None:
+    for i in range(len(lo)):
+        for j in range(lo[i], hi[i]):
+            _multiply_into(result, U(i), (words[j, 0], words[j, 1], words[j, 2]), is_float)
+
+
+@njit
+def _products_by_level(
+    words: Int64Array, lo: Int64Array, hi: Int64Array, first: int, levels: int, is_float: bool, result: Int64Array
+) -> None:
+    """A disjoint sparse table that holds one level at a time.
+
+    On each level rows lie in blocks of ``2**level``, and the table holds products from the middle of the block outwards.
+    A range is cut by the middle of exactly one block, on the level of the highest bit in which its ends differ: there it is
+    the product of two entries. Products have no inverse after an overflow, so prefix products would not do.
+    """
+    table = np.empty((hi.max() - first, 3), np.int64)
+    for level in range(levels + 1):
+        half = 1 << max(level - 1, 0)
+        if level > 0:
+            _fill_outwards(words, first, half, is_float, table)
+        for i in range(len(lo)):
+            start, end = lo[i] - first, hi[i] - first - 1
+            if start > end or 64 - np.int64(leading_zeros(U(start ^ end))) != level:
+                continue
+            if level == 0:
+                result[i, :] = words[lo[i], :]
+            else:
+                result[i, :] = table[start, :]
+                _multiply_into(result, U(i), (table[end, 0], table[end, 1], table[end, 2]), is_float)
+
+
+@njit
+def _fill_outwards(words: Int64Array, first: int, half: int, is_float: bool, table: Int64Array) -> None:
+    for j in range(len(table)):
+        table[j, :] = words[first + j, :]
+    for middle in range(half, len(table), 2 * half):
+        for j in range(middle + 1, min(middle + half, len(table))):
+            _multiply_into(table, U(j), (table[j - 1, 0], table[j - 1, 1], table[j - 1, 2]), is_float)
+        for j in range(middle - 2, middle - half - 1, -1):
+            _multiply_into(table, U(j), (table[j + 1, 0], table[j + 1, 1], table[j + 1, 2]), is_float)

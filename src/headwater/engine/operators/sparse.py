@@ -7,6 +7,7 @@ weights up (DDSketch); both are free of order and of grouping, so the sketches a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -26,21 +27,19 @@ TABLE_MAX = 1 << 12
 Weights = np.ndarray[Any, Any]
 
 
+@dataclass(slots=True, eq=False)
 class SparseColumn:
     """Row i has keys ``keys[starts[i]:starts[i + 1]]`` with their weights; ``parameter`` is the sketch's own size."""
 
-    __slots__ = ("keys", "parameter", "starts", "weights")
+    parameter: int
+    keys: Int32Array
+    weights: Weights
+    starts: Int64Array
 
     #: Written first in the byte form, so that one sketch is not read as the other.
     tag: ClassVar[int]
     largest: ClassVar[bool]
     weight_type: ClassVar[type]
-
-    def __init__(self, parameter: int, keys: Int32Array, weights: Weights, starts: Int64Array) -> None:
-        self.parameter = parameter
-        self.keys = keys
-        self.weights = weights
-        self.starts = starts
 
     @classmethod
     def of_entries(cls, parameter: int, keys: Int32Array, weights: Weights, starts: Int64Array) -> Self:

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from headwater.base.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array, RowArrays
 from headwater.base.jit import njit
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn, partials_from_bytes, partials_to_bytes
+from headwater.engine.operators.ragged import row_starts
 from headwater.engine.slices.slicer import SlicedRows
 
 #: Rows are merged with their neighbours once there are this many, and twice as many as after the last merge.
@@ -23,7 +24,7 @@ COMPACT_FROM = 1 << 14
 
 
 @dataclass(slots=True)
-class RowBlock:
+class RowBlock(RowArrays):
     """Rows with their partials. ``last``, ``position`` and ``key_position`` are there only if some query needs them."""
 
     key: Int32Array
@@ -33,22 +34,11 @@ class RowBlock:
     key_position: Int64Array | None
     partials: dict[Op, PartialColumn]
 
-    def __len__(self) -> int:
-        return len(self.key)
-
     def take(self, indices: Int64Array) -> RowBlock:
-        return RowBlock(
-            self.key[indices],
-            self.first[indices],
-            None if self.last is None else self.last[indices],
-            None if self.position is None else self.position[indices],
-            None if self.key_position is None else self.key_position[indices],
-            map_columns(self.partials, lambda column: column.take(indices)),
-        )
-
-    def nbytes(self) -> int:
-        arrays = (self.key, self.first, self.last, self.position, self.key_position)
-        return sum(a.nbytes for a in arrays if a is not None) + sum(c.nbytes for c in self.partials.values())
+        """The rows at ``indices``, partials and all."""
+        taken = RowArrays.take(self, indices)
+        taken.partials = map_columns(self.partials, lambda column: column.take(indices))
+        return taken
 
 
 def map_columns(
@@ -124,17 +114,6 @@ def _order_by_key(key: Int32Array, first: Int64Array, key_count: int) -> tuple[I
     return starts, order, True
 
 
-@njit
-def _starts_of_keys(key: Int32Array, key_count: int) -> Int64Array:
-    """Where each key's rows begin among rows sorted by key, and the end."""
-    starts = np.zeros(key_count + 1, np.int64)
-    for k in key:
-        starts[k + 1] += 1
-    for k in range(key_count):
-        starts[k + 1] += starts[k]
-    return starts
-
-
 class RowStore:
     """All live rows of a query group."""
 
@@ -154,7 +133,8 @@ class RowStore:
     @property
     def nbytes(self) -> int:
         """Memory held."""
-        return sum(block.nbytes() for block in self.blocks())
+        partials = sum(column.nbytes for block in self.blocks() for column in block.partials.values())
+        return partials + sum(block.nbytes for block in self.blocks())
 
     def blocks(self) -> list[RowBlock]:
         return ([] if self._sorted is None else [self._sorted]) + self._pending
@@ -187,7 +167,7 @@ class RowStore:
         if mask.all():
             return
         self._sorted = self._sorted.take(np.flatnonzero(mask))
-        self._key_starts = _starts_of_keys(self._sorted.key, key_count)
+        self._key_starts = row_starts(self._sorted.key, key_count)
 
     def clear(self) -> None:
         """All rows have gone elsewhere."""
@@ -212,12 +192,10 @@ class RowStore:
         self._compacted_rows = len(heads)
         if len(heads) == len(block):
             return
-        partials = map_columns(block.partials, lambda column: column.combine_ranges(heads, tails))
-        last = None if block.last is None else np.maximum.reduceat(block.last, heads)
-        position = None if block.position is None else block.position[heads]
-        key_position = None if block.key_position is None else block.key_position[heads]
-        self._sorted = RowBlock(block.key[heads], block.first[heads], last, position, key_position, partials)
-        self._key_starts = _starts_of_keys(self._sorted.key, key_count)
+        self._sorted = RowArrays.take(block, heads)
+        self._sorted.partials = map_columns(block.partials, lambda column: column.combine_ranges(heads, tails))
+        self._sorted.last = None if block.last is None else np.maximum.reduceat(block.last, heads)
+        self._key_starts = row_starts(self._sorted.key, key_count)
 
     def state(self) -> dict[str, Any]:
         blocks = [

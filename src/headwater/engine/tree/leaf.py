@@ -39,9 +39,9 @@ class LeafHalf:
     """
 
     def __init__(
-        self, queries: QuerySet, chain_name: str, sources: Sequence[Standing], latest: int, cut_time: int
+        self, queries: QuerySet, chain: str, sources: list[Standing], latest: int, cut_time: int, limits: CountLimits
     ) -> None:
-        role = Role(True, queries.round_trips, queries.counts, queries.large_only)
+        role = Role(True, queries.round_trips, queries.counts, queries.large_only, limits)
         self._state: EngineState[LeafGroup] = EngineState(
             role.leaf_groups(),
             time=queries.time,
@@ -56,72 +56,39 @@ class LeafHalf:
         groups = {number: family.group for number, family in self._families.items()}
         self._cutting = {number: group for number, group in groups.items() if isinstance(group, CutLeafGroup)}
         self._counting = {number: group for number, group in groups.items() if isinstance(group, CountLeafGroup)}
-        self._chain = chain_name
-        self._raw = RawEvents(chain_name, [entry for entry in queries.entries if role.way(entry.query) == "raw"])
-        self._instead = EventsInstead(chain_name, self._families)
-        self._sources = LeafSources(self._state.watermarks, sources, latest)
-        self._cut_time = cut_time
+        self._chain = chain
+        self._raw = RawEvents(chain, [entry for entry in queries.entries if role.way(entry.query) == "raw"])
+        self._instead = EventsInstead(chain, self._families)
+        self.sources = LeafSources(self._state.watermarks, sources, latest)
+        self.cut_time = cut_time  # up to where events were cut
         self._told_until = NEVER  # how far the watermark of all has come, as far as the root has said so
         self.has_lost = False  # whether somebody asked for events that are not in memory any more
-
-    # --- sources ---
-
-    def has_source(self, source: str) -> bool:
-        return source in self._sources
-
-    def next_offset(self, source: str) -> int:
-        """The offset of the event that this source has to give next."""
-        return self._sources.next_offset(source)
-
-    def resume_offset(self, source: str) -> int:
-        """The offset up to which events were taken in, at least those that were accepted."""
-        return self._sources.resume_offset(source)
-
-    def is_past_reread(self, source: str) -> bool:
-        """Whether everything that was accepted before has been read again."""
-        return self._sources.is_past_reread(source)
-
-    def is_past_rereads(self) -> bool:
-        return self._sources.are_past_reread()
-
-    def watermark_of(self, source: str) -> int:
-        """Nothing of this source that counts has an earlier time."""
-        return self._sources[source].watermark
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether nothing more will come of any source."""
-        return self._sources.has_ended
-
-    def told(self) -> tuple[dict[str, tuple[int, int]], int]:
-        """Up to where parts were taken: the offset and the watermark of each source, and the latest time."""
-        return self._sources.told()
 
     # --- events of one source ---
 
     def take_in(self, source: str, offset: int, batch: pa.RecordBatch, watermark: int | None) -> None:
         """The next events of a source; those that were taken in before are passed over."""
-        origin, end = self._sources[source], offset + len(batch)
+        origin, end = self.sources[source], offset + len(batch)
         while origin.next_offset < end:
             start = origin.next_offset
-            until = self._sources.next_stop(source, end)
+            until = self.sources.next_stop(source, end)
             self._take_stretch(source, start, batch.slice(start - offset, until - start))
-            self._sources.move_to(source, until)
+            self.sources.move_to(source, until)
         if watermark is not None and end >= origin.next_offset:
             self._state.watermarks.raise_source(source, watermark)
-        self._sources.moved(source)
+        self.sources.moved(source)
 
     def _take_stretch(self, source: str, start: int, batch: pa.RecordBatch) -> None:
         """Events between which nothing is decided: all of them come for the first time, or none."""
-        origin = self._sources[source]
-        is_new = self._sources.is_past_reread(source)
+        origin = self.sources[source]
+        is_new = self.sources.is_past_reread(source)
         delivery = self._intake.read(batch, origin, source, start, is_new=is_new)
         if delivery is not None:
             (self._deal_out if is_new else self._hold_again)(delivery)
             self._state.watermarks.saw(origin, delivery.scan.low, delivery.scan.high)
 
     def _deal_out(self, delivery: Delivery) -> None:
-        self._sources.latest = max(self._sources.latest, delivery.scan.high)
+        self.sources.latest = max(self.sources.latest, delivery.scan.high)
         self._intake.note_dropped(delivery, self._raw.collect(delivery))
         self._intake.deal_out(delivery, self._instead.collect(delivery))
 
@@ -129,23 +96,23 @@ class LeafHalf:
         """Events that were accepted before: only who waits for the root's word needs them."""
         for family in self._families.values():
             family.group.prepare(self._queries.types)
-            family.group.reread(family.fitting(delivery.taken, delivery.events.misfits), self._cut_time)
+            family.group.reread(family.fitting(delivery.taken, delivery.events.misfits), self.cut_time)
 
     def pass_over(self, source: str, end: int, low: int | None, high: int | None) -> None:
         """No query wants the events of a source up to offset ``end``, for its condition or for the place of its window.
 
         Without times there are no events up to there.
         """
-        origin = self._sources[source]
-        fresh = end - self._sources.resume_offset(source)
+        origin = self.sources[source]
+        fresh = end - self.sources.resume_offset(source)
         while origin.next_offset < end:
-            self._sources.move_to(source, self._sources.next_stop(source, end))
-        self._sources.moved(source)
+            self.sources.move_to(source, self.sources.next_stop(source, end))
+        self.sources.moved(source)
         if low is None or high is None:
             return
         self._state.watermarks.saw(origin, low, high)
         if fresh > 0:
-            self._sources.latest = max(self._sources.latest, high)
+            self.sources.latest = max(self.sources.latest, high)
             self._raw.pass_over(fresh)
             for family in self._families.values():
                 family.group.pass_over(fresh)
@@ -153,7 +120,7 @@ class LeafHalf:
     def end(self, source: str, watermark: int) -> None:
         """Nothing more will come of a source, or nothing before this watermark."""
         self._state.watermarks.raise_source(source, watermark)
-        self._sources.moved(source)
+        self.sources.moved(source)
 
     # --- events of many sources ---
 
@@ -171,7 +138,7 @@ class LeafHalf:
         arrays, misfits = read_columns(batch, self._queries.needed, self._queries.types)
         next_offsets = marks.offsets[numbers]
         found = shares(times, which, offsets, marks.disorder, next_offsets, marks.watermarks[numbers])
-        found.odd |= np.array(list(map(self._sources.needs_care, sources, next_offsets.tolist())), np.bool_)
+        found.odd |= np.array(list(map(self.sources.needs_care, sources, next_offsets.tolist())), np.bool_)
         found.odd[which[list({*timeless, *(row for rows in misfits.values() for row in rows)})]] = True
         plain = ~found.odd[which]
         events = Arrivals(batch, offsets, arrays, times, scan, {}, {})
@@ -182,7 +149,7 @@ class LeafHalf:
         places = np.flatnonzero((found.counts > 0) & ~found.odd)
         marks.offsets[numbers[places]] += found.counts[places]
         marks.watermarks[numbers[places]] = found.watermarks[places]
-        self._sources.moved(*[sources[place] for place in places.tolist()])
+        self.sources.moved(*[sources[place] for place in places.tolist()])
         return self._take_in_odd(sources, which, offsets, batch, found)
 
     def _accept_plain(self, numbers: Int64Array, which: Int64Array, events: Arrivals, scan: TimeScan) -> None:
@@ -202,8 +169,8 @@ class LeafHalf:
         for place in np.flatnonzero((found.counts > 0) & found.odd).tolist():
             rows = np.flatnonzero(which == place)
             name, start = sources[place], int(offsets[rows[0]])
-            if start > self.next_offset(name):
-                missing[name] = self.next_offset(name)
+            if start > self.sources.next_offset(name):
+                missing[name] = self.sources.next_offset(name)
             else:
                 self.take_in(name, start, batch.take(pa.array(rows)), None)
         return missing
@@ -212,7 +179,7 @@ class LeafHalf:
 
     @property
     def has_news(self) -> bool:
-        return self._sources.have_moved or (self._has_looks and self.is_past_rereads())
+        return self.sources.have_moved or (self._has_looks and self.sources.are_past_reread())
 
     @property
     def is_awaited(self) -> bool:
@@ -237,7 +204,7 @@ class LeafHalf:
 
     def held(self, least: int) -> int:
         """How many events wait for cuts although nothing of this leaf can come before them; 0 if fewer than ``least`` wait."""
-        lowest = self._sources.lowest_watermark
+        lowest = self.sources.lowest_watermark
         waiting = sum(group.held_below(lowest) for group in self._counting.values())
         if waiting >= least:
             return waiting
@@ -267,7 +234,7 @@ class LeafHalf:
         accounts = self._take_accounts()
         if accounts is not None:
             parts.append(accounts)
-        return self._sources.take_moves(), parts
+        return self.sources.take_moves(), parts
 
     def _take_accounts(self) -> AccountsPart | None:
         rows = []
@@ -286,21 +253,16 @@ class LeafHalf:
 
     # --- windows that markers cut ---
 
-    @property
-    def cut_time(self) -> int:
-        """Up to where events were cut."""
-        return self._cut_time
-
     def cut(self, until: int, cuts: bytes, idle: Mapping[str, int]) -> list[Part]:
         """Cut what was held below ``until`` where the root says."""
-        numbers = {self._sources[name].number: at for name, at in idle.items() if name in self._sources}
+        numbers = {self.sources[name].number: at for name, at in idle.items() if name in self.sources}
         parts: list[Part] = []
         for number, times in cuts_from_bytes(cuts).items():
             group = self._cutting.get(number)
             if group is not None:
                 group.prepare(self._queries.types)
-                parts.extend(group.cut(number, self._cut_time, until, times, numbers))
-        self._cut_time = until
+                parts.extend(group.cut(number, self.cut_time, until, times, numbers))
+        self.cut_time = until
         return parts
 
     # --- count windows ---
@@ -308,7 +270,7 @@ class LeafHalf:
     @property
     def _closed(self) -> int:
         """Nothing that counts comes before; an idle source is waited for no longer than the root does."""
-        return max(self._sources.lowest_watermark, self._told_until)
+        return max(self.sources.lowest_watermark, self._told_until)
 
     @property
     def _has_looks(self) -> bool:
@@ -325,17 +287,15 @@ class LeafHalf:
 
         Accepted without, a leaf that takes over could not tell them from those that are in pieces.
         """
-        return any(len(group.buffer) for group in self._counting.values()) and not self.is_past_rereads()
+        return any(len(group.buffer) for group in self._counting.values()) and not self.sources.are_past_reread()
 
     def begin_counting(
-        self, covered: Mapping[int, int], looks: Mapping[int, Sequence[Look]], kept_max: int, is_brief: bool,
-        limits: CountLimits,
-    ) -> None:  # fmt: skip
+        self, covered: Mapping[int, int], looks: Mapping[int, Sequence[Look]], kept_max: int, is_brief: bool
+    ) -> None:
         """Before events come: which are in pieces already, and which of these are to be looked into."""
         for number, group in self._counting.items():
             asked = looks.get(number, ())
-            group.limits = limits
-            group.take_over(covered.get(number, NEVER), self._sources.latest, kept_max, is_brief, asked)
+            group.take_over(covered.get(number, NEVER), self.sources.latest, kept_max, is_brief, asked)
         self.look(looks)
 
     def follow(self, plans: Mapping[int, Zoning], until: int, settled: int) -> None:
@@ -344,8 +304,8 @@ class LeafHalf:
         for number, group in self._counting.items():
             group.follow(plans.get(number), settled)
             # Events may leave now that had to wait.
-            if group.may_leave(self._closed) > group.covered and self.is_past_rereads():
-                self._sources.moved_all()
+            if group.may_leave(self._closed) > group.covered and self.sources.are_past_reread():
+                self.sources.moved_all()
 
     def look(self, looks: Mapping[int, Sequence[Look]]) -> bool:
         """Somebody looks into pieces; the answer is in what is taken next. Whether there is anything new to answer."""
@@ -355,17 +315,17 @@ class LeafHalf:
 
     def cut_early(self) -> None:
         """Do now what can be done before anybody waits for it."""
-        if self.is_past_rereads():
-            is_alone, closed = len(self._sources) == 1, self._closed
+        if self.sources.are_past_reread():
+            is_alone, closed = len(self.sources) == 1, self._closed
             for number, group in self._counting.items():
                 group.prepare(self._queries.types)
-                group.cut_early(number, self._chain, closed, self._sources.latest, is_alone)
+                group.cut_early(number, self._chain, closed, self.sources.latest, is_alone)
 
     def _take_pieces(self, is_last: bool) -> list[Part]:
         """For each family of count windows what is closed by now, cut into pieces, and what was found in those looked into."""
         parts: list[Part] = []
-        is_past, is_alone = self.is_past_rereads(), len(self._sources) == 1
-        until, latest = self._closed, self._sources.latest  # whatever an idle source brings is sliced anew
+        is_past, is_alone = self.sources.are_past_reread(), len(self.sources) == 1
+        until, latest = self._closed, self.sources.latest  # whatever an idle source brings is sliced anew
         for number, group in self._counting.items():
             group.prepare(self._queries.types)
             if not is_past:

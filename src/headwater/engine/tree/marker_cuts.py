@@ -14,7 +14,7 @@ from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.jit import njit
 from headwater.base.source_numbers import Resolve
 from headwater.engine.families import Events
-from headwater.engine.halves import GroupPart, HoldingLeafGroup, SlicedRootGroup, Types, numbers_of
+from headwater.engine.halves import GroupPart, LeafGroup, SlicedRootGroup, Types, numbers_of
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
 from headwater.engine.operators.partials import lift
@@ -28,8 +28,10 @@ from headwater.language.times import FOREVER, NEVER
 from headwater.language.windows import Punctuated
 
 
-class CutLeafGroup(HoldingLeafGroup):
+class CutLeafGroup(LeafGroup):
     """The half that has the events. While these are read again, the root has their markers already."""
+
+    holds_events = True
 
     def __init__(self, keys: tuple[str, ...], where: Expr | None, begin: int = NEVER) -> None:
         super().__init__(keys, where, begin)

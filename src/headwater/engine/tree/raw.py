@@ -9,17 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int64Array
-from headwater.base.source_numbers import Resolve
 from headwater.engine.core import Delivery
 from headwater.engine.families import Family
-from headwater.engine.groups.replay.group import ReplayGroup
-from headwater.engine.halves import GroupPart, LeafGroup, Types
+from headwater.engine.halves import LeafGroup
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.predicates import mask as predicate_mask
-from headwater.engine.operators.operator import Op
 from headwater.engine.windows.late import DROPPED, Dropped, standing
 from headwater.engine.windows.registered import Registered
-from headwater.engine.wire.parts import ALL_RAW, EventsPart, PiecesPart
+from headwater.engine.wire.parts import ALL_RAW, EventsPart
 
 #: For so many deltas events travel before partials are tried again.
 DELTAS_RAW = 15
@@ -204,24 +201,3 @@ def joined_events(parts: Sequence[EventsPart]) -> list[EventsPart]:
 def _concat(arrays: list[pa.Array]) -> pa.Array:
     plain = [a.dictionary_decode() if pa.types.is_dictionary(a.type) else a for a in arrays]
     return pa.concat_arrays(plain)
-
-
-class ReplayRootGroup(ReplayGroup):
-    """A query of the root that needs events as they are, and takes nothing else."""
-
-    ops: Sequence[Op] = ()
-
-    def __init__(self, entry: Registered, keys: tuple[str, ...]) -> None:
-        super().__init__(entry, keys)
-        self.names: list[str] = []
-
-    def is_due(self, until: int) -> bool:
-        return self.watermark < until
-
-    def problem(self, part: GroupPart, types: Types, resolve: Resolve) -> str | None:
-        if isinstance(part, PiecesPart):
-            return "pieces came for a query that needs something else"
-        return "partials came for a query that needs events"
-
-    def absorb(self, part: GroupPart, types: Types, resolve: Resolve) -> None:
-        """Nothing is taken in that `problem` objects to."""

@@ -6,19 +6,24 @@ count windows, or the events themselves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
+from headwater.base.count_limits import CountLimits
 from headwater.engine.counting.leaf import CountLeafGroup
 from headwater.engine.counting.root import CountRootGroup
 from headwater.engine.families import FamilyName, GroupMaker
-from headwater.engine.halves import LeafGroup, RootGroup, SlicedRootGroup
+from headwater.engine.groups.replay.group import ReplayGroup
+from headwater.engine.halves import LeafGroup, SlicedRootGroup
 from headwater.engine.modes import family_of, group_keys, group_settings
 from headwater.engine.placement import Way, needs_replay, placement
 from headwater.engine.tree.marker_cuts import CutLeafGroup, CutRootGroup
-from headwater.engine.tree.raw import ReplayRootGroup
 from headwater.engine.windows.registered import Registered
 from headwater.language.query import Query
 from headwater.language.windows import CountWindow
+
+#: What a root computes by: rows of leaves, or events that travelled as themselves.
+RootGroup: TypeAlias = SlicedRootGroup | ReplayGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +32,14 @@ class Role:
 
     ``round_trips``: it can answer while events come; without, as within one batch job, nothing may wait for its word. ``counts``:
     leaves cut events into pieces for count windows (else these events travel); ``large_only``: not for windows of few events.
+    ``limits`` say how few, and how large pieces are.
     """
 
     is_leaf: bool
     round_trips: bool = True
     counts: bool = False
     large_only: bool = False
+    limits: CountLimits = field(default=CountLimits(), repr=False)
 
     @property
     def name(self) -> str:
@@ -47,17 +54,17 @@ class Role:
         return half if self.round_trips else f"{half}_one_way"
 
     @classmethod
-    def named(cls, name: str) -> Role:
+    def named(cls, name: str, limits: CountLimits) -> Role:
         """
-        >>> Role.named("root_one_way")
+        >>> Role.named("root_one_way", CountLimits())
         Role(is_leaf=False, round_trips=False, counts=False, large_only=False)
         """
         half, *more = name.split("_")
-        return cls(half == "leaf", "way" not in more, "counting" in more, "large" in more)
+        return cls(half == "leaf", "way" not in more, "counting" in more, "large" in more, limits)
 
     def way(self, query: Query) -> Way:
         """How a query is computed."""
-        return placement(query, self.round_trips, self.counts, self.large_only).way
+        return placement(query, self.round_trips, self.counts, self.limits.small_max if self.large_only else 0).way
 
     def family_of(self, entry: Registered) -> FamilyName | None:
         """What travels in the same way is computed together; nothing is computed at a leaf of events that travel."""
@@ -72,10 +79,13 @@ class Role:
 
     def leaf_groups(self) -> GroupMaker[LeafGroup]:
         """What a leaf computes by."""
-        classes = {"cuts": CutLeafGroup, "counts": CountLeafGroup, "slices": LeafGroup}
-        return GroupMaker(
-            self.name, self.family_of, lambda entry: classes[self.way(entry.query)](*group_settings(entry))
-        )
+        return GroupMaker(self.name, self.family_of, self._leaf_group)
+
+    def _leaf_group(self, entry: Registered) -> LeafGroup:
+        way, settings = self.way(entry.query), group_settings(entry)
+        if way == "counts":
+            return CountLeafGroup(*settings, self.limits)
+        return CutLeafGroup(*settings) if way == "cuts" else LeafGroup(*settings)
 
     def root_groups(self) -> GroupMaker[RootGroup]:
         """What the root computes by."""
@@ -83,7 +93,9 @@ class Role:
 
     def _root_group(self, entry: Registered) -> RootGroup:
         if needs_replay(entry.query):
-            return ReplayRootGroup(entry, group_keys(entry.query))
+            return ReplayGroup(entry, group_keys(entry.query))
+        way, settings = self.way(entry.query), group_settings(entry)
+        if way == "counts":
+            return CountRootGroup(*settings, self.limits)
         # Events that travel are cut into slices only here.
-        classes = {"cuts": CutRootGroup, "counts": CountRootGroup, "slices": SlicedRootGroup, "raw": SlicedRootGroup}
-        return classes[self.way(entry.query)](*group_settings(entry))
+        return CutRootGroup(*settings) if way == "cuts" else SlicedRootGroup(*settings)

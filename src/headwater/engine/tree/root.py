@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from headwater.base.arrow import plain_type
+from headwater.base.count_limits import CountLimits
 from headwater.base.source_numbers import Resolve
 from headwater.engine.counting.root import CountRootGroup, ProvenCut
 from headwater.engine.families import Family
-from headwater.engine.halves import RootGroup, numbers_of, sources_problem
+from headwater.engine.halves import SlicedRootGroup, numbers_of, sources_problem
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values, scan_times
 from headwater.engine.intake.keys import NODE_KEY
@@ -20,7 +21,7 @@ from headwater.engine.results.output import empty_table
 from headwater.engine.results.side_output import SCHEMA
 from headwater.engine.state import EngineState
 from headwater.engine.tree.marker_cuts import CutRootGroup
-from headwater.engine.tree.roles import Role
+from headwater.engine.tree.roles import Role, RootGroup
 from headwater.engine.wire.looks import Look
 from headwater.engine.wire.part_bytes import cuts_to_bytes
 from headwater.engine.wire.parts import AccountsPart, AsidePart, EventsPart, Part
@@ -29,24 +30,18 @@ from headwater.engine.wire.snapshot_bytes import from_bytes
 from headwater.language.query import Query
 from headwater.language.times import FOREVER
 
+Kind = TypeVar("Kind", bound=SlicedRootGroup)
+ROOT = Role(is_leaf=False)
+
 
 class RootHalf:
     """Windows over what other halves have cut.
 
-    Sources are numbered by whoever accepts deltas; ``names`` and ``homes`` are its lists and grow.
+    Sources are numbered by the node that accepts deltas; ``names`` and ``homes`` are its lists and grow.
     """
 
-    def __init__(
-        self,
-        queries: Iterable[Query] = (),
-        *,
-        round_trips: bool = True,
-        counts: bool = False,
-        large_only: bool = False,
-        **settings: Any,
-    ) -> None:
-        counts = counts and round_trips
-        self.role = Role(False, round_trips, counts, counts and large_only)
+    def __init__(self, queries: Iterable[Query] = (), role: Role = ROOT, **settings: Any) -> None:
+        self.role = role
         self.names: list[str] = []
         self.homes: list[str] = []
         self._state: EngineState[RootGroup] = EngineState(self.role.root_groups(), **settings)
@@ -60,13 +55,11 @@ class RootHalf:
         return self._state.snapshot()
 
     @classmethod
-    def restore(cls, data: bytes) -> RootHalf:
+    def restore(cls, data: bytes, limits: CountLimits) -> RootHalf:
         """A half that goes on exactly where ``snapshot`` was taken."""
         state = from_bytes(data)
         time, unit, strict, name = state["settings"]
-        role = Role.named(name)
-        ways: dict[str, Any] = {"counts": role.counts, "large_only": role.large_only}
-        half = cls(round_trips=role.round_trips, time=time, unit=unit, strict=strict, **ways)
+        half = cls(role=Role.named(name, limits), time=time, unit=unit, strict=strict)
         half._state.restore(state)
         return half
 
@@ -118,15 +111,26 @@ class RootHalf:
 
     def operators(self) -> list[Op]:
         """The operators of which partials come."""
-        return [op for family in self._ready_families().values() for op in family.group.ops]
+        self._ready_families()
+        return [op for group in self._groups(SlicedRootGroup).values() for op in group.ops]
 
     def _ready_families(self) -> dict[int, Family[RootGroup]]:
         """The families by number, their operators worked out."""
         families = self._queries.numbered_families()
         for family in families.values():
             family.group.prepare(self._queries.types)
-            family.group.names = self.names
+        self._tell_names()
         return families
+
+    def _tell_names(self) -> None:
+        """Let groups know the sources; after a restoration these are another list."""
+        for group in self._groups(SlicedRootGroup).values():
+            group.names = self.names
+
+    def _groups(self, kind: type[Kind]) -> dict[int, Kind]:
+        """The groups of a kind, by the number of their family."""
+        families = self._queries.numbered_families()
+        return {number: f.group for number, f in families.items() if isinstance(f.group, kind)}
 
     # --- what comes in ---
 
@@ -147,8 +151,12 @@ class RootHalf:
             case EventsPart():
                 return sources_problem(part, resolve) or self._events_problem(part, families)
             case _:
-                family = families.get(part.family)  # None: of a query that is gone
-                return None if family is None else family.group.problem(part, self._queries.types, resolve)
+                group = (
+                    families[part.family].group if part.family in families else None
+                )  # None: of a query that is gone
+                if not isinstance(group, SlicedRootGroup):
+                    return None if group is None else "partials came for a query that needs events"
+                return group.problem(part, self._queries.types, resolve)
 
     def _events_problem(self, part: EventsPart, families: Mapping[int, Family[RootGroup]]) -> str | None:
         types = self._queries.types
@@ -163,7 +171,7 @@ class RootHalf:
 
     def absorb(self, parts: Iterable[Part], resolve: Resolve) -> None:
         """Take in the parts of an accepted delta. Parts of queries that are gone count for nothing."""
-        families = self._ready_families()
+        families, sliced = self._ready_families(), self._groups(SlicedRootGroup)
         for group in self.counting().values():
             group.coverage.begin_delta()
         for part in parts:
@@ -175,9 +183,8 @@ class RootHalf:
                 case EventsPart():
                     self._accept_events(part, families, resolve)
                 case _:
-                    known = families.get(part.family)
-                    if known is not None:
-                        known.group.absorb(part, self._queries.types, resolve)
+                    if part.family in sliced:
+                        sliced[part.family].absorb(part, self._queries.types, resolve)
 
     def _accept_events(self, part: EventsPart, families: Mapping[int, Family[RootGroup]], resolve: Resolve) -> None:
         """Events as themselves, for one family or for all that ask for such."""
@@ -214,10 +221,8 @@ class RootHalf:
     def close(self) -> None:
         """Close what the watermark has passed, except for windows that wait for their cuts."""
         until = self._state.watermarks.group
-        due = [family for family in self._queries.families.values() if family.group.is_due(until)]
-        for family in due:
-            family.group.names = self.names  # after a restoration too
-        self._state.close(due, until)
+        self._tell_names()
+        self._state.close((family for family in self._queries.families.values() if family.group.is_due(until)), until)
 
     def take_rows(self) -> pa.Table | None:
         """The rows that came out since the last time."""
@@ -229,19 +234,15 @@ class RootHalf:
 
     # --- windows that markers cut ---
 
-    def _cutting(self) -> dict[int, CutRootGroup]:
-        families = self._queries.numbered_families()
-        return {n: f.group for n, f in families.items() if isinstance(f.group, CutRootGroup)}
-
     @property
     def has_cuts(self) -> bool:
         """Whether some windows are cut by markers, so that leaves have to be told where."""
-        return bool(self._cutting())
+        return bool(self._groups(CutRootGroup))
 
     def announce(self, until: int) -> bytes:
         """Where markers cut below ``until``."""
         cuts = {}
-        for number, group in self._cutting().items():
+        for number, group in self._groups(CutRootGroup).items():
             group.prepare(self._queries.types)
             cuts[number] = group.announce(until)
         return cuts_to_bytes(cuts)
@@ -249,14 +250,13 @@ class RootHalf:
     def finish_cut(self, until: int) -> None:
         """What lies below ``until`` has come, cut as announced."""
         families = self._queries.numbered_families()
-        self._state.close([families[number] for number in self._cutting()], until)
+        self._state.close([families[number] for number in self._groups(CutRootGroup)], until)
 
     # --- count windows ---
 
     def counting(self) -> dict[int, CountRootGroup]:
         """The families of count windows that leaves cut into pieces."""
-        families = self._queries.numbered_families()
-        return {n: f.group for n, f in families.items() if isinstance(f.group, CountRootGroup)}
+        return self._groups(CountRootGroup)
 
     @property
     def counts_are_done(self) -> bool:
@@ -277,17 +277,17 @@ class RootHalf:
 
     def looks(self, chain: str) -> dict[int, list[Look]]:
         """What the owner of a chain has to look into, by family."""
-        asked = {number: group.looks(chain) for number, group in self.counting().items()}
+        asked = {number: group.open_looks.of(chain) for number, group in self.counting().items()}
         return {number: looks for number, looks in asked.items() if looks}
 
     def looked_into(self) -> dict[tuple[int, int], str]:
         """All pieces that leaves look into, and their chains; a piece by family and number."""
-        found = {family: group.looked_into() for family, group in self.counting().items()}
+        found = {family: group.open_looks.chains() for family, group in self.counting().items()}
         return {(family, look): chain for family, looks in found.items() for look, chain in looks.items()}
 
     def covered(self, chain: str) -> dict[int, int]:
         """By family: up to which time a chain's events are in pieces."""
-        return {number: group.covered(chain) for number, group in self.counting().items()}
+        return {number: group.coverage.of(chain) for number, group in self.counting().items()}
 
     def settled_time(self) -> int:
         """Before this time no leaf will be asked for anything; the end of time if nobody is ever asked."""

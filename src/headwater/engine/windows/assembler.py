@@ -7,11 +7,11 @@ laid out in one pass, already in the order in which results leave: window end, w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from headwater.base.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array, RowArrays
 from headwater.base.jit import njit
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn
@@ -64,7 +64,7 @@ CELLS_FREE = 1 << 20
 
 
 @dataclass(slots=True)
-class Closed:
+class Closed(RowArrays):
     """Rows to emit: (query, start, end, key), each the combination of rows ``lo`` to ``hi`` of ``partials``.
 
     ``query`` is the number of registration. ``revision`` None means 0 everywhere. ``replaces`` maps a row to what it replaces;
@@ -86,27 +86,10 @@ class Closed:
     is_sorted: bool = False  # by (end, start, query, key)
     twins: Twins | None = None  # if many rows are made of the same partials
 
-    def __len__(self) -> int:
-        return len(self.query)
-
     def take(self, indices: Int64Array) -> Closed:
         """The rows at ``indices``; only for rows that replace nothing yet."""
         assert not self.replaces and self.gone is None
-        return Closed(
-            self.query[indices],
-            self.start[indices],
-            self.end[indices],
-            self.key[indices],
-            self.lo[indices],
-            self.hi[indices],
-            self.partials,
-            None if self.revision is None else self.revision[indices],
-            {},
-            None if self.first_time is None else self.first_time[indices],
-            None if self.last_time is None else self.last_time[indices],
-            None,
-            self.is_sorted,
-        )
+        return replace(RowArrays.take(self, indices), replaces={}, twins=None)
 
 
 @njit

@@ -49,8 +49,7 @@ class CountWalk:
     def _by_key(self, view: View, key: Int64Array, start: Int64Array) -> Closed:
         block = view.block
         assert block is not None and block.key_position is not None and block.last is not None
-        lo, hi = np.empty_like(start), np.empty_like(start)
-        ranges_by_key(block.key_position, view.key_starts, key, start, start + self.window.size, lo, hi)
+        lo, hi = ranges_by_key(block.key_position, view.key_starts, key, start, start + self.window.size)
         query = np.zeros(len(start), np.int32)
         # Rows of several leaves overlap: the last one need not end last.
         last_time = np.maximum.reduceat(np.append(block.last, 0), np.stack((lo, hi), 1).ravel())[::2]
@@ -71,8 +70,7 @@ class CountWalk:
         last_time = last[np.searchsorted(position, end) - 1]
         keys = view.keys_in_order
         window, key = np.repeat(np.arange(len(start)), len(keys)), np.tile(keys, len(start))
-        lo, hi = np.empty(len(key), np.int64), np.empty(len(key), np.int64)
-        ranges_by_key(block.position, view.key_starts, key, start[window], end[window], lo, hi)
+        lo, hi = ranges_by_key(block.position, view.key_starts, key, start[window], end[window])
         there = np.flatnonzero(lo < hi)
         window = window[there]
         query = np.zeros(len(window), np.int32)

@@ -7,11 +7,11 @@ emit: new ones, changed ones, and those that no longer hold.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headwater.base.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array, RowArrays
 from headwater.base.jit import njit
 from headwater.base.snapshots import pairs, snapshot
 
@@ -19,19 +19,13 @@ Bounds = tuple[int, int, int]  # (start, end, revision)
 
 
 @dataclass(slots=True)
-class Current:
+class Current(RowArrays):
     """Windows that hold now, sorted by (key, start, end). ``content`` differs whenever the members of a window differ."""
 
     key: Int32Array
     start: Int64Array
     end: Int64Array
     content: Int64Array
-
-    def __len__(self) -> int:
-        return len(self.key)
-
-    def take(self, mask: BoolArray | Int64Array) -> Current:
-        return Current(self.key[mask], self.start[mask], self.end[mask], self.content[mask])
 
 
 @dataclass(slots=True)
@@ -148,7 +142,7 @@ class WindowHistory:
     def forget(self, settled: BoolArray, before: int) -> None:
         """Drop windows that can no longer change, and what vanished before ``before``."""
         if settled.any():
-            self._windows = self._windows.take(~settled)
+            self._windows = self._windows.take(np.flatnonzero(~settled))
             self._revision = self._revision[~settled]
         if self._past:
             self._past = {window: number for window, number in self._past.items() if window[2] >= before}
@@ -158,7 +152,7 @@ class WindowHistory:
 
     def renumber(self, numbers: Int32Array) -> None:
         """Keys have new numbers; windows stay sorted by key."""
-        renumbered = Current(numbers[self._windows.key], self._windows.start, self._windows.end, self._windows.content)
+        renumbered = replace(self._windows, key=numbers[self._windows.key])
         order = np.lexsort((renumbered.end, renumbered.start, renumbered.key))
         self._windows, self._revision = renumbered.take(order), self._revision[order]
         self._past = {(int(numbers[key]), start, end): n for (key, start, end), n in self._past.items()}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.base.arrays import BoolArray, Int32Array, Int64Array
+from headwater.base.arrays import BoolArray, Int32Array, Int64Array, RowArrays
 from headwater.base.jit import njit
 from headwater.base.snapshots import snapshot
 from headwater.engine.operators.numeric import CountColumn
@@ -26,7 +26,7 @@ from headwater.language.windows import Session
 
 
 @dataclass(slots=True)
-class Sessions:
+class Sessions(RowArrays):
     """Sessions sorted by (key, start): bounds [start, end) with end = last event + gap; rows lo to hi of the block."""
 
     key: Int32Array
@@ -34,12 +34,6 @@ class Sessions:
     end: Int64Array
     lo: Int64Array
     hi: Int64Array
-
-    def __len__(self) -> int:
-        return len(self.key)
-
-    def take(self, indices: Int64Array) -> Sessions:
-        return Sessions(self.key[indices], self.start[indices], self.end[indices], self.lo[indices], self.hi[indices])
 
 
 @njit

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from headwater.base.arrays import Int64Array
 from headwater.base.jit import njit
+from headwater.engine.intake.chunk import Chunk
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn, lift
 from headwater.engine.slices.store import RowBlock, concat_blocks
@@ -16,66 +18,57 @@ from headwater.engine.windows.late import Stragglers
 
 @njit
 def ranges_by_key(
-    first: Int64Array,
-    key_starts: Int64Array,
-    keys: Int64Array,
-    starts: Int64Array,
-    ends: Int64Array,
-    lo: Int64Array,
-    hi: Int64Array,
-) -> None:
+    first: Int64Array, key_starts: Int64Array, keys: Int64Array, starts: Int64Array, ends: Int64Array
+) -> tuple[Int64Array, Int64Array]:
     """The rows of each (key, [start, end)) among rows sorted by key and place."""
+    lo, hi = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
     for i in range(len(keys)):
         low, high = key_starts[keys[i]], key_starts[keys[i] + 1]
         lo[i] = low + np.searchsorted(first[low:high], starts[i])
         hi[i] = low + np.searchsorted(first[low:high], ends[i])
+    return lo, hi
 
 
+@dataclass(slots=True)
 class View:
     """Rows sorted by (key, first), where each key begins, the keys as results list them, and the stragglers.
 
     Invariant: a window of a key is the range of its rows whose ``first`` lies in [start, end).
     """
 
-    def __init__(
-        self,
-        block: RowBlock | None,
-        key_starts: Int64Array,
-        keys_in_order: Int64Array,
-        stragglers: Stragglers,
-        ops: Sequence[Op],
-        template: Mapping[Op, PartialColumn],
-    ) -> None:
-        self.block = block
-        self.key_starts = key_starts
-        self.keys_in_order = keys_in_order
-        self.stragglers = stragglers
-        # Held here: what closes is combined after the group has let go of stragglers nobody needs any more.
-        self._late = stragglers.chunk if len(stragglers) else None
-        self._ops = ops
-        self._template = template  # columns without rows, for windows in which nothing is
-        self._straggler_partials: dict[Op, PartialColumn] | None = None
+    block: RowBlock | None
+    key_starts: Int64Array
+    keys_in_order: Int64Array
+    stragglers: Stragglers
+    ops: Sequence[Op]
+    #: Columns without rows, for windows that hold nothing.
+    template: Mapping[Op, PartialColumn]
+    _late: Chunk | None = field(init=False)
+    _straggler_partials: dict[Op, PartialColumn] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        # Held here: what closes is combined after the group has let go of stragglers that no window needs any more.
+        self._late = self.stragglers.chunk if len(self.stragglers) else None
 
     @property
     def partials(self) -> Mapping[Op, PartialColumn]:
-        return self._template if self.block is None else self.block.partials
+        return self.template if self.block is None else self.block.partials
 
     def straggler_times(self) -> Int64Array:
         return np.empty(0, np.int64) if self._late is None else self._late.times
 
     def ranges(self, keys: Int64Array, starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The rows of each (key, [start, end))."""
-        lo, hi = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
-        if self.block is not None:
-            ranges_by_key(self.block.first, self.key_starts, keys, starts, ends, lo, hi)
-        return lo, hi
+        if self.block is None:
+            return np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
+        return ranges_by_key(self.block.first, self.key_starts, keys, starts, ends)
 
     def straggler_partials(self) -> dict[Op, PartialColumn]:
         """Each straggler as a row of its own, behind the rows of the block."""
         if self._straggler_partials is None:
             assert self._late is not None
             count = len(self._late)
-            self._straggler_partials = lift(self._ops, self._late, np.arange(count, dtype=np.int32), count)
+            self._straggler_partials = lift(self.ops, self._late, np.arange(count, dtype=np.int32), count)
         return self._straggler_partials
 
     def extended_at(self, index: Int64Array) -> Mapping[Op, PartialColumn]:
@@ -87,16 +80,12 @@ class View:
         times = self.straggler_times()[chosen]
         partials = {op: column.take(chosen) for op, column in self.straggler_partials().items()}
         extra = RowBlock(self.stragglers.keys[chosen], times, times, None, None, partials)
-        parts = [extra] if self.block is None else [_plain(self.block), extra]
-        joined = concat_blocks(parts)
+        rows = [] if self.block is None else [replace(self.block, position=None, key_position=None)]
+        joined = concat_blocks([*rows, extra])
         order = np.lexsort((joined.first, joined.key)).astype(np.int64)
         block = joined.take(order)
         starts = np.searchsorted(block.key, np.arange(len(self.keys_in_order) + 1)).astype(np.int64)
         return block, starts, order
-
-
-def _plain(block: RowBlock) -> RowBlock:
-    return RowBlock(block.key, block.first, block.last, None, None, block.partials)
 
 
 class _Extended(Mapping[Op, PartialColumn]):

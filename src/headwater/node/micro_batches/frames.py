@@ -48,6 +48,24 @@ class EventGroup:
         return tuple(dict.fromkeys((*self.columns, *(self.ties or ()))))
 
 
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """What is asked of a stream. Times of the host's clock are in milliseconds; None: never."""
+
+    groups: tuple[EventGroup, ...]
+    time: str = "time"
+    unit: str = "us"
+    disorder: int | None = None
+    strict: bool = False
+    #: A source that was silent for so long is not waited for; the stream ends when all were.
+    idle_ms: int | None = None
+    flush_after_ms: int | None = None
+    #: How many roots share the keys: fixed for the life of a stream.
+    buckets: int = 1
+    #: Whether open windows are shown too, after each batch in which they changed.
+    is_live: bool = False
+
+
 def group_name(query: Query) -> str:
     """The group of a query.
 

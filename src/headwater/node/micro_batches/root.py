@@ -10,6 +10,7 @@ them. Nothing here reads a clock: a batch brings its time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,16 @@ from headwater.errors import DataError, QueryError
 from headwater.language.files.queries import to_json
 from headwater.language.times import NEVER
 from headwater.node.micro_batches.core import BatchCore
-from headwater.node.micro_batches.frames import SOURCE, EventGroup, Frame, Heard
-from headwater.node.micro_batches.settings import BatchSettings, StepOutput
+from headwater.node.micro_batches.frames import SOURCE, BatchSettings, EventGroup, Frame, Heard
+
+
+@dataclass(slots=True)
+class StepOutput:
+    """What came out of a step: tables of rows, of events set aside, and what was counted since the last step."""
+
+    rows: list[pa.Table] = field(default_factory=list)
+    aside: list[pa.Table] = field(default_factory=list)
+    accounts: list[dict[str, Any]] = field(default_factory=list)
 
 
 class BatchRoot:
@@ -77,11 +86,7 @@ class BatchRoot:
         self._rise({name: heard[name].latest for name in names})
         if any(frame.is_last for frame in frames):
             self._finish()
-        return self._after(now_ms)
-
-    def tick(self, now_ms: int) -> StepOutput:
-        """Time has passed without events."""
-        return self._after(now_ms)
+        return self.tick(now_ms)
 
     def next_tick_ms(self) -> int | None:
         """When something may have to be decided although nobody speaks."""
@@ -136,8 +141,8 @@ class BatchRoot:
         for core in self._cores.values():
             core.flush()
 
-    def _after(self, now_ms: int) -> StepOutput:
-        """What silence decides, and what has come out."""
+    def tick(self, now_ms: int) -> StepOutput:
+        """Time has passed: decide about those that are silent, and return what has come out."""
         settings = self.settings
         if settings.idle_ms is not None and not self._is_finished:
             self._decide_idle(now_ms - settings.idle_ms)
@@ -215,12 +220,11 @@ class BatchRoot:
         root.settings = settings
         root._heard = {name: heard_ms for name, _, heard_ms, _ in state["sources"]}
         _, root._latest, root._heard_ms, root._is_finished = state["numbers"]
-        root._counted = state["counted"]
         root._shown = {name: table_from_bytes(table) for name, table in state["shown"].items()}
         kept = {name: BatchCore.restore(core) for name, core in state["cores"].items()}
         root._cores = {group.name: root._taken_over(group, kept) for group in settings.groups}
         asked = {query.name for group in settings.groups for query in group.queries}
-        root._counted = {name: counts for name, counts in root._counted.items() if name in asked}
+        root._counted = {name: counts for name, counts in state["counted"].items() if name in asked}
         return root
 
     def _taken_over(self, group: EventGroup, kept: dict[str, BatchCore]) -> BatchCore:

@@ -73,18 +73,18 @@ class Checker:
         # What is on disk has happened, whether there was time to tell of it or not: a root's notes stand or fall together.
         told = len(actions) if is_root and done else done
         for action in actions[:told]:
-            if type(action) is Noted:
+            if isinstance(action, Noted):
                 self._noted(machine, action, event is None)
         for action in actions[:done]:
-            kind = type(action)
-            if kind is EmitRows and is_root:
-                self._emitted(action.step, action.rows)  # type: ignore[union-attr]
-            elif kind is EmitAside and is_root:
-                self._put_aside(action.step, action.rows)  # type: ignore[union-attr]
-            elif kind is SendMessage and machine.role == "leaf" and self._unaccepted_max is not None:
-                self._check_bound(machine.name, action.frame)  # type: ignore[union-attr]
-            elif kind is Refused and not self.truth.is_flushed:
-                raise ViolationError(f"{machine.name} was refused: {action.reason}")  # type: ignore[union-attr]
+            match action:
+                case EmitRows(step, rows) if is_root:
+                    self._emitted(step, rows)
+                case EmitAside(step, rows) if is_root:
+                    self._put_aside(step, rows)
+                case SendMessage(_, frame) if machine.role == "leaf":
+                    self._check_bound(machine.name, frame)
+                case Refused(reason) if not self.truth.is_flushed:
+                    raise ViolationError(f"{machine.name} was refused: {reason}")
 
     def happened(self, time_ns: int, machine: str, what: str) -> None:
         """Faults are none of its business."""

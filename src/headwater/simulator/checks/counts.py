@@ -9,22 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+LINK_FAULTS = ("delay", "loss", "duplication", "reordering", "partition")
+MACHINE_FAULTS = ("pause", "crash", "amnesia", "halfway", "replacement", "drift", "root", "slow")
 #: Every fault that a plan can hold; also the words of ``--faults``.
-FAULTS = (
-    "delay",
-    "loss",
-    "duplication",
-    "reordering",
-    "partition",
-    "pause",
-    "crash",
-    "amnesia",
-    "halfway",
-    "replacement",
-    "drift",
-    "root",
-    "slow",
-)
+FAULTS = LINK_FAULTS + MACHINE_FAULTS
 
 
 def chosen_faults(text: str) -> frozenset[str]:

@@ -11,18 +11,7 @@ from typing import Any
 
 from headwater.language.query import Query
 from headwater.language.times import FOREVER, NEVER
-from headwater.reference.history import (
-    Added,
-    Advanced,
-    Arrived,
-    Flushed,
-    Idle,
-    Joined,
-    Removed,
-    Returned,
-    Step,
-    StreamSettings,
-)
+from headwater.reference import history
 from headwater.reference.rows import ReferenceStream
 from headwater.simulator.workloads.streams import SourceLog
 from headwater.simulator.workloads.workload import Workload
@@ -36,8 +25,8 @@ class Truth:
     """The reference, fed with what was accepted and decided."""
 
     def __init__(self, workload: Workload, added: Mapping[str, Query]) -> None:
-        self.stream = ReferenceStream(StreamSettings(workload.queries, disorder=workload.disorder))
-        self.steps: list[Step] = []
+        self.stream = ReferenceStream(history.StreamSettings(workload.queries, disorder=workload.disorder))
+        self.steps: list[history.Step] = []
         self.logs = {log.source: log for log in workload.all_logs}
         #: Of each source: how many events were accepted, and whether the group waits for it.
         self.accepted = dict.fromkeys(self.logs, 0)
@@ -62,21 +51,21 @@ class Truth:
             case "decided":
                 self._decide(detail["what"], detail["source"], detail["offset"], detail["time"])
             case "query added":
-                self._take(Added(self._added[detail["name"]], detail["at"]))
+                self._take(history.Added(self._added[detail["name"]], detail["at"]))
                 if NEVER < self.stream.largest_time >= detail["at"]:
                     raise ViolationError(
                         f"query {detail['name']} was added at {detail['at']}, but {self.stream.largest_time} was seen"
                     )
             case "query removed":
-                self._take(Removed(detail["name"], detail["drain"]))
+                self._take(history.Removed(detail["name"], detail["drain"]))
                 if detail["drain"]:
                     self.draining.add(detail["name"])
             case "flushed":
                 if not self.is_flushed:
-                    self._take(Flushed())
+                    self._take(history.Flushed())
                 self.is_flushed = True
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: history.Step) -> None:
         self.steps.append(step)
         self.stream.take(step)
 
@@ -95,7 +84,7 @@ class Truth:
             for step in _steps(log, start, end):
                 self._take(step)
             self._check_source(log, end, watermark)
-            self._take(Advanced(source, watermark))
+            self._take(history.Advanced(source, watermark))
 
     def _check_source(self, log: SourceLog, end: int, watermark: int) -> None:
         """The watermark of a source follows from what it said so far; what stands just behind may be there or not."""
@@ -124,12 +113,8 @@ class Truth:
                 f" accepted are {self.accepted[source]}, the watermark is {self.stream.watermark}"
             )
         self.active[source] = what != "idle"
-        if what == "joined":
-            self._take(Joined(source, self.logs[source].home))
-        elif what == "idle":
-            self._take(Idle(source))
-        else:
-            self._take(Returned(source))
+        back = history.Joined(source, self.logs[source].home) if what == "joined" else history.Returned(source)
+        self._take(history.Idle(source) if what == "idle" else back)
         is_awaited = self.active[source] and self.stream.sources[source].watermark < FOREVER
         if is_awaited and self.logs[source].ended_ns is None:
             self.waiting_for.add(source)
@@ -137,12 +122,12 @@ class Truth:
             self.waiting_for.discard(source)
 
 
-def _steps(log: SourceLog, start: int, end: int) -> list[Step]:
+def _steps(log: SourceLog, start: int, end: int) -> list[history.Step]:
     """The events of a stretch, and the explicit watermarks in front of and between them."""
-    steps: list[Step] = []
+    steps: list[history.Step] = []
     told = {mark.position: mark.watermark for mark in log.told if start <= mark.position < end}
     for offset in range(start, end):
         if offset in told:
-            steps.append(Advanced(log.source, told[offset]))
-        steps.append(Arrived(log.source, offset, log.rows[offset], log.home))
+            steps.append(history.Advanced(log.source, told[offset]))
+        steps.append(history.Arrived(log.source, offset, log.rows[offset], log.home))
     return steps

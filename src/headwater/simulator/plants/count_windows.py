@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.counting import piece_rows
+from headwater.engine.counting import piece_table
 from headwater.engine.counting import root as count_root
 from headwater.engine.counting.piece_table import IS_RAW, PieceTable
 from headwater.engine.counting.search import FAR, KnownPieces
@@ -54,7 +54,7 @@ COUNT_PLANTS: dict[str, Plant] = {
     # Windows are emitted though their ends may lie inside of pieces.
     "unproven-window": instead(count_root, "search", _unproven),
     # Events that travelled raw, because a cut was expected near them, are forgotten when windows are put together.
-    "buffer-ignored": instead(piece_rows, "event_rows", _without_raw),
+    "buffer-ignored": instead(piece_table, "event_rows", _without_raw),
     # A piece counts beside what was found in it.
     "roll-back-forgotten": instead(PieceTable, "drop", _kept_beside),
     # Between events of one time, the source that joined first is first.

@@ -6,14 +6,9 @@ anything would ever be looked into twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from random import Random
-from unittest import mock
 
 from headwater.base.count_limits import CountLimits
-from headwater.engine import placement
-from headwater.engine.counting import raw_cuts
 
 
 def draw_limits(dice: Random) -> CountLimits:
@@ -37,12 +32,3 @@ def draw_limits(dice: Random) -> CountLimits:
         sources_marked_often=dice.choice([0, 8]),
         deltas_per_mark=dice.choice([3, 16]),
     )
-
-
-@contextmanager
-def limited(limits: CountLimits) -> Iterator[None]:
-    """While this lasts, groups of the root that are given no settings keep to these, too."""
-    with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(placement, "SMALL_COUNT_MAX", limits.small_max))
-        stack.enter_context(mock.patch.object(raw_cuts, "LOCAL_PARTS", limits.local_parts))
-        yield

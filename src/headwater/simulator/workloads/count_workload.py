@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from random import Random
 
 import numpy as np
@@ -15,16 +14,8 @@ from headwater.simulator.workloads.workload import SPAN_TICKS, TICK_NS, Style, W
 from headwater.simulator.world.topology import Topology
 
 
-@dataclass(frozen=True)
-class CountWorkload:
-    """A workload, and what is special about it, in words."""
-
-    workload: Workload
-    features: frozenset[str]
-
-
-def draw_count_workload(dice: Random, topology: Topology, event_count: int) -> CountWorkload:
-    """About so many events over all leaves, of which some may have none."""
+def draw_count_workload(dice: Random, topology: Topology, event_count: int) -> tuple[Workload, set[str]]:
+    """About ``event_count`` events over all leaves, some of which may have none; and what is special about it, in words."""
     style = CountStyle(dice)
     leaves = topology.leaves
     weights = [dice.choice([0, 0.3, 1, 1, 1, 3]) for _ in leaves]
@@ -43,7 +34,7 @@ def draw_count_workload(dice: Random, topology: Topology, event_count: int) -> C
     found = features(asked, len(leaves), event_count) | style.features
     found |= {"a leaf without events"} if any(not sum(map(len, some)) for some in logs.values()) else set()
     found |= {"several sources of a leaf"} if any(len(some) > 1 for some in logs.values()) else set()
-    return CountWorkload(Workload(queries, logs, script, style.disorder, ends_early), frozenset(found))
+    return Workload(queries, logs, script, style.disorder, ends_early), found
 
 
 class CountStyle:

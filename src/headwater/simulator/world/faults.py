@@ -15,18 +15,6 @@ from headwater.simulator.world.network import MS, Quality
 from headwater.simulator.world.topology import ROOT, Topology
 from headwater.simulator.world.world import World
 
-#: Faults that strike a machine, with how often each is drawn.
-STRIKES = {
-    "pause": 4,
-    "crash": 4,
-    "amnesia": 4,
-    "halfway": 6,
-    "replacement": 3,
-    "root": 3,
-    "slow": 3,
-    "partition": 4,
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Strike:
@@ -65,7 +53,7 @@ def draw_plan(dice: Random, topology: Topology, faults: frozenset[str], until_ns
     strikes = []
     kinds = [fault for fault in sorted(STRIKES) if fault in faults]
     for _ in range(dice.randint(3, 14) if kinds else 0):
-        fault = dice.choices(kinds, [STRIKES[kind] for kind in kinds])[0]
+        fault = dice.choices(kinds, [STRIKES[kind][0] for kind in kinds])[0]
         target = _target(dice, topology, fault)
         length_ns = int(dice.expovariate(1 / (250 * MS))) + MS
         strikes.append(Strike(dice.randrange(until_ns), fault, target, length_ns, dice.randrange(1 << 30)))
@@ -134,7 +122,7 @@ class Faults:
     def _strike(self, strike: Strike) -> None:
         machine = self._world.machines[strike.target]
         if machine.is_up and not self._is_over:
-            _STRIKE[strike.fault](self, machine, strike)
+            STRIKES[strike.fault][1](self, machine, strike)
 
     def _pause(self, machine: Machine, strike: Strike) -> None:
         self._world.pause(machine, self._world.time_ns + strike.length_ns)
@@ -153,13 +141,7 @@ class Faults:
         self._world.tell(machine.name, "is cut off")
 
     def _crash(self, machine: Machine, strike: Strike) -> None:
-        self._fall(machine, strike, keeps_memory=True)
-
-    def _amnesia(self, machine: Machine, strike: Strike) -> None:
-        self._fall(machine, strike, keeps_memory=False)
-
-    def _fall(self, machine: Machine, strike: Strike, keeps_memory: bool) -> None:
-        self._world.crash(machine, keeps_memory)
+        self._world.crash(machine, keeps_memory=strike.fault != "amnesia")
         machine.unread_faults.append(strike.fault)
         self._world.at(self._world.time_ns + strike.length_ns, self._restart, machine)
 
@@ -192,13 +174,14 @@ class Faults:
             self._world.start(machine)
 
 
-_STRIKE: dict[str, Callable[[Faults, Machine, Strike], None]] = {
-    "pause": Faults._pause,
-    "crash": Faults._crash,
-    "amnesia": Faults._amnesia,
-    "halfway": Faults._halfway,
-    "replacement": Faults._replacement,
-    "root": Faults._crash,
-    "slow": Faults._slow,
-    "partition": Faults._partition,
+#: Faults that strike a machine: how often each is drawn, and what it does.
+STRIKES: dict[str, tuple[int, Callable[[Faults, Machine, Strike], None]]] = {
+    "pause": (4, Faults._pause),
+    "crash": (4, Faults._crash),
+    "amnesia": (4, Faults._crash),
+    "halfway": (6, Faults._halfway),
+    "replacement": (3, Faults._replacement),
+    "root": (3, Faults._crash),
+    "slow": (3, Faults._slow),
+    "partition": (4, Faults._partition),
 }

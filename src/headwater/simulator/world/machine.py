@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from headwater.node import Node
 from headwater.protocols.actions import Action
@@ -113,7 +112,3 @@ class Machine:
         self.node = self.maker.fresh() if self.memory is None else self.maker.restored(self.memory)
         self.memory = None
         return []
-
-    def state(self) -> dict[str, Any]:
-        """For messages about failures."""
-        return {"name": self.name, "up": self.is_up, "paused until": self.paused_until_ns, "waiting": len(self.backlog)}

@@ -12,23 +12,10 @@ from random import Random
 from typing import Any, Protocol
 
 from headwater.node import Node
-from headwater.protocols.actions import (
-    Action,
-    Checkpoint,
-    EmitAside,
-    EmitRows,
-    Finished,
-    Noted,
-    PauseReading,
-    ReadFrom,
-    Record,
-    Refused,
-    ResumeReading,
-    SendMessage,
-    SetTimer,
-    Superseded,
-)
-from headwater.protocols.events import Event, MessageReceived, SourceOpened, Started, TimerFired
+from headwater.protocols import actions as act
+from headwater.protocols import events
+from headwater.protocols.actions import Action
+from headwater.protocols.events import Event
 from headwater.simulator.checks.counts import Counts
 from headwater.simulator.workloads.streams import LogCursor
 from headwater.simulator.world.machine import Machine
@@ -69,21 +56,6 @@ class World:
         self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._scheduled = 0
         self._parents: dict[str, str] = {}
-        self._doers: dict[type, Callable[[Machine, Any], None]] = {
-            SendMessage: self._send,
-            SetTimer: self._set_timer,
-            ReadFrom: self._read_from,
-            PauseReading: self._pause_reading,
-            ResumeReading: self._resume_reading,
-            Record: self._record,
-            Checkpoint: self._checkpoint,
-            Finished: self._finish,
-            Superseded: self._supersede,
-            Refused: self._nothing,
-            EmitRows: self._nothing,
-            EmitAside: self._nothing,
-            Noted: self._nothing,
-        }
 
     # --- time ---
 
@@ -118,7 +90,7 @@ class World:
             raise NodeError(f"{machine.name} raised {type(error).__name__} on its way back: {error}") from error
         if actions:
             self._perform(machine, None, actions)
-        self.hand(machine, Started())
+        self.hand(machine, events.Started())
         for log in machine.logs:
             self.at(max(self.time_ns, log.opened_ns), self._open, machine, machine.life, log.source)
 
@@ -161,7 +133,7 @@ class World:
         self.steps += 1
         if self.steps > self.steps_max:
             raise NodeError(f"{self.steps_max:,} steps and no end: messages breed messages")
-        if machine.unread_faults and isinstance(event, MessageReceived):
+        if machine.unread_faults and isinstance(event, events.MessageReceived):
             for fault in machine.unread_faults:
                 self.counts[f"fault: {fault}"] += 1
             machine.unread_faults.clear()
@@ -181,57 +153,45 @@ class World:
         done = len(actions)
         if stumble is not None and len(actions) >= 2:
             done = 1 + stumble[0] % (len(actions) - 1)
-        doers = self._doers
-        for action in actions if done == len(actions) else actions[:done]:
-            doers[type(action)](machine, action)
+        for action in actions[:done]:
+            self._do(machine, action)
         for observer in self.observers:
             observer.after(self.time_ns, machine, event, actions, done)
         if stumble is not None and done < len(actions):
             self.crash(machine, stumble[1])
-            if any(not isinstance(action, Noted) for action in actions[done:]):
+            if any(not isinstance(action, act.Noted) for action in actions[done:]):
                 machine.unread_faults.append("halfway")
 
     # --- what nodes ask for ---
 
-    def _send(self, machine: Machine, action: SendMessage) -> None:
-        self.network.send(machine.name, action.target, action.frame, self.time_ns)
-
-    def _set_timer(self, machine: Machine, action: SetTimer) -> None:
-        number = machine.timers.get(action.name, 0) + 1
-        machine.timers[action.name] = number
-        delay_ns = machine.clock.real_delay(action.delay_ns)
-        self.at(self.time_ns + delay_ns, self._fire, machine, machine.life, action.name, number)
-
-    def _read_from(self, machine: Machine, action: ReadFrom) -> None:
-        # A node that has its memory back may ask before its sources were opened again.
-        self._reader(machine, action.source).move(action.offset)
-        self._look_soon(machine)
-
-    def _pause_reading(self, machine: Machine, _action: PauseReading) -> None:
-        machine.is_reading_paused = True
-
-    def _resume_reading(self, machine: Machine, _action: ResumeReading) -> None:
-        machine.is_reading_paused = False
-        self._look_soon(machine)
-
-    def _record(self, machine: Machine, action: Record) -> None:
-        machine.records.append(action.data)
-
-    def _checkpoint(self, machine: Machine, action: Checkpoint) -> None:
-        machine.checkpoint = action.data
-        machine.records.clear()
-
-    def _finish(self, machine: Machine, _action: Finished) -> None:
-        if machine.role == "root":
-            self.is_finished = True
-
-    def _supersede(self, machine: Machine, _action: Superseded) -> None:
-        machine.is_retired = True
-        # Not at once: the rest of its list is still to be done.
-        self.at(self.time_ns, machine.forget_life)
-
-    def _nothing(self, machine: Machine, action: Action) -> None:
-        """Observers see to it."""
+    def _do(self, machine: Machine, action: Action) -> None:
+        """One of them; rows and notes are for observers."""
+        match action:
+            case act.SendMessage(target, frame):
+                self.network.send(machine.name, target, frame, self.time_ns)
+            case act.SetTimer(name, delay_ns):
+                number = machine.timers[name] = machine.timers.get(name, 0) + 1
+                at_ns = self.time_ns + machine.clock.real_delay(delay_ns)
+                self.at(at_ns, self._fire, machine, machine.life, name, number)
+            case act.ReadFrom(source, offset):
+                # A node that has its memory back may ask before its sources were opened again.
+                self._reader(machine, source).move(offset)
+                self._look_soon(machine)
+            case act.PauseReading():
+                machine.is_reading_paused = True
+            case act.ResumeReading():
+                machine.is_reading_paused = False
+                self._look_soon(machine)
+            case act.Record(data):
+                machine.records.append(data)
+            case act.Checkpoint(data):
+                machine.checkpoint, machine.records = data, []
+            case act.Finished():
+                self.is_finished |= machine.role == "root"
+            case act.Superseded():
+                machine.is_retired = True
+                # Not at once: the rest of its list is still to be done.
+                self.at(self.time_ns, machine.forget_life)
 
     # --- what happens later ---
 
@@ -240,11 +200,11 @@ class World:
             return
         if machine.clock.drift_ppm:
             self.counts["fault: drift"] += 1
-        self.hand(machine, TimerFired(name))
+        self.hand(machine, events.TimerFired(name))
 
     def _carry(self, sender: str, target: str, frame: bytes) -> bool:
         machine = self.machines.get(target)
-        if machine is None or not self.hand(machine, MessageReceived(sender, frame)):
+        if machine is None or not self.hand(machine, events.MessageReceived(sender, frame)):
             return False
         origin = self.machines.get(sender)
         if origin is not None and origin.successor is not None:
@@ -276,7 +236,7 @@ class World:
         if machine.life != life or machine.node is None:
             return
         log = self._reader(machine, source).log
-        self.hand(machine, SourceOpened(source, log.home, log.events.schema))
+        self.hand(machine, events.SourceOpened(source, log.home, log.events.schema))
 
     def _reader(self, machine: Machine, source: str) -> LogCursor:
         reader = machine.readers.get(source)

@@ -28,7 +28,7 @@ def initial_root(queries: Iterable[Query], schema: pa.Schema, **settings: Any) -
 
 def initial_root_bytes(root: RootNode) -> bytes:
     """An initial root as bytes, with its answer to every leaf and the text of its queries."""
-    return to_bytes([root.snapshot(), encode(root.first_assignment()), root.query_text])
+    return to_bytes([root.snapshot(), encode(root.assignments.first()), root.assignments.query_text])
 
 
 def root_of(data: bytes) -> RootNode:

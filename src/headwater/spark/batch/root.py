@@ -154,7 +154,7 @@ def closed(
     """Tables of what is asked for, after the last frame."""
     node = root_of(root)
     # As if it had the queries: the root need not serialize them for it.
-    gate = Hello(GATE, GATE, version=node.version, sources=((GATE, ""),))
+    gate = Hello(GATE, GATE, version=node.assignments.version, sources=((GATE, ""),))
     node.handle(MessageReceived(GATE, encode(gate)), 0)
     has_sources = False
     wanted: type[EmitRows | EmitAside] = EmitRows if output == "results" else EmitAside

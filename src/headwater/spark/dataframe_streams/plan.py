@@ -17,8 +17,7 @@ from headwater.language.arguments import check_disorder
 from headwater.language.files.queries import from_json, to_json
 from headwater.language.query import Query
 from headwater.language.times import Nanos, duration
-from headwater.node.micro_batches.frames import EventGroup, group_name
-from headwater.node.micro_batches.settings import BatchSettings
+from headwater.node.micro_batches.frames import BatchSettings, EventGroup, group_name
 from headwater.spark.batch.partition_leaves import depends_on_order
 from headwater.spark.batch.root import ACCOUNTS, plain_rows
 from headwater.spark.native.choice import Asked

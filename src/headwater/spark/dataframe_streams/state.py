@@ -15,8 +15,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from headwater.base.arrow import plain_type, table_from_bytes, table_to_bytes
 from headwater.engine.results.side_output import SCHEMA as ASIDE
 from headwater.node.micro_batches.frames import Frame
-from headwater.node.micro_batches.root import BatchRoot
-from headwater.node.micro_batches.settings import StepOutput
+from headwater.node.micro_batches.root import BatchRoot, StepOutput
 from headwater.spark.batch.root import ACCOUNTS, parts_of
 from headwater.spark.dataframe_streams.plan import KIND, StreamPlan
 

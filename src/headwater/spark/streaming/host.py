@@ -84,7 +84,7 @@ class RootHost:
         """Idle sources, sources that join, commands and cuts, after the events of the batch: they may void what is to be sent."""
         if root.settings.idle_ns is not None:
             self._do(root, events.TimerFired("idle"), offset, outcome)
-        accepted = {s.name: s.offset for assign in root.assignments() for s in assign.sources}
+        accepted = {s.name: s.offset for assign in root.assignments.all() for s in assign.sources}
         for source in offset.done:
             if accepted.get(source, -1) >= offset.ends.get(source, 0):
                 self._do(root, events.IdleAsked(source), offset, outcome)
@@ -131,16 +131,16 @@ class RootHost:
         assert root is not None
         assigns: dict[str, Assign] = {}
         again: dict[str, list[tuple[int, int]]] = {}
-        for assign in root.assignments():
-            assigns[assign.chain], some = narrowed(assign, root.rereads(assign.chain))
+        for assign in root.assignments.all():
+            assigns[assign.chain], some = narrowed(assign, root.assignments.rereads(assign.chain))
             again |= some
         behind = any(s.offset < offset.ends.get(s.name, 0) for a in assigns.values() for s in a.sources)
-        cuts, plan = root.announced, root.count_plan
+        cuts, plan = root.cuts.announced, root.count_plan
         # A chain that has a look to answer reads events again; that needs no new ones.
         is_asked = cuts is not None or any(assign.looks for assign in assigns.values())
         return Directive(
             offset.batch,
-            self._checkpoint.write_queries(root.query_text),
+            self._checkpoint.write_queries(root.assignments.query_text),
             list(root.columns),
             assigns,
             None if cuts is None else encode(cuts),
@@ -176,7 +176,7 @@ class RootHost:
         """How the stream is doing, for people: nothing is decided by it."""
         root = self._root
         assert root is not None
-        assigns = root.assignments()
+        assigns = root.assignments.all()
         return {
             "batch": offset.batch,
             "now_ns": offset.now_ns,

@@ -40,7 +40,7 @@ def begin_roots(checkpoint: StreamCheckpoint, root: RootNode, roots: int) -> Non
         place = root_place(checkpoint, number)
         place.prepare()
         RootHost(place).begin(root, Offset())
-    checkpoint.write_queries(root.query_text)
+    checkpoint.write_queries(root.assignments.query_text)
     checkpoint.write_directive(-1, said(checkpoint, -1, roots).to_data())
 
 

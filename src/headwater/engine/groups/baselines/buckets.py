@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.engine.groups.accounts import OwnAccounts
+from headwater.base.snapshots import parts, snapshot
 from headwater.engine.groups.baselines.work import WorkCount
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.groups.single import SingleGroup
@@ -66,15 +65,15 @@ def split(entry: Registered) -> list[Registered]:
     [Sliding(size=10, slide=10, offset=0), Sliding(size=10, slide=10, offset=5)]
     """
     window, count = entry.query.window, overlap(entry.query)
-    parts = []
+    made = []
     for i in range(count):
         own, origin = window, 0
         if isinstance(window, Sliding):
             own = Sliding(window.size, count * window.slide, window.offset + i * window.slide)
         elif isinstance(window, CountWindow):
             own, origin = CountWindow(window.size, count * window.step, window.per), i * window.step
-        parts.append(Registered(replace(entry.query, window=own), entry.number, entry.begin, entry.stop, origin))
-    return parts
+        made.append(Registered(replace(entry.query, window=own), entry.number, entry.begin, entry.stop, origin))
+    return made
 
 
 def _size_and_step(query: Query) -> tuple[int, int]:
@@ -93,21 +92,22 @@ class BucketGroup(SingleGroup):
     def __init__(self, entry: Registered, keys: tuple[str, ...], begin: int = NEVER) -> None:
         super().__init__(entry, keys)
         # Without the condition, which is applied before: each event is counted once, however many windows it is in.
-        self._buckets = [(part, QueryGroup(keys, None, begin)) for part in split(entry)]
+        self._parts = split(entry)
+        self._groups = [QueryGroup(keys, None, begin) for _ in self._parts]
 
     def register(self, entries: Sequence[Registered]) -> None:
-        for part, group in self._buckets:
+        for part, group in zip(self._parts, self._groups):
             group.watermark = self.watermark
             group.register([part])
 
     def changed(self) -> None:
         """The query is running out: so are its parts."""
-        for part, group in self._buckets:
+        for part, group in zip(self._parts, self._groups):
             part.stop = self.entry.stop
             group.changed()
 
     def prepare(self, types: Mapping[str, pa.DataType]) -> None:
-        for _, group in self._buckets:
+        for group in self._groups:
             group.prepare(types)
 
     # --- events and windows ---
@@ -119,7 +119,7 @@ class BucketGroup(SingleGroup):
         chunk, arrays, watermarks = self.passing(chunk, arrays, self.key_names, watermarks)
         if len(chunk) == 0:
             return []
-        for part, group in self._buckets:
+        for part, group in zip(self._parts, self._groups):
             inside = _inside(part, chunk.times)
             if inside is None:
                 group.accept(chunk, arrays, scan, watermarks)
@@ -131,13 +131,13 @@ class BucketGroup(SingleGroup):
 
     def expected_rows(self, until: int) -> int:
         """About how many result rows an advance of the watermark to ``until`` gives."""
-        return sum(group.expected_rows(until) for _, group in self._buckets)
+        return sum(group.expected_rows(until) for group in self._groups)
 
     def close(self, until: int) -> list[Closed]:
         self.watermark = until
         self.keys = KeyTable(self.key_names)
         pieces = []
-        for _, group in self._buckets:
+        for group in self._groups:
             closed = group.close(until)
             if closed:
                 numbers = self.keys.encode(group.keys.columns(), len(group.keys))
@@ -151,29 +151,23 @@ class BucketGroup(SingleGroup):
     @property
     def work(self) -> WorkCount:
         """That of all buckets."""
-        done = [group.work for _, group in self._buckets]
+        done = [group.work for group in self._groups]
         return WorkCount(sum(work.slice_count for work in done), sum(work.calculation_count for work in done))
 
     def row_count(self) -> int:
-        return sum(group.row_count() for _, group in self._buckets)
+        return sum(group.row_count() for group in self._groups)
 
     def counters(self, number: int) -> dict[str, int]:
         return self.accounts.counters()
 
-    def state(self) -> dict[str, Any]:
-        return {
-            "watermark": self.watermark,
-            "buckets": [group.state() for _, group in self._buckets],
-            "counts": self.accounts.counts,
-            "numbers": [self.accounts.seen, self.accounts.filtered],
+    state, restore = snapshot(
+        {
+            "watermark": "watermark",
+            "buckets": parts("_groups"),
+            "counts": "accounts.counts",
+            "numbers": ["accounts.seen", "accounts.filtered"],
         }
-
-    def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None:
-        """Take over a state; the query was registered before."""
-        self.watermark = state["watermark"]
-        for (_, group), kept in zip(self._buckets, state["buckets"], strict=True):
-            group.restore(kept, types)
-        self.accounts = OwnAccounts(*[*state["numbers"], state["counts"].copy()])
+    )
 
 
 def _inside(part: Registered, times: Int64Array) -> Int64Array | None:

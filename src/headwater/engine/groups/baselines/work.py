@@ -7,11 +7,11 @@ windows, a position) makes one slice; a boundary that a key has to itself (a mar
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from headwater.base.arrays import Int32Array, Int64Array
+from headwater.base.snapshots import snapshot
 from headwater.engine.slices.slicer import SlicedRows
 from headwater.language.times import NEVER
 
@@ -71,9 +71,4 @@ class WorkCount:
         latest[numbers[kept]] = self._latest[kept]
         self._latest = latest
 
-    def state(self) -> list[Any]:
-        return [self.slice_count, self.calculation_count, self._entered, self._latest]
-
-    @classmethod
-    def restored(cls, state: list[Any]) -> WorkCount:
-        return cls(*state)
+    state, restore = snapshot("slice_count", "calculation_count", "_entered", "_latest")

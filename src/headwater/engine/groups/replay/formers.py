@@ -13,6 +13,7 @@ import numpy as np
 
 from headwater.base.arrays import Int64Array
 from headwater.base.jit import njit
+from headwater.base.snapshots import pairs, snapshot
 from headwater.engine.groups.replay.kept import LONG_AGO, Formed, Former, KeptEvents
 from headwater.engine.slices.edges import fixed_spec, next_end, spec_table
 from headwater.engine.windows.marker_walk import UNLIMITED, Cutter
@@ -140,11 +141,7 @@ class CustomFormer(Former):
                 _, self.states[key] = self._cuts(kept, key, low, high)
                 self.opened[key] = bound
 
-    def state(self) -> Any:
-        return [[[k, v] for k, v in self.states.items()], [[k, v] for k, v in self.opened.items()]]
-
-    def restore(self, state: Any) -> None:
-        self.states, self.opened = dict(map(tuple, state[0])), dict(map(tuple, state[1]))
+    state, restore = snapshot(pairs("states"), pairs("opened"))
 
 
 @njit
@@ -249,11 +246,7 @@ class FixedFormer(Former):
             start = int(starts[member[low:high]].min())
             self._first[key] = min(start, self._first.get(key, start))
 
-    def state(self) -> Any:
-        return [list(pair) for pair in self._first.items()]
-
-    def restore(self, state: Any) -> None:
-        self._first = dict(map(tuple, state))
+    state, restore = snapshot(pairs("_first"))
 
 
 class CountFormer(Former):
@@ -308,8 +301,4 @@ class CountFormer(Former):
         gone = kept.chunk.times < needed[kept.keys]
         self._passed = self._passed + np.bincount(kept.keys[gone], minlength=kept.key_count)
 
-    def state(self) -> Any:
-        return [self._passed, self._done]
-
-    def restore(self, state: Any) -> None:
-        self._passed, self._done = state[0].copy(), state[1].copy()
+    state, restore = snapshot("_passed", "_done")

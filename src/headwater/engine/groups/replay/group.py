@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
-from headwater.engine.groups.accounts import OwnAccounts
+from headwater.base.snapshots import rows, snapshot
 from headwater.engine.groups.baselines.work import WorkCount
 from headwater.engine.groups.replay.fingerprints import fingerprints
 from headwater.engine.groups.replay.formers import former_of
@@ -259,32 +259,25 @@ class ReplayGroup(SingleGroup):
             never_in += self._count_outside(kept, np.ones(len(kept), np.bool_))
         return self.accounts.counters(int(never_in.sum()), int(never_in[1]))
 
-    def state(self) -> dict[str, Any]:
-        return {
-            "keys": [self.keys.state(), self._window_keys.state()],
-            "watermark": self.watermark,
-            "former": self._former.state(),
-            "history": self._history.state(),
-            **self._buffer.state(),
-            "formed_at": self._formed_at,
-            "reaches_back": self._reaches_back,
-            "counts": self.accounts.counts,
-            "settled_outside": self._settled_outside,
-            "numbers": [self.accounts.seen, self.accounts.filtered, self.work.slice_count, self.work.calculation_count],
+    state, _restore = snapshot(
+        {
+            "keys": ["keys", "_window_keys"],
+            "watermark": "watermark",
+            "former": "_former",
+            "history": "_history",
+            "stretches": rows("_buffer.stretches", OrderedEvents),
+            "marks": "_buffer.marks",
+            "formed_at": "_formed_at",
+            "reaches_back": "_reaches_back",
+            "counts": "accounts.counts",
+            "settled_outside": "_settled_outside",
+            "numbers": ["accounts.seen", "accounts.filtered", "work.slice_count", "work.calculation_count"],
         }
+    )
 
     def restore(self, state: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> None:
         self.prepare(types)
-        self.keys.restore(state["keys"][0])
-        self._window_keys.restore(state["keys"][1])
-        self.watermark = state["watermark"]
-        self._former.restore(state["former"])
-        self._history.restore(state["history"])
-        self._buffer.restore(state)
-        self._formed_at, self._reaches_back = state["formed_at"], state["reaches_back"]
-        self._settled_outside = state["settled_outside"]
-        seen, filtered, self.work.slice_count, self.work.calculation_count = state["numbers"]
-        self.accounts = OwnAccounts(seen, filtered, state["counts"])
+        self._restore(state)
 
 
 def window_key_names(query: Query, keys: tuple[str, ...]) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,28 +104,28 @@ class ReplayBuffer:
     """Holds events as themselves, in stretches; each with the watermarks of its events' sources, None where nobody is late."""
 
     def __init__(self) -> None:
-        self._stretches: list[OrderedEvents] = []
-        self._marks: list[Int64Array | None] = []
+        self.stretches: list[OrderedEvents] = []
+        self.marks: list[Int64Array | None] = []
 
     def __len__(self) -> int:
-        return sum(map(len, self._stretches))
+        return sum(map(len, self.stretches))
 
     @property
     def was_used(self) -> bool:
         """Whether there were ever events; all of them may have gone."""
-        return bool(self._stretches)
+        return bool(self.stretches)
 
     def add(self, stretch: OrderedEvents, marks: Int64Array | None) -> None:
-        self._stretches.append(stretch)
-        self._marks.append(marks if marks is not None and (marks > stretch.chunk.times).any() else None)
+        self.stretches.append(stretch)
+        self.marks.append(marks if marks is not None and (marks > stretch.chunk.times).any() else None)
 
     def sorted(self, key_count: int) -> KeptEvents:
         """All events by key. What is held stays in the order of time: there it needs no sorting the next time."""
-        stretch, marks = concat_stretches(self._stretches), self._all_marks()
+        stretch, marks = concat_stretches(self.stretches), self._all_marks()
         order = stretch.chunk.in_order()
         if order is not None:
             stretch, marks = stretch.take(order), None if marks is None else marks[order]
-        self._stretches, self._marks = [stretch], [marks]
+        self.stretches, self.marks = [stretch], [marks]
         if key_count > 1:
             # Numbers of 16 bits are sorted by counting.
             by_key = np.argsort(stretch.keys.astype(np.uint16) if key_count < 1 << 16 else stretch.keys, kind="stable")
@@ -136,22 +135,16 @@ class ReplayBuffer:
 
     def _all_marks(self) -> Int64Array | None:
         """The marks of all stretches; NEVER stands for those of which nobody asks."""
-        if all(marks is None for marks in self._marks):
+        if all(marks is None for marks in self.marks):
             return None
         filled = (
             np.full(len(stretch), NEVER) if marks is None else marks
-            for stretch, marks in zip(self._stretches, self._marks, strict=True)
+            for stretch, marks in zip(self.stretches, self.marks, strict=True)
         )
         return np.concatenate(list(filled))
 
     def forget(self, needed: Int64Array) -> None:
         """Let go of the events of each key before ``needed``; they were sorted just before."""
-        (stretch,), (marks,) = self._stretches, self._marks
+        (stretch,), (marks,) = self.stretches, self.marks
         left = np.flatnonzero(stretch.chunk.times >= needed[stretch.keys])
-        self._stretches, self._marks = [stretch.take(left)], [None if marks is None else marks[left]]
-
-    def state(self) -> dict[str, Any]:
-        return {"stretches": [[s.chunk, s.keys, s.markers] for s in self._stretches], "marks": self._marks}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self._stretches, self._marks = [OrderedEvents(*parts) for parts in state["stretches"]], state["marks"]
+        self.stretches, self.marks = [stretch.take(left)], [None if marks is None else marks[left]]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.base.arrays import BoolArray, Float64Array, Int64Array
 from headwater.base.jit import njit
@@ -68,8 +69,8 @@ def sort_short(words: Int64Array, starts: Int64Array, flip: np.int64) -> None:
 
 
 @njit
-def read_quantiles_float(
-    values: Float64Array, begins: Int64Array, ends: Int64Array, qs: Float64Array, columns: Int64Array, out: Float64Array
+def read_quantiles(
+    values: NDArray[Any], begins: Int64Array, ends: Int64Array, qs: Float64Array, columns: Int64Array, out: Float64Array
 ) -> None:
     """``out[k, columns[row]]`` = quantile ``qs[k]`` of ``values[begins[row]:ends[row]]``, as Spark's percentile has it."""
     for row in range(len(begins)):
@@ -87,50 +88,21 @@ def read_quantiles_float(
             low = run[at]
             high = run[at + np.uint64(rest > 0.0)]
             # Not low + rest * (high - low): the last bits would differ from Spark's, and high - low can overflow.
-            between = (below + 1.0 - position) * low + rest * high
-            out[k, column] = low if low == high else between
-
-
-@njit
-def read_quantiles_int(
-    values: Int64Array, begins: Int64Array, ends: Int64Array, qs: Float64Array, columns: Int64Array, out: Float64Array
-) -> None:
-    """The same over integers."""
-    for row in range(len(begins)):
-        run = values[begins[row] : ends[row]]
-        column = np.uint64(columns[row])
-        if len(run) == 0:
-            out[:, column] = np.nan
-            continue
-        top = np.float64(len(run) - 1)
-        for k in range(len(qs)):
-            position = top * qs[k]
-            below = np.floor(position)
-            rest = position - below
-            at = np.uint64(below)
-            low = run[at]
-            high = run[at + np.uint64(rest > 0.0)]
             between = (below + 1.0 - position) * np.float64(low) + rest * np.float64(high)
             out[k, column] = np.float64(low) if low == high else between
 
 
 @njit
 def select(
-    words: Int64Array,
-    starts: Int64Array,
-    first: Int64Array,
-    last: Int64Array,
-    ranks: Int64Array,
-    flip: np.int64,
-    at_rank: Int64Array,
-    after_rank: Int64Array,
-) -> None:
+    words: Int64Array, starts: Int64Array, first: Int64Array, last: Int64Array, ranks: Int64Array, flip: np.int64
+) -> tuple[Int64Array, Int64Array]:
     """The value at ``ranks[row]`` of the sorted union of runs ``first[row]`` to ``last[row]``, and the one behind it.
 
     Quickselect whose pivot is any value still in question: each round cuts every run by binary search, so a window of many
     slices is read in a few microseconds instead of being merged. The pivots come from a fixed sequence of pseudo-random
     numbers; they change the time it takes, never the answer. A rank of -1 stands for an empty row.
     """
+    at_rank, after_rank = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
     widest = 0
     for row in range(len(first)):
         widest = max(widest, last[row] - first[row])
@@ -182,6 +154,7 @@ def select(
                 if lows[run] < starts[first[row] + run + 1]:
                     nearest = min(nearest, _ordered(words[lows[run]], flip))
             after_rank[row] = _ordered(nearest, flip)
+    return at_rank, after_rank
 
 
 @njit
@@ -208,10 +181,9 @@ def _lower_bound(words: Int64Array, low: np.int64, high: np.int64, key: np.int64
 
 
 @njit
-def interpolate(
-    low: Float64Array, high: Float64Array, same: BoolArray, positions: Float64Array, out: Float64Array
-) -> None:
+def interpolate(low: Float64Array, high: Float64Array, same: BoolArray, positions: Float64Array) -> Float64Array:
     """Spark's formula for values already picked; ``same`` is told by the values themselves, before they became doubles."""
+    out = np.empty(len(positions), np.float64)
     for row in range(len(positions)):
         below = np.floor(positions[row])
         rest = positions[row] - below
@@ -219,22 +191,26 @@ def interpolate(
             out[row] = low[row]
         else:
             out[row] = (below + 1.0 - positions[row]) * low[row] + rest * high[row]
+    return out
 
 
 @njit
-def count_distinct(words: Int64Array, begins: Int64Array, ends: Int64Array, out: Int64Array) -> None:
+def count_distinct(words: Int64Array, begins: Int64Array, ends: Int64Array) -> Int64Array:
     """How many different values each sorted run holds."""
+    out = np.empty(len(begins), np.int64)
     for row in range(len(begins)):
         distinct = 0
         for i in range(begins[row], ends[row]):
             if i == begins[row] or words[i] != words[i - 1]:
                 distinct += 1
         out[row] = distinct
+    return out
 
 
 @njit
-def most_frequent(words: Int64Array, begins: Int64Array, ends: Int64Array, out: Int64Array) -> None:
+def most_frequent(words: Int64Array, begins: Int64Array, ends: Int64Array) -> Int64Array:
     """Where the most frequent value of each sorted run stands; the smallest of them if several are. Empty: where it begins."""
+    out = np.empty(len(begins), np.int64)
     for row in range(len(begins)):
         best = begins[row]
         longest = 0
@@ -246,6 +222,7 @@ def most_frequent(words: Int64Array, begins: Int64Array, ends: Int64Array, out: 
                 longest = i - begin + 1
                 best = begin
         out[row] = best
+    return out
 
 
 @njit

@@ -88,9 +88,9 @@ class RunPart:
             for k, q in enumerate(qs.tolist()):
                 out[k, columns] = self._interpolated(q)
             return
-        _read_quantiles(self, qs, columns, out)
+        kernels.read_quantiles(self.values, self.begins, self.ends, qs, columns, out)
         for rows, part in self._untangled():
-            _read_quantiles(part, qs, columns[rows], out)
+            kernels.read_quantiles(part.values, part.begins, part.ends, qs, columns[rows], out)
 
     def picked(self, ranks: Int64Array) -> tuple[Array, Array, BoolArray]:
         """The value at each rank, the next one (itself if it is the last), and whether they are the same.
@@ -108,9 +108,8 @@ class RunPart:
         if self._picking_pays(1):
             self._picks += 1
             flip, words = kernels.flip_of(self.values), self.values.view(np.int64)
-            at, after = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-            kernels.select(words, self.starts, self.first[rows], self.last[rows], ranks[rows], flip, at, after)
-            low[rows], high[rows] = at, after
+            runs = self.starts, self.first[rows], self.last[rows]
+            low[rows], high[rows] = kernels.select(words, *runs, ranks[rows], flip)
         else:
             for rows, part in self._untangled():
                 low[rows], high[rows] = _at_ranks(part, ranks[rows])
@@ -144,8 +143,7 @@ class RunPart:
         counts = self.counts()
         positions = np.maximum(counts - 1, 0) * q
         low, high, same = self.picked(positions.astype(np.int64))
-        out = np.empty(len(counts), np.float64)
-        kernels.interpolate(low.astype(np.float64), high.astype(np.float64), same, positions, out)
+        out = kernels.interpolate(low.astype(np.float64), high.astype(np.float64), same, positions)
         out[counts == 0] = np.nan
         return out
 
@@ -190,11 +188,6 @@ def _merged_blocks(distinct: RunPart, place: Int64Array) -> Iterator[tuple[Int64
         yield wanted, distinct.rows(block).merged().rows(place[wanted] - block[0])
 
 
-def _read_quantiles(part: RunPart, qs: Float64Array, columns: Int64Array, out: Float64Array) -> None:
-    read = kernels.read_quantiles_float if part.values.dtype.kind == "f" else kernels.read_quantiles_int
-    read(part.values, part.begins, part.ends, qs, columns, out)
-
-
 def _at_ranks(part: RunPart, ranks: Int64Array) -> tuple[Int64Array, Int64Array]:
     """The word at each rank and the next one, in rows of one run."""
     words = part.values.view(np.int64)
@@ -203,12 +196,9 @@ def _at_ranks(part: RunPart, ranks: Int64Array) -> tuple[Int64Array, Int64Array]
 
 
 def _modes(part: RunPart) -> Array:
-    places = np.empty(len(part), np.int64)
-    kernels.most_frequent(part.values.view(np.int64), part.begins, part.ends, places)
+    places = kernels.most_frequent(part.values.view(np.int64), part.begins, part.ends)
     return part.values[np.minimum(places, len(part.values) - 1)]
 
 
 def _distinct(part: RunPart) -> Int64Array:
-    counts = np.empty(len(part), np.int64)
-    kernels.count_distinct(part.values.view(np.int64), part.begins, part.ends, counts)
-    return counts
+    return kernels.count_distinct(part.values.view(np.int64), part.begins, part.ends)

@@ -17,7 +17,7 @@ from typing import Self
 
 import numpy as np
 
-from headwater.base.arrays import BoolArray, Float64Array, Int64Array, UInt64Array
+from headwater.base.arrays import BoolArray, Float64Array, Int64Array, RowArrays, UInt64Array
 from headwater.base.packing import Bytes
 from headwater.engine.operators.ranges import sum_ranges, survey
 from headwater.engine.operators.sums import bytes as sum_bytes
@@ -63,7 +63,7 @@ def layout(low: int, high: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SumColumn:
+class SumColumn(RowArrays):
     """The exact sums of many rows. Row i is the number ``limbs[i]`` (two's complement) times ``2**unit``.
 
     Every value that was added is a multiple of ``2**low``, which the unit divides, and smaller than ``2**high``.
@@ -100,19 +100,9 @@ class SumColumn:
         limbs = np.frombuffer(rows, "<u8").astype(np.uint64).reshape(len(values), width)
         return cls(limbs, unit, exponent, high)
 
-    def __len__(self) -> int:
-        return len(self.limbs)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held by the arrays."""
-        return self.limbs.nbytes + (0 if self.specials is None else self.specials.nbytes)
-
     def take(self, indices: Int64Array) -> Self:
         """The rows at ``indices``."""
-        specials = None if self.specials is None else self.specials[indices]
-        limbs = self.limbs.take(indices, axis=0)
-        return type(self)(limbs, self.unit, self.low, self.high, specials)._narrowed()
+        return RowArrays.take(self, indices)._narrowed()
 
     @classmethod
     def concat(cls, columns: Sequence[Self]) -> Self:

@@ -12,28 +12,21 @@ blocks, and blocks whose rows are too many for accumulators of their own, are ad
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 
 from headwater.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array, UInt64Array
 from headwater.base.jit import njit
+from headwater.engine.operators.sums import blocks
 from headwater.engine.operators.sums.blocks import (
     BLOCK,
     BLOCK_BITS,
     CELLS,
-    EVENTS_PER_RECORD,
-    EVENTS_PER_ROW,
     INFINITY_BITS,
     MAGNITUDE,
     Accumulators,
     Scratch,
-    add_counts,
-    add_end,
-    add_end_blindly,
-    add_ends,
-    finite_magnitude_span,
-    keep,
-    magnitude_span,
-    row_span,
 )
 from headwater.engine.operators.sums.exact_sum import HEADROOM, NAN, NEGATIVE, POSITIVE
 from headwater.engine.operators.sums.limbs import Integer, U, add_signed
@@ -47,6 +40,8 @@ SPREAD_MAX = 2 * PART_BITS + 1
 HIGH_MAX = 1018
 #: What the target cannot hold yet. The caller makes room, and the kernel goes on where it stopped.
 NEEDS_NOTHING, NEEDS_WIDTH, NEEDS_SPECIALS = 0, 1, 2
+#: LARGE and SMALL.
+Constants: TypeAlias = tuple[np.float64, np.float64]
 #: The bounds of no value at all.
 NO_LOW, NO_HIGH = 1 << 20, -(1 << 20)
 
@@ -71,15 +66,15 @@ def add_float_events(
     for begin in range(start, len(rows), BLOCK):
         end = min(begin + BLOCK, len(rows))
         block_bits, block_values, block_rows = bits[begin:end], values[begin:end], rows[begin:end]
-        if len(valid) or row_span(block_rows)[0] < 0:
-            kept = keep(block_bits, block_rows, valid[begin:end], scratch.kept_bits, scratch.kept_rows)
+        if len(valid) or blocks.row_span(block_rows)[0] < 0:
+            kept = blocks.keep(block_bits, block_rows, valid[begin:end], scratch.kept_bits, scratch.kept_rows)
             block_bits, block_values, block_rows = scratch.bits[:kept], scratch.values[:kept], scratch.rows[:kept]
-        largest, smallest = magnitude_span(block_bits)
+        largest, smallest = blocks.magnitude_span(block_bits)
         special = largest >= INFINITY_BITS
         if special:
             if len(target.specials) == 0:
                 return begin, NEEDS_SPECIALS, low, high
-            largest, smallest = finite_magnitude_span(block_bits)
+            largest, smallest = blocks.finite_magnitude_span(block_bits)
         # Zeros need nothing: any bounds that fit will do.
         block_low = max(np.int64(unit), np.int64(-1074))
         block_high = block_low + 53
@@ -132,7 +127,7 @@ def _set_apart(
             continue
         target.specials[row, POSITIVE if bits[i] > 0 else NEGATIVE] += 1
         if len(target.ends):
-            add_end(values[i], row, target.ends)
+            blocks.add_end(values[i], row, target.ends)
     return kept
 
 
@@ -148,26 +143,23 @@ def _add_block(
     target: Accumulators,
 ) -> None:
     """Add finite values, all multiples of ``2**low`` and below ``2**high``, to their rows."""
-    first, last = row_span(rows)
+    first, last = blocks.row_span(rows)
     span = last - first + 1
     narrow = high - low <= SPREAD_MAX and high <= HIGH_MAX
-    if len(target.limbs) == 0 or not narrow or (span > 1 and span * EVENTS_PER_ROW > len(rows)):
-        add_counts(rows, target.counts)
+    if len(target.limbs) == 0 or not narrow or (span > 1 and span * blocks.EVENTS_PER_ROW > len(rows)):
+        blocks.add_counts(rows, target.counts)
         if len(target.limbs):
             add_floats(bits, rows, target.limbs, unit)
         if len(target.ends):
-            add_ends(values, rows, target.ends)
+            blocks.add_ends(values, rows, target.ends)
         return
     sums[: CELLS * span] = 0
-    large, small = _constant(high - PART_BITS), _constant(low)
+    constants = _constant(high - PART_BITS), _constant(low)
     if span == 1:
-        _one_row(bits, values, U(first), large, small, sums, target.ends)
-    elif len(target.ends) and span * EVENTS_PER_RECORD > len(rows):
-        _sums_and_ends_blindly(values, rows, U(first), large, small, sums, target.ends)
-    elif len(target.ends):
-        _sums_and_ends(values, rows, U(first), large, small, sums, target.ends)
+        _one_row(bits, values, U(first), constants, sums, target.ends)
     else:
-        _sums(values, rows, U(first), large, small, sums)
+        blindly = bool(len(target.ends) and span * blocks.EVENTS_PER_RECORD > len(rows))
+        _several_rows(values, rows, U(first), constants, sums, target.ends, blindly)
     _flush(first, span, low, high, unit, sums, target)
 
 
@@ -178,15 +170,16 @@ def _constant(exponent: Integer) -> np.float64:
 
 
 @njit
-def _sums_and_ends(
+def _several_rows(
     values: Float64Array,
     rows: Int32Array,
     first: U,
-    large: np.float64,
-    small: np.float64,
+    constants: Constants,
     sums: Int64Array,
     ends: Float64Array,
+    blindly: bool,
 ) -> None:
+    large, small = constants
     for i in range(len(values)):
         value = values[i]
         upper = value + large
@@ -195,55 +188,18 @@ def _sums_and_ends(
         sums[at] += np.float64(upper).view(np.int64)
         sums[at + U(1)] += np.float64(lower).view(np.int64)
         sums[at + U(2)] += 1
-        add_end(value, U(rows[i]), ends)
-
-
-@njit
-def _sums_and_ends_blindly(
-    values: Float64Array,
-    rows: Int32Array,
-    first: U,
-    large: np.float64,
-    small: np.float64,
-    sums: Int64Array,
-    ends: Float64Array,
-) -> None:
-    for i in range(len(values)):
-        value = values[i]
-        upper = value + large
-        lower = (value - (upper - large)) + small
-        at = (U(rows[i]) - first) * U(CELLS)
-        sums[at] += np.float64(upper).view(np.int64)
-        sums[at + U(1)] += np.float64(lower).view(np.int64)
-        sums[at + U(2)] += 1
-        add_end_blindly(value, U(rows[i]), ends)
-
-
-@njit
-def _sums(
-    values: Float64Array, rows: Int32Array, first: U, large: np.float64, small: np.float64, sums: Int64Array
-) -> None:
-    for i in range(len(values)):
-        value = values[i]
-        upper = value + large
-        lower = (value - (upper - large)) + small
-        at = (U(rows[i]) - first) * U(CELLS)
-        sums[at] += np.float64(upper).view(np.int64)
-        sums[at + U(1)] += np.float64(lower).view(np.int64)
-        sums[at + U(2)] += 1
+        if blindly:
+            blocks.add_end_blindly(value, U(rows[i]), ends)
+        elif len(ends):
+            blocks.add_end(value, U(rows[i]), ends)
 
 
 @njit
 def _one_row(
-    bits: Int64Array,
-    values: Float64Array,
-    row: U,
-    large: np.float64,
-    small: np.float64,
-    sums: Int64Array,
-    ends: Float64Array,
+    bits: Int64Array, values: Float64Array, row: U, constants: Constants, sums: Int64Array, ends: Float64Array
 ) -> None:
     """All events of a block in one row: nothing is stored before the end, and the loops run four values at a time."""
+    large, small = constants
     upper_sum, lower_sum = np.int64(0), np.int64(0)
     for i in range(len(values)):
         upper = values[i] + large
@@ -258,8 +214,8 @@ def _one_row(
             key = bits[i] ^ ((bits[i] >> 63) & MAGNITUDE)
             smallest = min(smallest, key)
             largest = max(largest, key)
-        add_end(np.int64(smallest ^ ((smallest >> 63) & MAGNITUDE)).view(np.float64), row, ends)
-        add_end(np.int64(largest ^ ((largest >> 63) & MAGNITUDE)).view(np.float64), row, ends)
+        blocks.add_end(np.int64(smallest ^ ((smallest >> 63) & MAGNITUDE)).view(np.float64), row, ends)
+        blocks.add_end(np.int64(largest ^ ((largest >> 63) & MAGNITUDE)).view(np.float64), row, ends)
 
 
 @njit

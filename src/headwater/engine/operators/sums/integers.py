@@ -10,22 +10,8 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
-from headwater.engine.operators.sums.blocks import (
-    BLOCK,
-    BLOCK_BITS,
-    CELLS,
-    EVENTS_PER_RECORD,
-    EVENTS_PER_ROW,
-    Accumulators,
-    Scratch,
-    add_counts,
-    add_end,
-    add_end_blindly,
-    add_ends,
-    keep,
-    row_span,
-    used_bits,
-)
+from headwater.engine.operators.sums import blocks
+from headwater.engine.operators.sums.blocks import BLOCK, BLOCK_BITS, CELLS, Accumulators, Scratch
 from headwater.engine.operators.sums.limbs import U, add_signed
 from headwater.engine.operators.sums.one_by_one import add_integers, add_squares_of_integers
 
@@ -41,8 +27,8 @@ def add_integer_events(
     for begin in range(0, len(rows), BLOCK):
         end = min(begin + BLOCK, len(rows))
         block_values, block_rows = values[begin:end], rows[begin:end]
-        if len(valid) or row_span(block_rows)[0] < 0:
-            kept = keep(block_values, block_rows, valid[begin:end], scratch.kept_bits, scratch.kept_rows)
+        if len(valid) or blocks.row_span(block_rows)[0] < 0:
+            kept = blocks.keep(block_values, block_rows, valid[begin:end], scratch.kept_bits, scratch.kept_rows)
             block_values, block_rows = scratch.bits[:kept], scratch.rows[:kept]
         if len(block_rows):
             _add_block(block_values, block_rows, scratch.sums, target)
@@ -52,25 +38,22 @@ def add_integer_events(
 
 @njit
 def _add_block(values: Int64Array, rows: Int32Array, sums: Int64Array, target: Accumulators) -> None:
-    first, last = row_span(rows)
+    first, last = blocks.row_span(rows)
     span = last - first + 1
-    few_rows = span == 1 or span * EVENTS_PER_ROW <= len(rows)
-    if len(target.limbs) == 0 or not few_rows or used_bits(values) >= SMALL:
-        add_counts(rows, target.counts)
+    few_rows = span == 1 or span * blocks.EVENTS_PER_ROW <= len(rows)
+    if len(target.limbs) == 0 or not few_rows or blocks.used_bits(values) >= SMALL:
+        blocks.add_counts(rows, target.counts)
         if len(target.limbs):
             add_integers(values, rows, target.limbs)
         if len(target.ends):
-            add_ends(values, rows, target.ends)
+            blocks.add_ends(values, rows, target.ends)
         return
     sums[: CELLS * span] = 0
     if span == 1:
         _one_row(values, U(first), sums, target.ends)
-    elif len(target.ends) and span * EVENTS_PER_RECORD > len(rows):
-        _sums_and_ends_blindly(values, rows, U(first), sums, target.ends)
-    elif len(target.ends):
-        _sums_and_ends(values, rows, U(first), sums, target.ends)
     else:
-        _sums(values, rows, U(first), sums)
+        blindly = bool(len(target.ends) and span * blocks.EVENTS_PER_RECORD > len(rows))
+        _several_rows(values, rows, U(first), sums, target.ends, blindly)
     for j in range(span):
         row, total = U(first + j), sums[CELLS * j]
         target.counts[row] += sums[CELLS * j + 1]
@@ -78,29 +61,17 @@ def _add_block(values: Int64Array, rows: Int32Array, sums: Int64Array, target: A
 
 
 @njit
-def _sums_and_ends(values: Int64Array, rows: Int32Array, first: U, sums: Int64Array, ends: Int64Array) -> None:
+def _several_rows(
+    values: Int64Array, rows: Int32Array, first: U, sums: Int64Array, ends: Int64Array, blindly: bool
+) -> None:
     for i in range(len(values)):
         at = (U(rows[i]) - first) * U(CELLS)
         sums[at] += values[i]
         sums[at + U(1)] += 1
-        add_end(values[i], U(rows[i]), ends)
-
-
-@njit
-def _sums_and_ends_blindly(values: Int64Array, rows: Int32Array, first: U, sums: Int64Array, ends: Int64Array) -> None:
-    for i in range(len(values)):
-        at = (U(rows[i]) - first) * U(CELLS)
-        sums[at] += values[i]
-        sums[at + U(1)] += 1
-        add_end_blindly(values[i], U(rows[i]), ends)
-
-
-@njit
-def _sums(values: Int64Array, rows: Int32Array, first: U, sums: Int64Array) -> None:
-    for i in range(len(values)):
-        at = (U(rows[i]) - first) * U(CELLS)
-        sums[at] += values[i]
-        sums[at + U(1)] += 1
+        if blindly:
+            blocks.add_end_blindly(values[i], U(rows[i]), ends)
+        elif len(ends):
+            blocks.add_end(values[i], U(rows[i]), ends)
 
 
 @njit
@@ -113,5 +84,5 @@ def _one_row(values: Int64Array, row: U, sums: Int64Array, ends: Int64Array) -> 
         largest = max(largest, values[i])
     sums[0], sums[1] = total, len(values)
     if len(ends):
-        add_end(smallest, row, ends)
-        add_end(largest, row, ends)
+        blocks.add_end(smallest, row, ends)
+        blocks.add_end(largest, row, ends)
