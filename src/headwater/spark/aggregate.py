@@ -19,7 +19,7 @@ from headwater.language.arguments import check_queries
 from headwater.language.query import Query
 from headwater.language.windows import CountWindow
 from headwater.spark.batch.partition_leaves import depends_on_order, through_python
-from headwater.spark.batch.root import Output, fitted_rows, plain_rows
+from headwater.spark.batch.root import Output, fitted_rows, row_type
 from headwater.spark.dataframe_streams.aggregate import stream_aggregate
 from headwater.spark.dataframe_streams.plan import StreamOptions
 from headwater.spark.native import positions
@@ -27,7 +27,6 @@ from headwater.spark.native.choice import Asked, choice, has_positions
 from headwater.spark.native.plan import EventFrame, fixed_windows, numbered
 from headwater.spark.native.types import COLLATED
 from headwater.spark.progress import watch
-from headwater.spark.types import spark_types
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -81,7 +80,7 @@ def aggregate(
         return stream_aggregate(df, call.queries, asked, call.ties, options, output)
     if output == "all":
         raise QueryError("output='all' is for streaming DataFrames: give 'results', 'aside' or 'accounts'")
-    wanted = _struct(asked.root(call.queries).result_schema)
+    wanted = row_type(asked.root(call.queries).result_schema)
     watch(df.sparkSession, None, None)
     if output != "results":
         return through_python(df, call.queries, asked, call.ties, output)
@@ -128,7 +127,7 @@ class Call:
 
     def _native_counts(self, family: Sequence[Query], wanted: StructType) -> DataFrame:
         frame, replaced, over = self._over_positions(family, exact=False)
-        columns = _struct(over.root(replaced).result_schema)
+        columns = row_type(over.root(replaced).result_schema)
         found = fixed_windows(EventFrame.of(frame, over), numbered(replaced, "us"), columns)
         rows = reduce(lambda one, other: one.unionByName(other), found)
         return positions.full_windows(rows, family, wanted)
@@ -171,10 +170,6 @@ def divided(queries: Sequence[Query], asked: Asked) -> Division:
         positions.families([query for query in counted if query.name not in native]),
         [query for query in queries if query.name not in named],
     )
-
-
-def _struct(schema: pa.Schema) -> StructType:
-    return spark_types(plain_rows(schema))[1]
 
 
 def tie_breakers(df: DataFrame, time: str, order: str | Sequence[str] | None) -> list[str]:

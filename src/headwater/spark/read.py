@@ -89,11 +89,11 @@ def query_rows(
     """The rows of queries; count windows of whole files (``is_complete``) are cut where the files are read, if that pays."""
     cores = cores_of(spark)
     plan = _watched(spark, plan_of(queries))
-    assert plan.root is not None
     counted = [query for query in queries if is_complete and can_be_selected(query, plan, limits)]
     if not counted:
         return _answered(spark, plan, queries, cores, output)
-    wanted = row_type(plan.root)
+    assert plan.rows is not None, "a plan for queries says which columns their rows have"
+    wanted = row_type(plan.rows)
     parts = [count_rows(spark, plan, group, time, unit, cores, wanted, limits) for group in groups(counted)]
     names = {query.name for query in counted}
     others = [query for query in queries if query.name not in names]

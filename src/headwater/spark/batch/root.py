@@ -94,9 +94,9 @@ def _schema(root: bytes, output: Output, columns: pa.Schema | None = None) -> pa
     return ASIDE if output == "aside" else ACCOUNTS
 
 
-def row_type(root: bytes) -> StructType:
-    """The columns of result rows, as Spark calls them."""
-    return spark_types(_schema(root, "results"))[1]
+def row_type(columns: pa.Schema) -> StructType:
+    """The columns of result rows as they leave a task, as Spark calls them."""
+    return spark_types(plain_rows(columns))[1]
 
 
 def fitted_rows(rows: DataFrame, wanted: StructType) -> DataFrame:

@@ -242,7 +242,7 @@ def _table(spark: SparkSession, grid: Grid) -> tuple[DataFrame, dict[str, str]]:
 def _result(windows: DataFrame, grid: Grid, values: Mapping[int, Mapping[str, str]], wanted: StructType) -> DataFrame:
     """The columns of result rows; null where a query has none of a name."""
     f = functions_of(windows)
-    names = {member.number: _text(member.query.name) for member in grid.members}
+    names = {member.number: f"CAST(X'{member.query.name.encode().hex()}' AS STRING)" for member in grid.members}
     sizes = {member.number: f"{member.window.size}L" for member in grid.members}
     keys = {key: f"k{i}" for i, key in enumerate(grid.members[0].query.keys)}
     columns = {
@@ -258,10 +258,6 @@ def _result(windows: DataFrame, grid: Grid, values: Mapping[int, Mapping[str, st
     }
     picked = [f.expr(columns.get(field.name, "NULL")).cast(field.dataType).alias(field.name) for field in wanted.fields]
     return windows.select(*picked)
-
-
-def _text(name: str) -> str:
-    return f"CAST(X'{name.encode().hex()}' AS STRING)"
 
 
 def _of_query(values: Mapping[int, str]) -> str:
