@@ -19,7 +19,7 @@ from headwater.language.arguments import check_queries
 from headwater.language.query import Query
 from headwater.language.windows import CountWindow
 from headwater.spark.batch.partition_leaves import depends_on_order, through_python
-from headwater.spark.batch.root import Output, fitted_rows, plain_rows
+from headwater.spark.batch.root import Output, fitted_rows, row_type
 from headwater.spark.dataframe_streams.aggregate import stream_aggregate
 from headwater.spark.dataframe_streams.plan import StreamOptions
 from headwater.spark.native import positions
@@ -27,7 +27,6 @@ from headwater.spark.native.choice import Asked, choice, has_positions
 from headwater.spark.native.plan import EventFrame, fixed_windows, numbered
 from headwater.spark.native.types import COLLATED
 from headwater.spark.progress import watch
-from headwater.spark.types import spark_types
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -81,7 +80,7 @@ def aggregate(
         return stream_aggregate(df, call.queries, asked, call.ties, options, output)
     if output == "all":
         raise QueryError("output='all' is for streaming DataFrames: give 'results', 'aside' or 'accounts'")
-    wanted = _struct(asked.root(call.queries).result_schema)
+    wanted = row_type(asked.root(call.queries).result_schema)
     watch(df.sparkSession, None, None)
     if output != "results":
         return through_python(df, call.queries, asked, call.ties, output)
@@ -128,7 +127,7 @@ class Call:
 
     def _native_counts(self, family: Sequence[Query], wanted: StructType) -> DataFrame:
         frame, replaced, over = self._over_positions(family, exact=False)
-        columns = _struct(over.root(replaced).result_schema)
+        columns = row_type(over.root(replaced).result_schema)
         found = fixed_windows(EventFrame.of(frame, over), numbered(replaced, "us"), columns)
         rows = reduce(lambda one, other: one.unionByName(other), found)
         return positions.full_windows(rows, family, wanted)
@@ -143,8 +142,7 @@ class Call:
         schema = self.asked.schema
         replaced = [positions.over_positions(query) for query in family]
         read = sorted(set().union(*(query.columns() for query in replaced)) - {positions.TIME})
-        ordered = positions.Ordered(EventFrame.of(self.df, self.asked), self.ties)
-        frame = positions.positioned(ordered, family, read, exact)
+        frame = positions.positioned(EventFrame.of(self.df, self.asked), self.ties, family, read, exact)
         known = positions.schema_with_positions(pa.schema([schema.field(name) for name in read]))
         return frame, replaced, Asked(known, positions.POSITION)
 
@@ -174,10 +172,6 @@ def divided(queries: Sequence[Query], asked: Asked) -> Division:
     )
 
 
-def _struct(schema: pa.Schema) -> StructType:
-    return spark_types(plain_rows(schema))[1]
-
-
 def tie_breakers(df: DataFrame, time: str, order: str | Sequence[str] | None) -> list[str]:
     named = [order] if isinstance(order, str) else order
     if named is not None:
@@ -189,7 +183,7 @@ def tie_breakers(df: DataFrame, time: str, order: str | Sequence[str] | None) ->
             type_name = refused[0].dataType.simpleString()
             raise DataError(f"order is {refused[0].name!r}: Spark has no order for {type_name}; name another column")
         return list(named)
-    # Of columns that share a name nobody can say which is meant.
+    # Of columns that share a name it is unknown which is meant.
     once = Counter(name.lower() for name in df.columns)
     fields = [field for field in df.schema if field.name != time and once[field.name.lower()] == 1]
     return [field.name for field in fields if _can_be_ordered(field.dataType)]

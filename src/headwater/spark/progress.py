@@ -131,7 +131,7 @@ def is_wanted(spark: SparkSession) -> bool:
 def watch(spark: SparkSession, events: int | None, tasks: int | None, terminal: Terminal = TERMINAL) -> None:
     """Show a line while jobs of this session run.
 
-    A stage of so many ``tasks`` reads so many ``events``, None if nobody knows; of others Spark says how much they have read.
+    A stage of ``tasks`` tasks reads ``events`` events, None if that is unknown; of others Spark says how much they have read.
     """
     if not is_wanted(spark):
         return

@@ -57,7 +57,7 @@ def read(
 
     Everything that can be wrong with files or queries is said at once; Spark runs when rows are asked for.
     """
-    _check_tasks(tasks)
+    check_count("tasks", tasks)
     parallelism = cores_of(spark) if tasks is None else tasks
     if queries is None:
         chosen = plan_events(source, format, columns, parallelism, where=where, strict=strict, types=types)
@@ -89,11 +89,11 @@ def query_rows(
     """The rows of queries; count windows of whole files (``is_complete``) are cut where the files are read, if that pays."""
     cores = cores_of(spark)
     plan = _watched(spark, plan_of(queries))
-    assert plan.root is not None
     counted = [query for query in queries if is_complete and can_be_selected(query, plan, limits)]
     if not counted:
         return _answered(spark, plan, queries, cores, output)
-    wanted = row_type(plan.root)
+    assert plan.rows is not None, "a plan for queries says which columns their rows have"
+    wanted = row_type(plan.rows)
     parts = [count_rows(spark, plan, group, time, unit, cores, wanted, limits) for group in groups(counted)]
     names = {query.name for query in counted}
     others = [query for query in queries if query.name not in names]
@@ -126,9 +126,10 @@ def _born(aside: DataFrame, plan: ReadPlan) -> DataFrame:
     return aside.select(*(born[name].alias(name) if name in born else name for name in aside.columns))
 
 
-def _check_tasks(tasks: object) -> None:
-    if tasks is not None and not (isinstance(tasks, int) and tasks >= 1):
-        raise DataError(f"tasks is {tasks!r}: give an integer of at least 1")
+def check_count(name: str, value: object) -> None:
+    """Refuse what is given as a count and is none."""
+    if value is not None and not (isinstance(value, int) and value >= 1):
+        raise DataError(f"{name} is {value!r}: give an integer of at least 1")
 
 
 def _watched(spark: SparkSession, plan: ReadPlan) -> ReadPlan:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headwater.base.count_limits import CountLimits
-from headwater.errors import DataError, QueryError
+from headwater.errors import QueryError
 from headwater.language.arguments import check_disorder, check_queries
 from headwater.language.files.queries import to_json
 from headwater.language.query import Query
@@ -25,6 +25,7 @@ from headwater.protocols.messages import Hello, encode
 from headwater.spark.batch.columns import Types
 from headwater.spark.batch.root import cores_of
 from headwater.spark.data_sources import register
+from headwater.spark.read import check_count
 from headwater.spark.streaming.checkpoint import About, StreamCheckpoint, checkpoint_folder
 from headwater.spark.streaming.host import RootHost
 from headwater.spark.streaming.inputs.input import Input
@@ -74,7 +75,7 @@ def stream(
     """Answer queries over sources that grow, and go on until the stream is stopped or flushed. Returns at once.
 
     ``source`` is a folder to which files come, a segment log, generators, or ``KafkaInput(...)``. The files of one folder are one
-    source, in the order in which they come; with ``sources="file"`` each is one, which nobody waits for once it is read.
+    source, in the order in which they come; with ``sources="file"`` each is one, which is not waited for once it is read.
     ``disorder`` says how far events of one source may be out of order; what is later than that is late. A source from which
     nothing has come for ``idle`` is not waited for.
 
@@ -102,7 +103,8 @@ def stream(
     settings = {"time": time, "unit": unit, "disorder": check_disorder(disorder, unit), "strict": strict}
     settings["idle_ns"] = None if idle is None else in_ticks(duration(idle), "ns")
     counting = count_scheme if isinstance(count_scheme, Counting) else Counting(count_scheme)
-    _check_counts(max_events_per_trigger, tasks)
+    check_count("max_events_per_trigger", max_events_per_trigger)
+    check_count("tasks", tasks)
     sinks: dict[str, Any] = {"sink": sink_of(sink, "sink"), "aside": None if aside is None else sink_of(aside, "aside")}
     is_remote = type(spark).__module__.startswith("pyspark.sql.connect")
     if is_remote:
@@ -117,7 +119,7 @@ def stream(
             change_queries(known, about, asked)
     _open(known, sinks)
     untimed = frozenset(n for n, q in running_queries(known).items() if isinstance(q.window, CountWindow))
-    # Through Spark Connect batches run at the server, where nobody watches.
+    # Through Spark Connect batches run at the server, without an observer.
     observer = None
     if not is_remote:
         observer = StreamObserver(name or place.name, unit, untimed, metrics_port=metrics_port, progress=progress)
@@ -136,12 +138,6 @@ def _open(checkpoint: StreamCheckpoint, sinks: Mapping[str, Any]) -> None:
         if hasattr(sink, "open"):
             stream = about.id if what == "sink" else f"{about.id}-{what}"
             sink.open(stream, lambda query: running_queries(checkpoint)[query].keys, about.born_ms)
-
-
-def _check_counts(events: object, tasks: object) -> None:
-    for name, value in (("max_events_per_trigger", events), ("tasks", tasks)):
-        if value is not None and not (isinstance(value, int) and value >= 1):
-            raise DataError(f"{name} is {value!r}: give an integer of at least 1")
 
 
 def begin(

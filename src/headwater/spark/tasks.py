@@ -1,4 +1,4 @@
-"""Functions of headwater's modules, run inside Spark tasks."""
+"""Functions of headwater's modules, run inside Spark tasks, and the error for what cannot happen there."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headwater.errors import HeadwaterError
+from headwater.spark.types import spark_types
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+def bug(what: str) -> HeadwaterError:
+    """The error for what cannot happen: Spark loses nothing and doubles nothing."""
+    return HeadwaterError(f"{what}; this is a bug in headwater; please report it with the queries and this message")
 
 
 def in_tasks(
     frame: DataFrame, schema: pa.Schema, function: Callable[..., Iterator[pa.RecordBatch]], /, *given: Any, **named: Any
 ) -> DataFrame:
-    """What ``function(*given, batches, **named)`` makes of the batches of each partition: rows with the columns of ``schema``.
+    """Run ``function(*given, batches, **named)`` over the batches of each partition: rows with the columns of ``schema``.
 
     It is a function of a module: workers import it by its name, and only the arguments travel.
     """
-    from headwater.spark.types import spark_types
-
     return frame.mapInArrow(partial(function, *given, **named), spark_types(schema)[1])

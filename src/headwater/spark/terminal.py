@@ -40,7 +40,7 @@ class Terminal:
                 self._live = self._started()
 
     def clear(self, owner: object) -> None:
-        """Nothing of this owner is shown afterwards; once nobody shows anything, stdout and stderr are what they were."""
+        """Remove this owner's line; with the last line stdout and stderr are given back as they were."""
         with self._changing, suppress(OSError, ValueError):
             self._lines.pop(owner, None)
             if self._live is not None and not self._lines:
@@ -66,7 +66,7 @@ class Terminal:
         from rich.console import Console
         from rich.live import Live
 
-        # Whoever shows a line has decided that this is a terminal. What goes to a file by way of stdout still goes there.
+        # force_terminal: the caller has checked for a terminal. If stdout is redirected to a file, it still goes there.
         live = Live(
             console=self._console or Console(stderr=True, force_terminal=True, force_jupyter=False),
             transient=True,
@@ -78,7 +78,7 @@ class Terminal:
         return live
 
 
-#: A terminal has one bottom, whoever shows something there.
+#: One for the process: all lines share the bottom of the same terminal.
 TERMINAL = Terminal()
 # rich hides the cursor while it draws: a program that ends in the middle of a job has to give it back.
 atexit.register(TERMINAL.close)

@@ -8,7 +8,7 @@ import pytest
 
 import headwater as hw
 from headwater.spark import aggregate
-from headwater.spark.dataframe_streams.bucket_labels import TASKS, bucket_labels, murmur
+from headwater.spark.dataframe_streams.aggregate import TASKS, bucket_labels, murmur
 from headwater.spark.dataframe_streams.plan import prepare
 
 pytestmark = pytest.mark.spark

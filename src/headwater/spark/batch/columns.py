@@ -12,7 +12,7 @@ from headwater.errors import DataError
 from headwater.language.schemas import type_kind
 from headwater.spark.formats import FORMATS, FileRange, check_kinds, schema_of
 
-#: As many files are asked for their columns; what is wrong with others is said when they are read.
+#: How many files are asked for their columns; what is wrong with others is said when they are read.
 LOOKS_MAX = 1000
 
 Types: TypeAlias = "Mapping[str, pa.DataType | str]"
@@ -24,7 +24,7 @@ class Columns:
 
     schema: pa.Schema
     files: list[tuple[str, pa.Schema]]
-    #: Whether files were left out because there are so many.
+    #: Whether files were left out because there are more than LOOKS_MAX.
     is_partial: bool = False
 
     def are_uniform(self, names: Iterable[str]) -> bool:
@@ -53,18 +53,14 @@ def columns_of(kind: str, pieces: Sequence[FileRange], types: Types | None = Non
         schema = schema_of(kind, place)
         if schema is not None:
             files.append((place, schema))
-            if not has_types and not any(map(_says_nothing, _together(files))):
+            # Text: once some value of each column has been seen.
+            if not has_types and not any(pa.types.is_null(field.type) for field in _together(files)):
                 break
     if not files:
         raise DataError(f"{pieces[0].places[0]}: all files are empty, so nothing says which columns there are")
     # Text is read as the first file that has a value seems to say; what does not fit is malformed, event by event.
     told = _as_told(_together(files), types, kind)
     return Columns(told, files if has_types else [], len(places) > LOOKS_MAX)
-
-
-def _says_nothing(field: pa.Field) -> bool:
-    """Whether no value of a column has been seen yet."""
-    return bool(pa.types.is_null(field.type))
 
 
 def _together(files: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
@@ -92,7 +88,7 @@ def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     if pa.types.is_null(one):
         return other
     if type_kind(one) != type_kind(other):
-        return one  # refused as soon as somebody needs it
+        return one  # refused as soon as a query needs it
     fields = [pa.schema([("x", one)]), pa.schema([("x", other)])]
     try:
         return pa.unify_schemas(fields, promote_options="permissive").field("x").type

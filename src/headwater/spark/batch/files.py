@@ -23,9 +23,9 @@ from headwater.spark.formats.parquet import row_groups
 
 #: What is larger is divided, where that can be done: as much as one task should read at least.
 TASK_BYTES = 128 << 20
-#: So many times of that at most, where pieces are small.
+#: At most this many times as much, where pieces are small.
 PIECES_MAX = 4
-#: To open a file costs as much as to read so many bytes.
+#: To open a file costs as much as to read this many bytes.
 OPEN_BYTES = 4 << 20
 
 #: Which source a file belongs to: "file", "folder", or a function of its name below the root.

@@ -27,7 +27,7 @@ def initial_root(queries: Iterable[Query], schema: pa.Schema, **settings: Any) -
 
 
 def initial_root_bytes(root: RootNode) -> bytes:
-    """Such a root as bytes."""
+    """An initial root as bytes, with its answer to every leaf and the text of its queries."""
     return to_bytes([root.snapshot(), encode(root.assignments.first()), root.assignments.query_text])
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headwater.base.packing import Bytes
-from headwater.errors import HeadwaterError, QueryError
+from headwater.errors import QueryError
 from headwater.node import LeafNode
 from headwater.node.splitting import unbundled
 from headwater.protocols import events
@@ -21,6 +21,7 @@ from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Hello, Positions, encode
 from headwater.spark.batch.initial_root import SETTINGS, assignment
 from headwater.spark.formats.file_range import Passed
+from headwater.spark.tasks import bug
 
 ROOT = "root"
 #: What travels from leaves to roots: frames in the order of their positions, the first of each chain a `Hello`. ``bucket`` says
@@ -66,7 +67,7 @@ class LeafTask:
             self._handle(events.SourceOpened(source, home))
         assign = assignment(root, chain, sources)
         self._epoch = assign.epoch
-        # To the root behind the shuffle it says that it has the queries, so that nobody has to write them down again.
+        # It tells the root behind the shuffle that it has the queries, so that the root need not serialize them again.
         self._hello = encode(Hello(chain, chain, version=assign.version, sources=tuple(sources)))
         self._check(self._leaf.hear(assign))
 
@@ -86,9 +87,7 @@ class LeafTask:
                 yield from self._after(events.SourceEnded(feed.source, offset))
         yield from self._after(events.TimerFired("send"))
         if flush and not self._is_finished:
-            raise HeadwaterError(
-                f"leaf {self._chain!r} has not sent all it has; this is a bug in headwater; please report it"
-            )
+            raise bug(f"leaf {self._chain!r} has not sent all it has")
 
     def _after(self, event: events.Event) -> Iterator[pa.RecordBatch]:
         frames = [action.frame for action in self._handle(event) if isinstance(action, SendMessage)]

@@ -20,7 +20,7 @@ from headwater.spark.tasks import in_tasks
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: Spark hands out small batches; a leaf is given so many events at once.
+#: Events that a leaf is given at once; Spark itself hands out small batches.
 BATCH_EVENTS = 1 << 18
 
 
@@ -48,7 +48,7 @@ def through_python(
 
 
 def partition_count(df: DataFrame) -> int | None:
-    """Into how many partitions Spark plans to divide it; through Spark Connect nobody says."""
+    """Into how many partitions Spark plans to divide it; None through Spark Connect, where that is unknown."""
     try:
         return int(df._jdf.queryExecution().executedPlan().outputPartitioning().numPartitions())
     except Exception:

@@ -9,7 +9,7 @@ import base64
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -33,7 +33,7 @@ from headwater.spark.formats import FORMATS, FileRange, Passed, Wanted, batches,
 class ReadPlan:
     """``tasks``: the pieces of each; ``schema``: of all columns; ``root``: it, fresh, None where events are asked for.
 
-    ``where``: which events are asked for; ``pruning``: which events nobody wants; ``strict``: malformed text is an error.
+    ``where``: which events are asked for; ``pruning``: which events are wanted at all; ``strict``: malformed text is an error.
     """
 
     kind: str
@@ -66,22 +66,14 @@ class ReadPlan:
         """The events of a task that are asked for."""
         where = self.where
         names = self.columns if where is None else sorted({*self.columns, *where.columns()})
-        wanted = Wanted(names, self.schema, self.strict, self.pruning)
-        for piece in self.tasks[task]:
-            for batch in batches(self.kind, piece, wanted):
+        for feed in replace(self, columns=names).feeds(task):
+            for batch in feed.batches:
                 if isinstance(batch, Passed):
                     continue
                 if where is not None:
                     columns = {name: batch.column(name) for name in where.columns()}
                     batch = batch.filter(pa.array(mask(where, columns, len(batch))))
                 yield batch.select(self.columns)
-
-    def only(self, where: Expr) -> ReadPlan:
-        """The same plan for those of its events for which also this condition is true."""
-        both = where if self.where is None else self.where & where
-        return ReadPlan(
-            self.kind, self.tasks, self.columns, self.schema, strict=self.strict, where=both, pruning=Pruning((both,))
-        )
 
     def to_text(self) -> str:
         tree = {
@@ -174,4 +166,4 @@ def plan_events(
     condition = boolean(where)
     check_condition("where", condition, schema)
     found.check(condition.columns())
-    return plan.only(condition)
+    return replace(plan, where=condition, pruning=Pruning((condition,)))

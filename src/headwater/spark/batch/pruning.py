@@ -26,7 +26,7 @@ from headwater.language.windows import Band
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What is known of a column: its smallest and its largest value as an array of two, and how many are null; None: unknown.
+    """Statistics of a column: its smallest and its largest value as an array of two, and the number of nulls; None: unknown.
 
     No statistics tell of NaN, which is larger than every number: a float may always be one.
     """
@@ -41,7 +41,7 @@ class ReadUnit(Protocol):
     @property
     def count(self) -> int: ...
     def bounds(self, column: str) -> Bounds | None:
-        """What is known of a column, None if nothing is."""
+        """Statistics of a column, None if there are none."""
 
 
 def may_hold(expr: Expr, stretch: ReadUnit, truth: bool = True) -> bool:
@@ -108,7 +108,7 @@ def _may_compare_to(op: str, bounds: Bounds | None, value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Pruning:
-    """What is wanted of events at all: those for which one of the conditions is true, or whose time is in one of the bands.
+    """The events that some query wants: one of the conditions is true for them, or their time is in one of the bands.
 
     With ``time`` the events go to queries: then nothing may be passed over that has no good time, or that could be malformed.
     """
@@ -148,7 +148,7 @@ class Pruning:
 
 
 def pruning_of(queries: Iterable[Query], time: str, unit: str, is_late_possible: bool) -> Pruning | None:
-    """What queries want between them; None if some query may want any event.
+    """The pruning of several queries; None if some query may want any event.
 
     A query without a condition wants what is in its band. Events outside of it are accounted as such, which needs that they
     are not late, and that the query's events do not travel as they are: the root would count them.

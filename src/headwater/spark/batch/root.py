@@ -14,7 +14,7 @@ import pyarrow as pa
 from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.base.packing import Bytes
 from headwater.engine.results.side_output import SCHEMA as ASIDE
-from headwater.errors import HeadwaterError, QueryError
+from headwater.errors import QueryError
 from headwater.language.query import Query
 from headwater.language.times import FOREVER
 from headwater.node import RelayNode
@@ -24,7 +24,8 @@ from headwater.protocols.messages import Hello, encode
 from headwater.spark.batch.initial_root import SETTINGS, root_of
 from headwater.spark.batch.leaf import CONTROL, FAN_IN, FRAMES, ROOT
 from headwater.spark.native.types import functions_of, quoted
-from headwater.spark.tasks import in_tasks
+from headwater.spark.tasks import bug, in_tasks
+from headwater.spark.types import spark_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 GATE = "\0gate"
 #: Rows of one batch that goes back to Spark.
 ROWS_MAX = 1 << 16
-#: How many cores there are taken to be where nobody says.
+#: The number of cores that is assumed where it is unknown.
 PARALLELISM = 8
 #: More roots than this are more work for leaves than they take from each other.
 ROOTS_MAX = 32
@@ -63,9 +64,9 @@ def results(
     columns: pa.Schema | None = None,
     settle: Settle | None = None,
 ) -> DataFrame:
-    """What comes out of roots that begin as the fresh ``root``.
+    """Rows of roots that begin as the initial ``root``, from the frames of all leaves.
 
-    ``leaves``: how many there are at most, None if nobody knows. ``columns``: those of result rows, where they are known.
+    ``leaves``: how many there are at most, None if that is unknown. ``columns``: those of result rows, where they are known.
     ``settle``: what makes frames of all that comes, if that is not frames only.
     """
     if output not in ("results", "aside", "accounts"):
@@ -74,15 +75,17 @@ def results(
     if leaves is None or leaves > FAN_IN:
         frames = relayed(frames, roots, leaves)
     by_root = frames.repartitionById(roots, "bucket")
-    found = in_tasks(by_root, schema, rows, root, schema=_travelling(schema), flush=flush, output=output, settle=settle)
+    found = in_tasks(
+        by_root,
+        schema,
+        rows,
+        root,
+        schema=schema_to_bytes(spark_types(schema)[0]),
+        flush=flush,
+        output=output,
+        settle=settle,
+    )
     return _summed(found) if output == "accounts" else found
-
-
-def _travelling(schema: pa.Schema) -> bytes:
-    """A schema of rows in types that Spark has, as bytes."""
-    from headwater.spark.types import spark_types
-
-    return schema_to_bytes(spark_types(schema)[0])
 
 
 def _schema(root: bytes, output: Output, columns: pa.Schema | None = None) -> pa.Schema:
@@ -91,15 +94,13 @@ def _schema(root: bytes, output: Output, columns: pa.Schema | None = None) -> pa
     return ASIDE if output == "aside" else ACCOUNTS
 
 
-def row_type(root: bytes) -> StructType:
-    """The columns of result rows, as Spark calls them."""
-    from headwater.spark.types import spark_types
-
-    return spark_types(_schema(root, "results"))[1]
+def row_type(columns: pa.Schema) -> StructType:
+    """The columns of result rows as they leave a task, as Spark calls them."""
+    return spark_types(plain_rows(columns))[1]
 
 
 def fitted_rows(rows: DataFrame, wanted: StructType) -> DataFrame:
-    """The same rows with the columns of a whole call; null where no query of these has one."""
+    """Rows of some queries with the columns of the whole call, null where none of these queries has one."""
     null, have = functions_of(rows).lit(None), set(rows.columns)
     picked = [
         (rows[quoted(field.name)] if field.name in have else null.cast(field.dataType)).alias(field.name)
@@ -114,7 +115,7 @@ def plain_rows(schema: pa.Schema) -> pa.Schema:
 
 
 def _summed(accounts: DataFrame) -> DataFrame:
-    """Each root has counted its own share."""
+    """The accounts of all roots added up: each has counted its own share of the keys."""
     total = functions_of(accounts).sum
     return accounts.groupBy("query").agg(*(total(name).alias(name) for name in COUNTS))
 
@@ -126,6 +127,11 @@ def relayed(frames: DataFrame, roots: int, leaves: int | None) -> DataFrame:
     return in_tasks(parted, FRAMES, merged)
 
 
+def parts_of(table: pa.Table) -> Iterator[pa.Table]:
+    """Rows as many at a time as may go back to Spark."""
+    return (table.slice(start, ROWS_MAX) for start in range(0, len(table), ROWS_MAX))
+
+
 def rows(
     root: bytes,
     frames: Iterable[pa.RecordBatch],
@@ -134,7 +140,7 @@ def rows(
     output: Output = "results",
     settle: Settle | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """What a root makes of all its frames; ``schema`` is that of the rows."""
+    """Result rows of one root, from all its frames; ``schema`` is that of the rows."""
     wanted = schema_from_bytes(schema)
     for table in closed(root, frames if settle is None else settle(frames), flush, output):
         if output == "results":
@@ -147,7 +153,7 @@ def closed(
 ) -> Iterator[pa.Table]:
     """Tables of what is asked for, after the last frame."""
     node = root_of(root)
-    # As if it had the queries: nobody needs to write them down for it.
+    # As if it had the queries: the root need not serialize them for it.
     gate = Hello(GATE, GATE, version=node.assignments.version, sources=((GATE, ""),))
     node.handle(MessageReceived(GATE, encode(gate)), 0)
     has_sources = False
@@ -159,7 +165,7 @@ def closed(
         yield from (action.rows for action in actions if isinstance(action, wanted) and output != "accounts")
     actions = node.handle(IdleAsked(GATE), 0)
     if flush and has_sources and node.watermark != FOREVER:
-        raise HeadwaterError("some leaves have not sent all they have; this is a bug in headwater; please report it")
+        raise bug("some leaves have not sent all they have")
     if output == "accounts":
         counted = [{"query": name, **counts} for name, counts in node.counters().items()]
         yield pa.Table.from_pylist(counted, schema=ACCOUNTS)
@@ -168,7 +174,7 @@ def closed(
 
 
 def merged(frames: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What relays make of frames: there is one for each relay and bucket."""
+    """Frames merged by relay nodes, one for each relay and bucket."""
     nodes: dict[tuple[int, int], RelayNode] = {}
     sent: Counter[tuple[int, int]] = Counter()
 
@@ -210,20 +216,18 @@ def in_order(frames: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, str, 
                 due[bucket, chain] += 1
                 yield waiting[0], bucket, chain, waiting[1]
     if early:
-        raise HeadwaterError(f"{len(early)} frames have no predecessor; this is a bug in headwater; please report it")
+        raise bug(f"{len(early)} frames have no predecessor")
 
 
 def _check(actions: Iterable[Action], chain: str) -> None:
     """Spark loses nothing and doubles nothing, so every frame is accepted."""
     for action in actions:
         if isinstance(action, Noted) and action.what in ("rejected", "refused", "damaged frame", "damaged delta"):
-            raise HeadwaterError(
-                f"leaf {chain!r}: {action.what}, {action.detail}; this is a bug in headwater; please report it"
-            )
+            raise bug(f"leaf {chain!r}: {action.what}, {action.detail}")
 
 
 def cores_of(spark: Any) -> int:
-    """The cores there are; through Spark Connect nobody says."""
+    """The number of cores; through Spark Connect it is unknown, and assumed."""
     try:
         return int(spark.sparkContext.defaultParallelism)
     except Exception:

@@ -80,15 +80,9 @@ class HeadwaterReader(DataSourceReader):
         return [InputPartition(task) for task in range(len(ReadPlan.from_text(self._text).tasks))]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        plan = ReadPlan.from_text(self._text)
+        plan, task = ReadPlan.from_text(self._text), partition.value
         if plan.root is None:
-            return _events(plan, partition.value)
-        task = partition.value
+            schema, _ = spark_types(_output(plan))
+            return (fitted(batch, schema) for batch in plan.events(task))
         sources = [(piece.source, piece.home) for piece in plan.tasks[task]]
         return LeafTask(plan.root, task, sources, self._roots).run(plan.feeds(task), plan.flush)
-
-
-def _events(plan: ReadPlan, task: int) -> Iterator[pa.RecordBatch]:
-    schema, _ = spark_types(_output(plan))
-    for batch in plan.events(task):
-        yield fitted(batch, schema)

@@ -18,13 +18,12 @@ from headwater.base.arrays import Int64Array
 from headwater.base.arrow import table_from_bytes, table_to_bytes
 from headwater.engine.counting.selection import CutZones, Keys, positions_inside
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
-from headwater.errors import HeadwaterError
 from headwater.spark.batch.leaf import FRAMES, LeafTask, SourceFeed
 from headwater.spark.batch.plan import ReadPlan
 from headwater.spark.counts import exchange
 from headwater.spark.counts.exchange import CountedEvents, SharedCuts
 from headwater.spark.native.positions import POSITION, TIME
-from headwater.spark.tasks import in_tasks
+from headwater.spark.tasks import bug
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,8 +38,8 @@ RUN_EVENTS = 256
 def frames_with_zones(spark: SparkSession, shared: SharedCuts) -> DataFrame:
     """Frames of leaves over positions, and among them what lies in zones: `settled` makes frames of that."""
     count = exchange.task_count(shared)
-    sent = in_tasks(exchange.empty_notes(spark, count), exchange.NOTES, exchange.on_notes, sample, shared)
-    return in_tasks(sent.repartitionById(count, "task"), FRAMES, exchange.on_notes, leaves, shared)
+    sent = exchange.staged(exchange.empty_notes(spark, count), sample, shared)
+    return exchange.staged(sent.repartitionById(count, "task"), leaves, shared, FRAMES)
 
 
 def sample(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
@@ -89,7 +88,7 @@ class CarriedEvents:
         return others.append_column(POSITION, pa.array(positions))
 
     def note(self) -> bytes:
-        """How many events lie in each stretch, and those inside zones: their zones, sources and offsets, and they themselves."""
+        """The leaf's note: counts of events by stretch, and of those inside zones the zones, sources, offsets and values."""
         keys = [np.concatenate(column) for column in zip(*self._keys)]
         return to_bytes([self._counts, *keys, table_to_bytes(pa.concat_tables(self._inside)) if self._inside else None])
 
@@ -106,7 +105,7 @@ def _without(
 
 
 def settled(shared: SharedCuts, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """All frames, and in place of what lies in zones those of one more leaf, which reads it at its positions."""
+    """All frames; events of zones are replaced by the frames of one more leaf, which reads them at their positions."""
     notes = []
     for batch in batches:
         is_note = np.array([chain == ZONES for chain in batch.column("chain").to_pylist()], np.bool_)
@@ -130,9 +129,7 @@ def ranked(notes: Sequence[Any]) -> list[pa.RecordBatch]:
     zones, sources, offsets = (np.concatenate([note[i] for note in notes]) for i in (1, 2, 3))
     events = pa.concat_tables(tables)
     if (np.bincount(zones, minlength=len(counts) // 2) != counts[1::2]).any() or len(events) != len(zones):
-        raise HeadwaterError(
-            "zones do not hold the events that were counted there; this is a bug in headwater; please report it"
-        )
+        raise bug("zones do not hold the events that were counted there")
     keys = Keys(np.asarray(events.column(TIME)), sources, offsets)
     positions = pa.array(positions_inside(counts, zones, keys))
     return list(events.append_column(POSITION, positions).combine_chunks().to_batches())

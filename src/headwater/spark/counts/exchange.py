@@ -14,11 +14,11 @@ from headwater.engine.counting import selection
 from headwater.engine.intake.columns import read_times, without
 from headwater.engine.intake.predicates import mask
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
-from headwater.errors import HeadwaterError
 from headwater.spark.batch.leaf import LeafTask, SourceFeed
 from headwater.spark.batch.plan import ReadPlan
 from headwater.spark.formats import Passed
 from headwater.spark.native.positions import TIME
+from headwater.spark.tasks import bug, in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,13 +48,18 @@ class SharedCuts:
 Stage = Callable[[SharedCuts, Iterable[tuple[int, Any]]], Iterator[pa.RecordBatch]]
 
 
-def on_notes(stage: Stage, shared: SharedCuts, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def staged(frame: DataFrame, stage: Stage, shared: SharedCuts, schema: pa.Schema = NOTES) -> DataFrame:
+    """A stage over the notes of a DataFrame."""
+    return in_tasks(frame, schema, _on_notes, stage, shared)
+
+
+def _on_notes(stage: Stage, shared: SharedCuts, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """A stage inside a Spark task."""
     yield from stage(shared, received(batches))
 
 
 def empty_notes(spark: SparkSession, count: int) -> DataFrame:
-    """A note for each of so many tasks, which says nothing yet."""
+    """An empty note for each of ``count`` tasks."""
     numbers = spark.range(0, count, 1, count)
     return numbers.selectExpr("CAST(id AS INT) AS task", "CAST(NULL AS BINARY) AS data")
 
@@ -74,7 +79,7 @@ def note(task: int, tree: Any) -> pa.RecordBatch:
 
 
 def notes_for_all(count: int, tree: Any) -> pa.RecordBatch:
-    """The same note for each of so many tasks."""
+    """The same note for each of ``count`` tasks."""
     return pa.record_batch([range(count), [to_bytes(tree)] * count], schema=NOTES)
 
 
@@ -82,9 +87,7 @@ def addressee(notes: Sequence[tuple[int, Any]]) -> int:
     """Whom the notes of a partition are for: one task, as it was asked for."""
     numbers = {task for task, _ in notes}
     if len(numbers) != 1:
-        raise HeadwaterError(
-            f"one partition has notes for {len(numbers)} tasks; this is a bug in headwater; please report it"
-        )
+        raise bug(f"one partition has notes for {len(numbers)} tasks")
     return numbers.pop()
 
 

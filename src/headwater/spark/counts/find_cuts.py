@@ -18,7 +18,6 @@ from headwater.spark.batch.leaf import FRAMES
 from headwater.spark.counts import exchange
 from headwater.spark.counts.exchange import CountedEvents, SharedCuts
 from headwater.spark.native.positions import POSITION
-from headwater.spark.tasks import in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
 def frames_by_cuts(spark: SparkSession, shared: SharedCuts) -> DataFrame:
     """Frames of leaves over positions."""
     count = exchange.task_count(shared)
-    sent = in_tasks(exchange.empty_notes(spark, count), exchange.NOTES, exchange.on_notes, sample, shared)
-    zoned = in_tasks(sent.repartition(1), exchange.NOTES, exchange.on_notes, zone, shared)
-    keyed = in_tasks(zoned.repartitionById(count, "task"), exchange.NOTES, exchange.on_notes, keys, shared)
-    cut = in_tasks(keyed.repartitionById(shared.owners, "task"), exchange.NOTES, exchange.on_notes, cut_zones, shared)
-    return in_tasks(cut.repartitionById(count, "task"), FRAMES, exchange.on_notes, leaves, shared)
+    sent = exchange.staged(exchange.empty_notes(spark, count), sample, shared)
+    zoned = exchange.staged(sent.repartition(1), zone, shared)
+    keyed = exchange.staged(zoned.repartitionById(count, "task"), keys, shared)
+    cut = exchange.staged(keyed.repartitionById(shared.owners, "task"), cut_zones, shared)
+    return exchange.staged(cut.repartitionById(count, "task"), leaves, shared, FRAMES)
 
 
 def sample(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
@@ -47,7 +46,7 @@ def zone(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.Re
 
 
 def keys(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:
-    """How many events of a task lie in each stretch, for all owners of zones, and the keys of those inside, for their owner."""
+    """Counts of a task's events by stretch, for all owners of zones, and keys of events inside a zone, for its owner."""
     for task, columns in given:
         edges = Keys(*columns)
         counts = np.zeros(len(edges.times) + 1, np.int64)
@@ -95,6 +94,6 @@ def leaves(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.
 
 
 def _owners(stretches: int, owners: int) -> Int64Array:
-    """Who looks into each stretch: zones are shared out, and the stretches between them are nobody's, -1."""
+    """The task that looks into each stretch: zones are shared out, and the stretches between them have none, -1."""
     numbers, zones = np.arange(stretches, dtype=np.int64), stretches // 2
     return np.where(numbers & 1, (numbers >> 1) * owners // max(zones, 1), -1)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SelectionLimits:
-    """When the cuts of count windows are found where files are read, and when events near cuts are carried."""
+    """Limits that decide whether cuts of count windows are found where files are read, and whether events near them travel."""
 
     #: Files of fewer bytes: their events are brought together at once, for stages cost more than that.
     small_bytes: int = 1 << 25
@@ -86,7 +86,7 @@ def groups(queries: Sequence[Query]) -> list[list[Query]]:
 
 
 def every_if_carried(plan: ReadPlan, step: int, limits: SelectionLimits = LIMITS) -> int | None:
-    """One key of how many is a sample, if zones are sure to hold few events then; None if nobody can promise it."""
+    """The sampling interval (one key of every n) with which zones surely hold few events; None if there is none."""
     places = {place for task in plan.tasks for piece in task for place in piece.places}
     # Other files do not say how many runs they are.
     if plan.kind != "parquet" or len(places) > step:
@@ -100,14 +100,14 @@ def every_if_carried(plan: ReadPlan, step: int, limits: SelectionLimits = LIMITS
 
 
 def every_if_cut(step: int) -> int:
-    """One key of how many is a sample where only keys travel: a few thousand of them lie in the zone of each cut."""
+    """The sampling interval where only keys travel: a few thousand of them lie in the zone of each cut."""
     return min(max(step >> 10, 1 << 8), 1 << 13)
 
 
 def shared_cuts(
     plan: ReadPlan, queries: Sequence[Query], time: str, unit: str, cores: int, every: int
 ) -> tuple[SharedCuts, bytes]:
-    """What tasks have to know to cut events for some queries, and the initial root of these."""
+    """The description by which tasks cut events for some queries, and the initial root of these."""
     over = [replace(positions.over_positions(query), where=query.where) for query in queries]
     root = initial_root(over, positions.schema_with_positions(plan.schema), time=positions.POSITION)
     values = tuple(name for name in root.columns if name in plan.schema.names)
@@ -143,7 +143,7 @@ def count_rows(
 def _rows_with_zones(
     spark: SparkSession, shared: SharedCuts, root: bytes, leaves: int, limits: SelectionLimits
 ) -> DataFrame:
-    """One root finds the positions of what was carried to it; if there are several, or relays, a task before them does."""
+    """Rows where events of zones are carried: a single root finds their positions itself, else a task in front of the roots."""
     frames = frames_with_zones(spark, shared)
     if shared.roots == 1 and leaves <= limits.fan_in:
         return results(frames, root, leaves=leaves, settle=partial(settled, shared))

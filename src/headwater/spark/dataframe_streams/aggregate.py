@@ -8,8 +8,10 @@ who is late is a matter of the watermark that the last batch left, and only the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from headwater.errors import DataError, QueryError
@@ -17,7 +19,6 @@ from headwater.language.query import Query
 from headwater.node.micro_batches.frames import frames
 from headwater.spark.batch.partition_leaves import gathered
 from headwater.spark.dataframe_streams import plan as plans
-from headwater.spark.dataframe_streams.bucket_labels import bucket_labels
 from headwater.spark.dataframe_streams.plan import KIND, StreamOptions, StreamPlan
 from headwater.spark.native.choice import Asked
 from headwater.spark.native.types import functions_of, quoted
@@ -27,6 +28,13 @@ from headwater.spark.types import spark_types
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+
+#: Spark puts a bucket on the task that the hash of its key says, so of four keys two or three often meet on one task. The keys of
+#: buckets are ours to choose: small numbers whose hashes follow each other modulo this, and so modulo each number of tasks that
+#: divides it: 2, 3, 4, 5, 6, 8, ..., 64, ..., 200.
+TASKS = 4800
+_TRIED = 200_000
+_SEED = 42
 FRAMES = pa.schema([("bucket", pa.int32()), ("partition", pa.int32()), ("number", pa.int32()), ("frame", pa.binary())])
 
 
@@ -77,7 +85,7 @@ def _with_state(sent: DataFrame, plan: str) -> DataFrame:
 
 
 def sent_frames(text: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What this partition says to each bucket."""
+    """The frames of this partition for each bucket."""
     from pyspark import TaskContext
 
     plan = StreamPlan.from_text(text)
@@ -99,7 +107,7 @@ def sent_frames(text: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
 
 
 class Parts(NamedTuple):
-    """What a batch of ``output="all"`` holds."""
+    """The three kinds of rows of ``output="all"``, each as a DataFrame."""
 
     results: DataFrame
     aside: DataFrame
@@ -114,3 +122,32 @@ def split_output(rows: DataFrame) -> Parts:
         rows.where(f"{KIND} = 'aside'").select("aside.*"),
         rows.where(f"{KIND} = 'account'").select("account.*"),
     )
+
+
+@lru_cache
+def bucket_labels(count: int) -> tuple[int, ...]:
+    """The keys of ``count`` buckets, the same wherever and whenever they are asked for.
+
+    >>> bucket_labels(2)[0] == bucket_labels(8)[0]
+    True
+    """
+    places = murmur(np.arange(_TRIED, dtype=np.uint32)).astype(np.int32).astype(np.int64) % TASKS
+    found, first = np.unique(places, return_index=True)
+    assert len(found) == TASKS >= count
+    return tuple(first[:count].tolist())
+
+
+def murmur(numbers: np.ndarray[Any, np.dtype[np.uint32]]) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    """Spark's `hash` of an integer: Murmur3 with its seed."""
+    with np.errstate(over="ignore"):
+        word = numbers * np.uint32(0xCC9E2D51)
+        word = (word << np.uint32(15)) | (word >> np.uint32(17))
+        mixed = np.uint32(_SEED) ^ (word * np.uint32(0x1B873593))
+        mixed = (mixed << np.uint32(13)) | (mixed >> np.uint32(19))
+        mixed = mixed * np.uint32(5) + np.uint32(0xE6546B64)
+        mixed ^= np.uint32(4)  # bytes
+        mixed ^= mixed >> np.uint32(16)
+        mixed *= np.uint32(0x85EBCA6B)
+        mixed ^= mixed >> np.uint32(13)
+        mixed *= np.uint32(0xC2B2AE35)
+        return mixed ^ (mixed >> np.uint32(16))

@@ -35,7 +35,7 @@ KIND = "kind"
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What only a stream can be asked for."""
+    """Arguments of `aggregate` that only streaming DataFrames take."""
 
     disorder: object = None
     source: str | None = None

@@ -16,7 +16,7 @@ from headwater.base.arrow import plain_type, table_from_bytes, table_to_bytes
 from headwater.engine.results.side_output import SCHEMA as ASIDE
 from headwater.node.micro_batches.frames import Frame
 from headwater.node.micro_batches.root import BatchRoot, StepOutput
-from headwater.spark.batch.root import ACCOUNTS, ROWS_MAX
+from headwater.spark.batch.root import ACCOUNTS, parts_of
 from headwater.spark.dataframe_streams.plan import KIND, StreamPlan
 
 #: What comes out of the operator: tables of rows, packed.
@@ -56,7 +56,7 @@ class BucketProcessor(StatefulProcessor):
         timerValues: Any,  # noqa: N803
         expiredTimerInfo: Any,  # noqa: N803
     ) -> Iterator[Row]:
-        """Nobody has spoken for a while."""
+        """No frame has come for a while: sources may be idle, or the stream over."""
         root = self._root()
         outcome = root.tick(self._now(timerValues))
         self._keep(root)
@@ -86,14 +86,13 @@ class BucketProcessor(StatefulProcessor):
 
 
 def packed_rows(plan: StreamPlan, outcome: StepOutput) -> Iterator[Row]:
-    """What is asked for of an outcome."""
+    """Rows of Spark that hold the tables of an outcome, packed."""
     for table in tables(plan, outcome):
-        for start in range(0, len(table), ROWS_MAX):
-            yield Row(data=table_to_bytes(table.slice(start, ROWS_MAX)))
+        yield from (Row(data=table_to_bytes(part)) for part in parts_of(table))
 
 
 def tables(plan: StreamPlan, outcome: StepOutput) -> Iterator[pa.Table]:
-    """In the columns that come out."""
+    """The tables of an outcome that were asked for, in the columns that come out."""
     accounts = [pa.Table.from_pylist(outcome.accounts, schema=ACCOUNTS)] if outcome.accounts else []
     kinds = {"results": outcome.rows, "aside": outcome.aside, "accounts": accounts}
     if plan.output != "all":

@@ -67,8 +67,7 @@ class SparkExplanation:
         return iter(self.queries)
 
     def __getitem__(self, name: str) -> Planned:
-        found = {planned.query: planned for planned in self.queries}
-        return found[name]
+        return {planned.query: planned for planned in self.queries}[name]
 
     def __str__(self) -> str:
         return "\n".join([*map(_query_text, self.queries), *map(_travel_text, self.travels)])

@@ -70,7 +70,7 @@ def _condition(where: Expr, schema: pa.Schema) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """How many there are in each partition, added up, and in all events."""
+    """The number of groups: of each partition, added up, and of all events together."""
 
     in_partitions: int
     in_all: int
@@ -88,7 +88,7 @@ class PartitionSpan:
 
 @dataclass(frozen=True, slots=True)
 class FrameProfile:
-    """What was seen. ``lengths``: mean bytes of each column of text; ``padded``: the same in whole words of eight bytes."""
+    """Figures of a DataFrame. ``lengths``: mean bytes of each column of text; ``padded``: those in words of eight bytes."""
 
     partitions: int
     all: PartitionSpan
@@ -170,7 +170,7 @@ def when(time: tuple[str, str] | None) -> str:
 
 
 def row_bytes(profile: FrameProfile, schema: pa.Schema, columns: Iterable[str], more: int = 0) -> float:
-    """The size of a row of these columns, and so many long ones beside, as Spark shuffles it."""
+    """The size of a row of these columns and ``more`` of eight bytes, as Spark shuffles it."""
     listed = list(columns)
     count = len(listed) + more
     return (count + 63) // 64 * 8 + count * 8 + sum(_beside(profile, schema.field(name)) for name in listed)

@@ -75,7 +75,7 @@ def batches(kind: str, piece: FileRange, wanted: Wanted) -> Batches:
 
 
 def checked(kind: str, place: str, wanted: Wanted, found: Batches) -> Batches:
-    """What a reader finds in a file, if it is what is asked for."""
+    """Batches of a reader, checked for the columns that are asked for."""
     count = 0
     try:
         for batch in found:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from headwater.errors import DataError
 from headwater.spark.formats.file_range import Wanted
-from headwater.spark.formats.text import ParsedColumn, converted, in_text
+from headwater.spark.formats.text import ParsedColumn, converted, in_text, one_batch
 
 #: Values in quotes as everybody writes them; others are left to Arrow.
 _QUOTED = re.compile(rb'(?:"(?:[^"]|"")*"|[^",]*)(?:,(?:"(?:[^"]|"")*"|[^",]*))*\r?')
@@ -19,7 +19,7 @@ _MARK = b"\xef\xbb\xbf"  # some editors put it in front of UTF-8
 
 
 class CsvLines:
-    """As Spark reads it: nothing at all is null, two quotes are an empty text. A value does not go over the end of its line."""
+    """Lines of a CSV file, read as Spark does: an empty value is null, two quotes are an empty text, no value spans lines."""
 
     def __init__(self, first_block: bytes) -> None:
         skipped = len(_MARK) if first_block.startswith(_MARK) else 0
@@ -51,7 +51,7 @@ class CsvLines:
         if not self._stands_alone(last):
             raise ValueError("a quote is not closed")  # Arrow does not mind where nothing follows
         types = {name: in_text(schema.field(name).type) for name in names}
-        return _one_batch(self._table(block, names, types))
+        return one_batch(self._table(block, names, types))
 
     def problem(self, line: bytes) -> str | None:
         if b"\r" in line.rstrip(b"\r"):
@@ -76,7 +76,7 @@ class CsvLines:
         return bool(twice.num_rows == 2)
 
     def columns(self, lines: Sequence[bytes], names: Sequence[str], schema: pa.Schema) -> list[ParsedColumn]:
-        texts = _one_batch(self._table(b"\n".join(lines), names, dict.fromkeys(names, pa.string())))
+        texts = one_batch(self._table(b"\n".join(lines), names, dict.fromkeys(names, pa.string())))
         assert texts.num_rows == len(lines), "each line without a problem is one row"
         return [_read(texts.column(name), in_text(schema.field(name).type)) for name in names]
 
@@ -99,8 +99,3 @@ def _count(text: str) -> int:
         return len(next(csv.reader([text])))
     except csv.Error:  # a value longer than this reader likes
         return text.count(",") + 1
-
-
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)

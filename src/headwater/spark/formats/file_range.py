@@ -36,7 +36,7 @@ class FileRange:
 class Wanted:
     """What is asked of a file: ``columns`` of the types in ``schema``.
 
-    ``strict``: text that does not hold them is an error. ``pruning``: which events nobody wants.
+    ``strict``: text that does not hold them is an error. ``pruning``: which events are wanted at all.
     """
 
     columns: Sequence[str]
@@ -78,10 +78,10 @@ class Format:
 
 
 def sentence(error: Exception) -> str:
-    """What another library has to say, in one line."""
+    """The message of another library's error, in one line."""
     return " ".join(str(error).split())
 
 
 def present(columns: Sequence[str], schema: pa.Schema) -> list[str]:
-    """The columns that a file has; whoever asks says which are missing."""
+    """Those of the columns that a file has; the caller says which are missing."""
     return [name for name in columns if name in schema.names]

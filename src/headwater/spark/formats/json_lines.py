@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.spark.formats.file_range import Wanted
-from headwater.spark.formats.text import ParsedColumn, converted, in_text
+from headwater.spark.formats.text import ParsedColumn, converted, in_text, one_batch
 
 #: Arrow's reader brings the process down where a line, or what follows an object on its line, is null.
 _FATAL = re.compile(rb"(?:\A|[\n}\]])\s*null")
 
 
 class JsonLines:
-    """Names that a line lacks are null, names that nobody asked for are passed over."""
+    """Lines of a JSON file: names that a line lacks are null, names that were not asked for are passed over."""
 
     begin = 0
     begin_number = 1
@@ -44,8 +44,7 @@ class JsonLines:
         table = _table(block, types)
         if not block.isascii():
             table.validate(full=True)
-        batches = table.select(list(names)).combine_chunks().to_batches()
-        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=types)
+        return one_batch(table.select(list(names)))
 
     def problem(self, line: bytes) -> str | None:
         try:

@@ -1,4 +1,4 @@
-"""Parquet files, read a row group at a time; row groups of which nobody wants an event are not read."""
+"""Parquet files, read a row group at a time; row groups without a wanted event are not read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _group(file: Any, place: str, group: int, columns: list[str]) -> Iterator[pa
 
 
 def _passed(file: Any, places: dict[str, int], group: int, wanted: Wanted) -> Passed | None:
-    """The row group unread, if nobody wants any of its events."""
+    """The row group unread, if no query wants any of its events."""
     pruning = wanted.pruning
     if pruning is None:
         return None
@@ -55,7 +55,7 @@ def _passed(file: Any, places: dict[str, int], group: int, wanted: Wanted) -> Pa
         return None
     if pruning.time is None:
         return Passed(stretch.count, 0, 0)
-    # An event with a value of a wrong type is malformed, whether somebody wants it or not.
+    # An event with a value of a wrong type is malformed, wanted or not.
     types = {field.name: field.type for field in file.schema_arrow}
     if any(types.get(name) != wanted.schema.field(name).type for name in wanted.columns):
         return None
@@ -65,7 +65,7 @@ def _passed(file: Any, places: dict[str, int], group: int, wanted: Wanted) -> Pa
 
 @dataclass(frozen=True)
 class RowGroup:
-    """What the statistics of a row group tell."""
+    """The statistics of one row group."""
 
     file: Any
     group: int
@@ -84,7 +84,7 @@ class RowGroup:
 
 
 def _places(file: Any) -> dict[str, int]:
-    """Where plain columns are; those within others have names with dots, which a plain one may have too."""
+    """Indices of plain columns by name; nested ones have names with dots, which a plain one may have too."""
     schema = file.schema
     paths = [schema.column(i) for i in range(len(schema))]
     return {each.name: i for i, each in enumerate(paths) if each.path == each.name and each.max_repetition_level == 0}

@@ -34,7 +34,7 @@ def counted(kind: str, place: str) -> EventCount:
 def rows_of(kind: str, place: str, wanted: Wanted, skip: int, count: int, mark: TextMark | None = None) -> Batches:
     """``count`` events behind the first ``skip``; ``mark``: one of those of the file at or before them.
 
-    An error if the file does not hold so many.
+    An error if the file holds fewer.
     """
     form = FORMATS[kind]
     if form.lines is not None:

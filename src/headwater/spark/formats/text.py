@@ -15,42 +15,28 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headwater.base.arrow import plain_type
 from headwater.engine.intake.arrivals import REASON, UNREAD, UNREAD_LINE
 from headwater.errors import DataError
 from headwater.spark.formats.file_range import Batches, Format, Wanted, sentence
 
-#: Text is parsed in blocks of about so many bytes.
+#: Bytes of a block of text that is parsed at once, about.
 BLOCK_BYTES = 1 << 24
-#: Lines are looked at one by one in stretches of about so many bytes: what is far from a bad line is read the quick way.
+#: Bytes of a stretch in which lines are read one by one, about: what is far from a bad line is read the quick way.
 CARE_BYTES = 1 << 17
-#: From so much of its beginning the columns of a file are told.
+#: Bytes at the beginning of a file from which its columns are told.
 LOOK_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class TextLine:
-    """A line that is not empty, and where it begins: the number of the line, from 1, and of the byte, from 0."""
+class PlacedText(NamedTuple):
+    """Text that should be one event, and where it stands in its file or partition."""
 
     text: bytes
-    number: int
-    byte: int
-
-    @property
-    def where(self) -> str:
-        return f"line {self.number}, byte {self.byte}"
-
-
-class PlacedText(Protocol):
-    """Text that should be one event, and where it stands."""
-
-    @property
-    def text(self) -> bytes: ...
-    @property
-    def where(self) -> str: ...
+    where: str
 
 
 class TextMark(NamedTuple):
-    """A place from which text can be read on: so many rows are before it, and the line of this number begins at this byte."""
+    """A place from which text can be read on: ``row`` rows are before it, and the line ``number`` begins at ``byte``."""
 
     row: int
     byte: int
@@ -229,10 +215,11 @@ def _line_at(block: bytes, start: int) -> bytes:
     return block[start:] if end < 0 else block[start:end]
 
 
-def _lines(reader: TextLines, block: bytes, byte: int, number: int) -> Iterator[TextLine]:
+def _lines(reader: TextLines, block: bytes, byte: int, number: int) -> Iterator[PlacedText]:
+    """The lines that are not empty; ``number``, from 1, and ``byte``, from 0: where the block begins."""
     for text in block.split(b"\n"):
         if not reader.is_empty(text):
-            yield TextLine(text, number, byte)
+            yield PlacedText(text, f"line {number}, byte {byte}")
         byte += len(text) + 1
         number += 1
 
@@ -250,7 +237,9 @@ def with_care(
     places[rows] = np.arange(len(rows))
     # Behind a null there is a null: that is how lines that are no events come into their places.
     take = pa.array(places, mask=places < 0)
-    arrays: dict[str, pa.Array] = {name: pa.nulls(len(lines), _type(wanted.schema, name)) for name in names}
+    arrays: dict[str, pa.Array] = {
+        name: pa.nulls(len(lines), in_text(wanted.schema.field(name).type)) for name in names
+    }
     for name, column in zip(names, columns, strict=False):
         arrays[name] = column.values.take(take)
         if column.unread:
@@ -279,21 +268,21 @@ def _refuse_first(
     wrong = {row: problem for row, problem in enumerate(problems) if problem is not None}
     for name, column in columns.items():
         for row, text in column.unread.items():
-            wrong.setdefault(rows[row], f"column {name!r} is {text!r}, not {_type(schema, name)}")
+            wrong.setdefault(rows[row], f"column {name!r} is {text!r}, not {in_text(schema.field(name).type)}")
     if wrong:
         line = lines[min(wrong)]
         raise DataError(f"{place}, {line.where}: {wrong[min(wrong)]} (strict)")
 
 
-def _type(schema: pa.Schema, name: str) -> pa.DataType:
-    return in_text(schema.field(name).type)
-
-
 def in_text(type_: pa.DataType) -> pa.DataType:
     """A column that had no value where the types were looked for is read as text."""
-    if pa.types.is_dictionary(type_):
-        return in_text(type_.value_type)
-    return pa.string() if pa.types.is_null(type_) else type_
+    return pa.string() if pa.types.is_null(plain_type(type_)) else plain_type(type_)
+
+
+def one_batch(table: pa.Table) -> pa.RecordBatch:
+    """The rows of a table as one batch."""
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
 def shown(line: bytes, length_max: int = 1000) -> str:

@@ -76,7 +76,7 @@ class Operators:
 
     @staticmethod
     def _shown(value: str, type_: pa.DataType) -> str:
-        """One zero and one NaN."""
+        """A float as it is shown: with one zero and one NaN."""
         if not pt.is_floating(type_):
             return value
         kind = "FLOAT" if type_ == pa.float32() else "DOUBLE"
@@ -96,23 +96,20 @@ class Operators:
 
     def _sum(self, column: str, type_: pa.DataType) -> str:
         if pt.is_floating(type_):
-            return self._shown(self._float_sum(column), pa.float64())
+            return self._shown(self._plain_sum(column, "DOUBLE"), pa.float64())
         if is_narrow(type_):
-            return self._narrow_sum(column)
+            return self._plain_sum(column, "BIGINT")
         high, low = self._halves(column, type_)
         return f"(CASE WHEN {high} BETWEEN -2147483648L AND 2147483647L THEN shiftleft({high}, 32) | {low} END)"
 
-    def _float_sum(self, column: str) -> str:
-        return self._keep(f"sum{self._number(column)}", f"sum(CAST({quoted(column)} AS DOUBLE))", "sum({})")
-
-    def _narrow_sum(self, column: str) -> str:
-        return self._keep(f"sum{self._number(column)}", f"sum(CAST({quoted(column)} AS BIGINT))", "sum({})")
+    def _plain_sum(self, column: str, kind: str) -> str:
+        return self._keep(f"sum{self._number(column)}", f"sum(CAST({quoted(column)} AS {kind}))", "sum({})")
 
     def _halves(self, column: str, type_: pa.DataType) -> tuple[str, str]:
         """The sum as high * 2**32 + low with 0 <= low < 2**32."""
         number = self._number(column)
         if is_narrow(type_):
-            total = self._narrow_sum(column)
+            total = self._plain_sum(column, "BIGINT")
             high, low = f"shiftright({total}, 32)", f"({total} & {LOW}L)"
         else:
             up, down = f"high{number}", f"low{number}"
@@ -125,7 +122,7 @@ class Operators:
     def _avg(self, column: str, type_: pa.DataType) -> str:
         valid = self._valid(column)
         if pt.is_floating(type_):
-            return self._shown(f"({self._float_sum(column)} / nullif({valid}, 0L))", pa.float64())
+            return self._shown(f"({self._plain_sum(column, 'DOUBLE')} / nullif({valid}, 0L))", pa.float64())
         high, low = self._halves(column, type_)
         return self._quotient(self._number(column), high, low, valid)
 

@@ -34,7 +34,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a call says of all its queries: the columns, which is the time, and how to go about it."""
+    """Arguments of a call that hold for all its queries: columns, time and its unit, and how sums and plans are chosen."""
 
     schema: pa.Schema
     time: str = "time"
@@ -73,7 +73,7 @@ def choice(query: Query, asked: Asked) -> Choice:
 
 
 def has_positions(query: Query, asked: Asked) -> bool:
-    """A count window whose positions Spark can count, whoever aggregates: it becomes a fixed window over them."""
+    """Whether Spark can count the positions of a count window, which then becomes a fixed window over them."""
     if not isinstance(query.window, CountWindow) or query.distinct is not None:
         return False
     return why_not_windows(query, asked) is None and why_not_events(query, asked) is None
@@ -141,8 +141,6 @@ def _why_not(aggregation: Aggregation, schema: pa.Schema, sums: str) -> str | No
     number = pt.is_integer(field.type) or pt.is_floating(field.type)
     if function in ("min", "max"):
         return None if can_be_least(field) else f"{function} of {field.type}"
-    if function == "range":
-        return None if number else f"{function} of {field.type}"
     if not number:
         return f"{function} of {field.type}"
     if _is_float_sum(aggregation, schema) and sums == "exact":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterable
 from typing import Any, Final
 
 import pyarrow as pa
@@ -43,7 +42,9 @@ def sql_of(expr: Expr, schema: pa.Schema) -> str:
         case Not(inner):
             return f"(NOT {sql_of(inner, schema)})"
         case In(column, values):
-            return _any(column, [_to_literal("==", column.name, value, schema) for value in values])
+            # Never of no comparison: an empty list is refused when a query is made.
+            comparisons = dict.fromkeys(_to_literal("==", column.name, value, schema) for value in values)
+            return f"({' OR '.join(comparisons)})"
         case Range():
             return sql_of(expr.bounds(), schema)
         case IsNull(column):
@@ -51,11 +52,6 @@ def sql_of(expr: Expr, schema: pa.Schema) -> str:
         case Matches():
             raise NotNativeError("patterns are Python's")
     return sql_of(boolean(expr), schema)
-
-
-def _any(column: Column, comparisons: Iterable[str]) -> str:
-    # Never of no comparison: an empty list is refused when a query is made.
-    return f"({' OR '.join(dict.fromkeys(comparisons))})"
 
 
 def _compared(op: str, left: Any, right: Any, schema: pa.Schema) -> str:
@@ -98,9 +94,7 @@ def _comparable(name: str, schema: pa.Schema) -> tuple[str, str]:
     field, column = schema.field(name), quoted(name)
     if not is_plain(field):
         raise NotNativeError(f"column {name!r} has a collation")
-    if pt.is_integer(field.type):
-        return f"CAST({column} AS BIGINT)", "integer"
-    if pt.is_boolean(field.type):
+    if pt.is_integer(field.type) or pt.is_boolean(field.type):
         return f"CAST({column} AS BIGINT)", "integer"
     if pt.is_floating(field.type):
         return f"CAST({column} AS DOUBLE)", "float"

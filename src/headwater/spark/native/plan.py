@@ -209,7 +209,7 @@ def _begin(grid: Grid) -> str:
 
 
 def _windows(slices: DataFrame, grid: Grid, operators: Operators, key_count: int) -> DataFrame:
-    """Each slice in all of its windows, of all queries, and then the windows."""
+    """Windows from slices: each slice is joined with its windows, of all queries, and grouped by them."""
     f = functions_of(slices)
     keys = [f"k{i}" for i in range(key_count)]
     begun = slices.selectExpr("*", f"{_begin(grid)} AS begin").drop("slice")
@@ -242,7 +242,7 @@ def _table(spark: SparkSession, grid: Grid) -> tuple[DataFrame, dict[str, str]]:
 def _result(windows: DataFrame, grid: Grid, values: Mapping[int, Mapping[str, str]], wanted: StructType) -> DataFrame:
     """The columns of result rows; null where a query has none of a name."""
     f = functions_of(windows)
-    names = {member.number: _text(member.query.name) for member in grid.members}
+    names = {member.number: f"CAST(X'{member.query.name.encode().hex()}' AS STRING)" for member in grid.members}
     sizes = {member.number: f"{member.window.size}L" for member in grid.members}
     keys = {key: f"k{i}" for i, key in enumerate(grid.members[0].query.keys)}
     columns = {
@@ -260,19 +260,15 @@ def _result(windows: DataFrame, grid: Grid, values: Mapping[int, Mapping[str, st
     return windows.select(*picked)
 
 
-def _text(name: str) -> str:
-    return f"CAST(X'{name.encode().hex()}' AS STRING)"
-
-
 def _of_query(values: Mapping[int, str]) -> str:
-    """What each query has of its own, looked up by its number."""
+    """SQL for a value that differs by query, looked up by the query's number."""
     if len(set(values.values())) == 1:
         return next(iter(values.values()))
     return f"map({', '.join(f'{number}, {value}' for number, value in values.items())})[query]"
 
 
 def _choice(values: Mapping[int, str], query_count: int) -> str:
-    """What each query gives under one name: mostly the same, and all of them."""
+    """SQL for the column of one name, whose expression may differ by query or be missing."""
     by_value: dict[str, list[int]] = {}
     for number, sql in values.items():
         by_value.setdefault(sql, []).append(number)

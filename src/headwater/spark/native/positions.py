@@ -8,7 +8,7 @@ After that a count window is a fixed window over the position.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,14 +31,6 @@ FIRST: Final = "__first"
 LAST: Final = "__last"
 #: Two to this power are the buckets of time: enough for cut ones to hold few of all events, few enough to be sent to every task.
 BUCKET_BITS: Final = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Ordered:
-    """Events and the columns that decide between those of one time."""
-
-    events: EventFrame
-    ties: Sequence[str]
 
 
 def families(queries: Sequence[Query]) -> list[list[Query]]:
@@ -66,7 +58,7 @@ def sizes_of(query: Query) -> tuple[int, int]:
 
 
 def over_positions(query: Query) -> Query:
-    """The same windows over the column of positions; the times of each are values like any other."""
+    """A count window as a fixed window over positions; its first and last time are aggregates like any other."""
     window = query.window
     assert isinstance(window, CountWindow)
     times = ((FIRST, Aggregation("min", TIME)), (LAST, Aggregation("max", TIME)))
@@ -74,16 +66,21 @@ def over_positions(query: Query) -> Query:
     return replace(query, window=fixed, aggregates=(*query.aggregates, *times), where=None, lateness=0)
 
 
-def positioned(ordered: Ordered, family: Sequence[Query], columns: Sequence[str], exact: bool) -> DataFrame:
-    """The events that count, with their positions: all of them ``exact``, or as good as exact for the windows of the family."""
-    events, keys = ordered.events, _keys(family[0])
+def positioned(
+    events: EventFrame, ties: Sequence[str], family: Sequence[Query], columns: Sequence[str], exact: bool
+) -> DataFrame:
+    """The events that count, with their positions: all of them ``exact``, or as good as exact for the windows of the family.
+
+    ``ties``: the columns that decide between events of one time.
+    """
+    keys = _keys(family[0])
     f = functions_of(events.frame)
     kept = events.filtered(family[0])
     cut = step_of(family)
-    names = {name: f"c{i}" for i, name in enumerate(dict.fromkeys([*columns, *keys, *ordered.ties]))}
+    names = {name: f"c{i}" for i, name in enumerate(dict.fromkeys([*columns, *keys, *ties]))}
     timed = kept.selectExpr(f"{events.time} AS t", *(f"{quoted(name)} AS {short}" for name, short in names.items()))
     placed = _in_buckets(timed, [names[key] for key in keys], None if exact else cut)
-    by_time = [f.col("t"), *(f.col(names[name]) for name in ordered.ties)]
+    by_time = [f.col("t"), *(f.col(names[name]) for name in ties)]
     whole = placed.where("NOT is_cut").withColumn("p", f.col("base"))
     sorted_ = placed.where("is_cut").withColumn("p", _number(placed, by_time, [names[key] for key in keys]))
     together = whole.unionByName(sorted_)
@@ -115,7 +112,7 @@ def _in_buckets(timed: DataFrame, keys: Sequence[str], cut: int | None) -> DataF
     began = counted.selectExpr("*", f"coalesce({before}, 0L) AS base")
     inside = "true" if cut is None else f"base div {cut}L != (base + many - 1L) div {cut}L"
     begins = began.selectExpr(*keys, "b", "base", f"{inside} AS is_cut")
-    # With keys nobody knows how many buckets there are, so Spark looks for itself how to join.
+    # With keys the number of buckets is unknown, so Spark chooses how to join.
     return _joined(bucketed, begins, [*keys, "b"]) if keys else _looked_up(bucketed, begins)
 
 
@@ -154,10 +151,10 @@ def full_windows(rows: DataFrame, family: Sequence[Query], wanted: StructType) -
 
 
 def _spanned(rows: DataFrame, family: Sequence[Query]) -> DataFrame:
-    """The same rows with what their windows hold of all keys."""
+    """The rows, each with the events and the times of its whole window, over all keys."""
     f, over = functions_of(rows), window_of(rows)
     if not any(query.keys for query in family):
-        # A window is one row then, which nobody has to look for.
+        # A window is one row then.
         return rows.selectExpr("*", "event_count AS __members", f"{FIRST} AS __since", f"{LAST} AS __until")
     keys = _keys(family[0])
     window = over.partitionBy("query", "window_start", *(quoted(key) for key in keys))

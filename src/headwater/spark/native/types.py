@@ -70,7 +70,7 @@ def ticks(field: pa.Field, unit: str) -> tuple[str, str] | None:
 
 
 def _scaled(count: str, nanos: int, unit: str) -> tuple[str, str]:
-    """A count of so many nanoseconds each in ticks, rounded down."""
+    """A count of units of ``nanos`` nanoseconds in ticks, rounded down."""
     tick = TICK_NANOS[unit]
     if nanos == tick:
         return count, _within(count, TIME_MAX)
@@ -108,7 +108,7 @@ def functions_of(frame: DataFrame) -> Any:
 
 
 def window_of(frame: DataFrame) -> Any:
-    """The same for `Window`."""
+    """Spark's `Window` for this kind of session."""
     if type(frame).__module__.startswith("pyspark.sql.connect"):
         from pyspark.sql.connect.window import Window as Remote
 

@@ -30,6 +30,7 @@ from headwater.errors import DataError, HeadwaterError
 from headwater.logs import files
 from headwater.node.splitting import Sharing
 from headwater.protocols.count_windows import Counting
+from headwater.spark.streaming.directives import Directive
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class About:
 
 
 VERSION = 2
-#: States and directives of so many batches are kept behind the last, for whoever wants to look.
+#: How many batches before the last keep their states and directives, for inspection.
 KEPT = 20
 
 
@@ -117,7 +118,7 @@ class StreamCheckpoint:
     # --- what it is ---
 
     def about(self) -> About | None:
-        """What the stream is; None if there is none yet."""
+        """The description of the stream; None if it has not begun."""
         place = self.path / "about.json"
         if not place.exists():
             return None
@@ -134,7 +135,7 @@ class StreamCheckpoint:
         return About.from_data(tree)
 
     def begun(self) -> About:
-        """What the stream is that has begun here."""
+        """The description of the stream; an error if it has not begun."""
         about = self.about()
         if about is None:
             raise CheckpointError(f"{self.path}: there is no stream here; begin one with headwater.stream")
@@ -158,6 +159,15 @@ class StreamCheckpoint:
         except FileNotFoundError:
             return None
         return tree
+
+    def said(self, batch: int) -> Directive:
+        """What the root told the leaves after a batch that is done."""
+        data = self.directive(batch)
+        if data is None:
+            raise CheckpointError(
+                f"{self.path}: what the root said after batch {batch} is missing, so nothing can go on"
+            )
+        return Directive.from_data(data)
 
     def last_batch(self) -> int | None:
         """The last batch that is done; None before anything is."""
@@ -199,7 +209,7 @@ class StreamCheckpoint:
             raise CheckpointError(f"{error.filename}: this part of the checkpoint is missing") from None
 
     def _forget(self, batch: int) -> None:
-        """Nobody needs what lies before a batch, back to the snapshot it rests on."""
+        """Remove what lies before a batch and before the snapshot that its state builds on."""
         if batch < 0 or batch % KEPT:
             return
         fulls = [at for place in (self.path / "states").glob("*.full") if (at := int(place.stem)) <= batch]

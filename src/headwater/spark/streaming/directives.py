@@ -30,10 +30,10 @@ def narrowed(assign: Assign, stretches: Sequence[Reread]) -> tuple[Assign, dict[
 
 
 def returning(assign: Assign, idle: Sequence[str], ends: Mapping[str, int]) -> tuple[Assign, Again] | None:
-    """Only the first new events of idle sources, if a chain that counts has any: with them its sources return.
+    """The assignment that reads only the first new events of idle sources, if a chain that counts has any: these return with it.
 
     Whatever else the leaf sent would be void. But what it sent before it came to them would not be, and in the middle of a batch
-    nobody can tell events that were in pieces before from those that were not.
+    events that were in pieces before cannot be told from those that were not.
     """
     found = [s for s in assign.sources if s.name in idle and s.offset < ends.get(s.name, 0)]
     if not assign.covered or not found:
@@ -43,7 +43,7 @@ def returning(assign: Assign, idle: Sequence[str], ends: Mapping[str, int]) -> t
 
 
 def _beginning(source: SourceState, begins: Sequence[tuple[int, int]]) -> SourceState:
-    """What was decided about a source between stretches is part of the watermark at the next."""
+    """A source that is read from the first of some stretches on; its watermarks at the others are floors."""
     (hold, watermark), *others = begins
     floors = sorted({*others, *(floor for floor in source.floors if floor[0] >= hold)})
     return replace(source, hold=hold, hold_watermark=watermark, floors=tuple(floors))
@@ -53,7 +53,7 @@ def _beginning(source: SourceState, begins: Sequence[tuple[int, int]]) -> Source
 class Directive:
     """``queries`` names their text in the checkpoint, ``columns`` are those they read. ``cuts``: the
     frame of a cut that leaves have to answer. ``plan``: the frame that says where count windows are expected to end.
-    ``again``: of sources that are read again only in part, from where to where. ``idle``: sources that nobody waits for, where
+    ``again``: of sources that are read again only in part, from where to where. ``idle``: sources that are not waited for, where
     count windows have to know.
 
     ``wants_batch``: the root waits for something that does not depend on new events. ``silent_at_ns``: when it will have waited
@@ -84,7 +84,7 @@ class Directive:
 
     @cached_property
     def hash(self) -> str:
-        """Of all that decides something; how the stream is doing depends on the clock."""
+        """The hash of all that decides something: without ``status``, which depends on the clock."""
         return _hash(self.to_data())
 
     def to_data(self) -> dict[str, Any]:

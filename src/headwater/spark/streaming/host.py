@@ -18,7 +18,7 @@ from headwater.errors import HeadwaterError
 from headwater.language.files.queries import from_json
 from headwater.node import RootNode
 from headwater.protocols import events
-from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, Record, SetTimer
+from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, Record
 from headwater.protocols.messages import Assign, Hello, encode
 from headwater.spark.batch.leaf import CONTROL
 from headwater.spark.batch.root import in_order
@@ -27,14 +27,14 @@ from headwater.spark.streaming.directives import Directive, narrowed
 from headwater.spark.streaming.planning import Offset
 from headwater.spark.streaming.start.query_changes import check_shared
 
-#: A snapshot is written once what was recorded since the last is as large, or after so many batches.
+#: A snapshot is written once the records since the last one are as large as it is, or after SNAPSHOT_EVERY batches.
 SNAPSHOT_EVERY = 50
 SNAPSHOT_BYTES_MIN = 1 << 20
 
 
 @dataclass
 class BatchOutput:
-    """What a batch gave: tables of rows and of events set aside, and what happened."""
+    """Output of a batch: tables of rows and of events set aside, notes, and bytes by link."""
 
     rows: list[pa.Table] = field(default_factory=list)
     aside: list[pa.Table] = field(default_factory=list)
@@ -62,7 +62,7 @@ class RootHost:
         self.write_directive(self.directive(offset, BatchOutput()))
 
     def run(self, batch: int, frames: Iterable[pa.RecordBatch]) -> tuple[Offset, BatchOutput]:
-        """What a batch brings in. Nothing is written here."""
+        """Take the frames of a batch through the root: its offset and its output. Nothing is written yet."""
         self._records = []
         root = self._loaded(batch - 1)
         self._batch = -2  # until this batch is saved, the root in memory is ahead of the checkpoint
@@ -70,7 +70,7 @@ class RootHost:
         messages = sorted(((chain, bytes(frame)) for _, _, chain, frame in in_order(frames)), key=lambda each: each[0])
         offset = _control(messages, batch)
         outcome = BatchOutput()
-        before = self._directive(batch - 1)
+        before = self._checkpoint.said(batch - 1)
         if offset.flush:
             self._do(root, events.FlushAsked(), offset, outcome)
         for chain, frame in messages:
@@ -81,7 +81,7 @@ class RootHost:
         return offset, outcome
 
     def _decide(self, root: RootNode, before: Directive, offset: Offset, outcome: BatchOutput) -> None:
-        """Everything else, once the events of the batch are in: it may void what leaves would have sent."""
+        """Idle sources, sources that join, commands and cuts, after the events of the batch: they may void what is to be sent."""
         if root.settings.idle_ns is not None:
             self._do(root, events.TimerFired("idle"), offset, outcome)
         accepted = {s.name: s.offset for assign in root.assignments.all() for s in assign.sources}
@@ -121,13 +121,12 @@ class RootHost:
                     outcome.aside.append(rows)
                 case Noted():
                     outcome.notes.append(action)
-                case SetTimer():
-                    pass  # the end of every batch is the time for all
+        # No timer is set: the end of every batch is the time for all.
 
     # --- what it leaves ---
 
     def directive(self, offset: Offset, outcome: BatchOutput, status: dict[str, Any] | None = None) -> Directive:
-        """What the leaves are told for the next batch."""
+        """The directive for the next batch."""
         root = self._root
         assert root is not None
         assigns: dict[str, Assign] = {}
@@ -137,7 +136,7 @@ class RootHost:
             again |= some
         behind = any(s.offset < offset.ends.get(s.name, 0) for a in assigns.values() for s in a.sources)
         cuts, plan = root.cuts.announced, root.count_plan
-        # Whoever has a look to answer reads events again; that needs no new ones.
+        # A chain that has a look to answer reads events again; that needs no new ones.
         is_asked = cuts is not None or any(assign.looks for assign in assigns.values())
         return Directive(
             offset.batch,
@@ -169,7 +168,7 @@ class RootHost:
             self._recorded += size
 
     def write_directive(self, directive: Directive) -> None:
-        """With this the batch is done; the state is there already."""
+        """Write the directive, with which the batch is done; the state is written before."""
         self._checkpoint.write_directive(directive.batch, directive.to_data())
         self._batch = directive.batch
 
@@ -203,15 +202,9 @@ class RootHost:
             self._recorded = sum(map(len, saved.records))
         return self._root
 
-    def _directive(self, batch: int) -> Directive:
-        data = self._checkpoint.directive(batch)
-        if data is None:
-            raise CheckpointError(f"{self._checkpoint.path}: what the root said after batch {batch} is missing")
-        return Directive.from_data(data)
-
 
 def _control(messages: Iterable[tuple[str, bytes]], batch: int) -> Offset:
-    """What the batch says of itself."""
+    """The offset of the batch, which travels as a frame of its own."""
     offset = next((Offset.from_data(json.loads(frame)) for chain, frame in messages if chain == CONTROL), None)
     if offset is None or offset.batch != batch:
         found = "none" if offset is None else offset.batch

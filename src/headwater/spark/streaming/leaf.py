@@ -47,7 +47,7 @@ LIMITS = LeafLimits()
 
 @dataclass(frozen=True, slots=True)
 class LeafWork:
-    """What one task does: ``runs`` of each source in the order of the assignment."""
+    """The work of one task: the leaf of one chain reads ``runs`` of its sources, in the order of the assignment."""
 
     number: int
     assign: bytes
@@ -69,7 +69,7 @@ class LeafWork:
 
 
 def control_row(offset: Mapping[str, Any], roots: int) -> pa.RecordBatch:
-    """What a batch is, for each root."""
+    """The frames that tell each root the offset of the batch."""
     return frame_rows(0, CONTROL, 0, [json.dumps(offset).encode()] * roots)
 
 
@@ -127,7 +127,7 @@ class _Task:
                 yield event
 
     def _read(self, source: str, runs: Sequence[Run], wanted: Wanted) -> Iterator[Told]:
-        """What a source says in its runs, up to where it was accepted at least."""
+        """Events of a source in its runs, and what lies between them, at least up to where it was accepted."""
         states = {state.name: state for state in self._assign.sources}
         at, accepted = states[source].hold, states[source].offset
         for start, stretches in runs:

@@ -21,7 +21,7 @@ class Offset:
 
     ``now_ns``: the time at which it was planned, which is the time for all that happens in it. ``ends``: up to which event each
     source is read. ``joining``: sources that come with this batch, by chain; they are read from the next on. ``done``: sources
-    that nobody has to wait for behind their end. ``commands``: how many of the users' commands it knows. ``flush``: sources end
+    that are not waited for behind their end. ``commands``: how many of the users' commands it knows. ``flush``: sources end
     where they are. ``directive``: the hash of what the root said after the batch before.
     """
 
@@ -44,7 +44,7 @@ class Offset:
 
 @dataclass(frozen=True, slots=True)
 class PlannerView:
-    """What the planner sees: how far sources go, how many commands there are, whether one of them ends the stream, the time."""
+    """Facts for the planner: how far sources go, how many commands there are, whether one of them ends the stream, the time."""
 
     extents: Mapping[str, Extent]
     commands: int
@@ -92,7 +92,7 @@ def _ends(start: Offset, extents: Mapping[str, Extent], events_max: int | None) 
     waiting = {name: count for name, count in waiting.items() if count > 0}
     total = sum(waiting.values())
     if events_max is not None and total > events_max:
-        # In proportion, so that all come to their ends together; whoever has anything moves.
+        # In proportion, so that all come to their ends together; every source that has events moves.
         waiting = {name: min(count, max(1, count * events_max // total)) for name, count in waiting.items()}
     return {name: start.ends.get(name, 0) + count for name, count in waiting.items()}
 

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headwater.base.arrow import table_from_bytes, table_to_bytes
-from headwater.errors import HeadwaterError
 from headwater.node import RootNode
-from headwater.spark.batch.root import ROWS_MAX
+from headwater.spark.batch.root import parts_of
 from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.host import BatchOutput, RootHost
 from headwater.spark.streaming.planning import Offset
-from headwater.spark.tasks import in_tasks
+from headwater.spark.tasks import bug, in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,7 +45,7 @@ def begin_roots(checkpoint: StreamCheckpoint, root: RootNode, roots: int) -> Non
 
 
 def reduced(frames: DataFrame, checkpoint: StreamCheckpoint, batch: int, roots: int) -> BatchOutput:
-    """What all roots make of a batch; their states are written by their tasks."""
+    """The output of all roots for a batch; their states are written by their tasks."""
     by_root = frames.repartitionById(roots, "bucket")
     found = in_tasks(by_root, TABLES, root_tables, str(checkpoint.path), batch).toArrow()
     outcome = BatchOutput()
@@ -61,20 +60,19 @@ def root_tables(path: str, batch: int, frames: Iterable[pa.RecordBatch]) -> Iter
     found = list(frames)
     buckets = {number for each in found for number in each.column("bucket").unique().to_pylist()}
     if len(buckets) != 1:
-        raise HeadwaterError(
-            f"a task has frames for the roots {sorted(buckets)}; this is a bug in headwater; please report it"
-        )
+        raise bug(f"a task has frames for the roots {sorted(buckets)}")
     host = _host(path, buckets.pop())
     offset, outcome = host.run(batch, found)
     for kind, tables in (("rows", outcome.rows), ("aside", outcome.aside)):
         for table in tables:
-            yield from (_packed(kind, part) for part in _parts(table))
+            for part in parts_of(table):
+                yield pa.record_batch([[kind], [table_to_bytes(part)]], schema=TABLES)
     host.save_state(batch)
     host.write_directive(host.directive(offset, outcome, host.status(offset, outcome)))
 
 
 def _host(path: str, number: int) -> RootHost:
-    """One of an earlier batch, if this worker has run the root before: it knows by itself whether it is up to date."""
+    """The host of a root; that of an earlier batch if this worker has run it before: it knows whether it is up to date."""
     # By what the stream is: another may have begun in the same folder.
     return _kept_host(path, number, StreamCheckpoint(path).begun().id)
 
@@ -85,29 +83,11 @@ def _kept_host(path: str, number: int, stream: str) -> RootHost:
     return RootHost(root_place(checkpoint, number), checkpoint)
 
 
-def _parts(table: pa.Table) -> Iterator[pa.Table]:
-    return (table.slice(start, ROWS_MAX) for start in range(0, len(table), ROWS_MAX))
-
-
-def _packed(kind: str, table: pa.Table) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([kind]), pa.array([table_to_bytes(table)], pa.binary())], schema=TABLES)
-
-
 def said(checkpoint: StreamCheckpoint, batch: int, roots: int) -> Directive:
-    """What all roots say after a batch, as one."""
-    each = []
-    for number in range(roots):
-        data = root_place(checkpoint, number).directive(batch)
-        if data is None:
-            raise HeadwaterError(
-                f"root {number} has not said anything after batch {batch}; this is a bug in headwater; please report it"
-            )
-        each.append(Directive.from_data(data))
-    first = each[0]
+    """The directives of all roots after a batch, as one."""
+    first, *_ = each = [root_place(checkpoint, number).said(batch) for number in range(roots)]
     if any(other.assigns != first.assigns for other in each):
-        raise HeadwaterError(
-            f"the roots do not agree where to go on after batch {batch}; this is a bug in headwater; please report it"
-        )
+        raise bug(f"the roots do not agree where to go on after batch {batch}")
     text = root_place(checkpoint, 0).queries(first.queries)
     return replace(
         first,
@@ -119,17 +99,16 @@ def said(checkpoint: StreamCheckpoint, batch: int, roots: int) -> Directive:
 
 
 def _together(statuses: Sequence[Any]) -> dict[str, Any]:
-    """Each root has counted its own share of keys."""
+    """The statuses of all roots as one: each has counted its own share of the keys."""
     first = dict(statuses[0])
     if not first:
         return first
     counters: dict[str, Counter[str]] = {}
-    for status in statuses:
-        for query, counts in status["counters"].items():
-            counters.setdefault(query, Counter()).update(counts)
     links: Counter[str] = Counter()
     for status in statuses:
         links.update(status["link_bytes"])
+        for query, counts in status["counters"].items():
+            counters.setdefault(query, Counter()).update(counts)
     summed = {name: sum(status[name] for status in statuses) for name in ("rows", "state_bytes", "open_windows")}
     fates = {query: dict(counts) for query, counts in counters.items()}
     return {**first, **summed, "counters": fates, "link_bytes": dict(links)}

@@ -62,14 +62,14 @@ class BatchRunner:
                 raise
 
     def __getstate__(self) -> dict[str, Any]:
-        """Through Spark Connect it travels; nobody watches it there, and nobody else holds it."""
+        """Through Spark Connect it is pickled: without its observer, and with a lock of its own there."""
         return {**self.__dict__, "_running": None, "observer": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= {**state, "_running": threading.RLock()}
 
     def close(self) -> None:
-        """Wait for the batch that runs, for Spark does not: whoever starts the stream again must not meet it."""
+        """Wait for the batch that runs, for Spark does not: a restarted stream must not run beside it."""
         with self._running:
             self._is_closed = True
         for sink in (self.sink, self.aside):
@@ -98,7 +98,7 @@ class BatchRunner:
             self.observer.batch_done(directive.status)
 
     def _computed(self, frames: DataFrame, batch: int) -> tuple[BatchOutput, Callable[[], Directive]]:
-        """What came out of a batch, and what writes its state and says what the leaves are told."""
+        """The output of a batch, and a function that writes its state and gives the directive."""
         if self._chains > FAN_IN:
             frames = relayed(frames, self._roots, self._chains)
         if self._roots > 1:

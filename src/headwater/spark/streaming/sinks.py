@@ -24,10 +24,12 @@ class Sink(Protocol):
     """Takes the rows of one batch; ``batch`` numbers go up, and the last may be given again."""
 
     def write(self, batch: int, rows: pa.Table) -> None: ...
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing is open between batches, unless a sink says otherwise."""
+        return
 
 
-class FolderSink:
+class FolderSink(Sink):
     """A Parquet file for each batch that has rows: ``batch-000000000007.parquet``. Written at once or not at all."""
 
     def __init__(self, path: str | Path) -> None:
@@ -44,11 +46,8 @@ class FolderSink:
         files.replace(self.path / f"batch-{batch:012d}.parquet", target.getvalue().to_pybytes())
         files.sync_directory(self.path)
 
-    def close(self) -> None:
-        """Nothing is open between batches."""
 
-
-class LogSink:
+class LogSink(Sink):
     """A segment log of one partition. Each row has its batch in the column ``batch``, by which a repeated batch is known."""
 
     def __init__(self, path: str | Path) -> None:
@@ -80,11 +79,8 @@ class LogSink:
                 high = middle
         return low
 
-    def close(self) -> None:
-        """Nothing is open between batches."""
 
-
-class MemorySink:
+class MemorySink(Sink):
     """Rows in this process, for tests and notebooks: ``sink.table()``."""
 
     def __init__(self) -> None:
@@ -99,11 +95,8 @@ class MemorySink:
         tables = [self._batches[batch] for batch in sorted(self._batches)]
         return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
 
-    def close(self) -> None:
-        """The rows stay."""
 
-
-class ConsoleSink:
+class ConsoleSink(Sink):
     """Rows of each batch on standard output, the first of many."""
 
     def write(self, batch: int, rows: pa.Table) -> None:
@@ -112,11 +105,8 @@ class ConsoleSink:
             print(f"batch {batch}: {len(rows)} rows{more}", file=sys.stdout)
             print(rows.slice(0, ROWS_SHOWN).to_pandas().to_string(index=False), file=sys.stdout, flush=True)
 
-    def close(self) -> None:
-        """Nothing is open."""
 
-
-class CallableSink:
+class CallableSink(Sink):
     """Hands each batch to a function of (rows, batch)."""
 
     def __init__(self, function: Callable[[pa.Table, int], Any]) -> None:
@@ -125,12 +115,9 @@ class CallableSink:
     def write(self, batch: int, rows: pa.Table) -> None:
         self._function(rows, batch)
 
-    def close(self) -> None:
-        """It is the user's."""
-
 
 def sink_of(given: Any, name: str = "sink") -> Sink:
-    """What a user means: "memory", "console", a folder, a function of (rows, batch), or a sink itself."""
+    """The sink for "memory", "console", a folder, a function of (rows, batch), or a sink itself."""
     if given == "memory":
         return MemorySink()
     if given == "console":

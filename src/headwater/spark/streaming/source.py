@@ -85,12 +85,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _directive(self, batch: int, hash_: str | None = None) -> Directive:
-        data = self._checkpoint.directive(batch)
-        if data is None:
-            raise CheckpointError(
-                f"{self._path}: what the root said after batch {batch} is missing; without it nobody knows where to go on"
-            )
-        directive = Directive.from_data(data)
+        directive = self._checkpoint.said(batch)
         if hash_ and directive.hash != hash_:
             raise CheckpointError(f"{self._path}: what the root said after batch {batch} has changed since it was used")
         return directive
@@ -107,7 +102,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         last = Offset.from_data(start)
         directive = self._directive(last.batch)
-        # In this order: whoever asks for the end has written what belongs before it.
+        # Commands before extents: events that were written before a flush was asked for are read before it.
         commands = self._checkpoint.command_count()
         flush = any(self._checkpoint.command(k)["what"] == "flush" for k in range(last.commands, commands))
         extents = self._input.extents() if self._target is None else self._target
@@ -121,9 +116,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         offset = Offset.from_data(end)
         directive = self._directive(offset.batch - 1, offset.directive)
         roots = self._about.roots
-        works = [LeafTurn(leaf, None, roots) for leaf in self._leaves(offset, directive)] or [
-            LeafTurn(None, None, roots)
-        ]
+        leaves: list[LeafWork | None] = [*self._leaves(offset, directive)]
+        works = [LeafTurn(leaf, None, roots) for leaf in leaves or [None]]
         works[0].offset = end
         return list(works)
 
@@ -154,7 +148,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [(begin, self._input.stretches(source, begin, stop)) for begin, stop in stretches]
 
     def _runs(self, source: SourceState, offset: Offset, directive: Directive) -> list[Run]:
-        """What is read of a source: once more what waits to be cut or is looked into, and what was not accepted."""
+        """The ranges of a source to read: again what waits to be cut or is looked into, and what was not accepted."""
         end, again = offset.ends.get(source.name, 0), directive.again.get(source.name)
         # Without a gap: one stretch of a file is read faster than two.
         known = [(min(source.hold, source.offset), end)] if again is None else [*again, (source.offset, end)]

@@ -43,7 +43,7 @@ from headwater.spark.streaming.inputs.folder_listing import (
 from headwater.spark.streaming.inputs.input import Extent
 from headwater.spark.streaming.inputs.seen_files import SeenFile, SeenFiles
 
-#: One look at a folder takes in so many files at most, and so many bytes of text, which has to be counted; the next one goes on.
+#: Files that one look at a folder takes in at most, and bytes of text, which has to be counted; the next look goes on.
 LOOK_FILES = 1000
 LOOK_BYTES = 1 << 30
 
@@ -137,7 +137,7 @@ class FolderInput:
         return bool(found)
 
     def _looked_at(self, name: str, kind: str) -> SeenFile | None:
-        """What is to be written down of a new file; None if it is gone again, or cannot be opened for now."""
+        """The entry of a new file for the log; None if the file is gone again, or cannot be opened for now."""
         place = str(self._root / name)
         try:
             status = os.stat(place)
@@ -166,8 +166,9 @@ class FolderInput:
         if schema is None:
             return  # There is nothing at all in it.
         for name in self.schema.names:
-            if schema.names.count(name) != 1:
-                raise DataError(f"{place}: there {_are(schema.names.count(name))} {name!r}, but one in other files")
+            if (count := schema.names.count(name)) != 1:
+                are = f"are {count} columns" if count else "is no column"
+                raise DataError(f"{place}: there {are} {name!r}, but one in other files")
         if FORMATS[kind].has_types:
             check_kinds(place, schema, self.schema, self.schema.names)
 
@@ -228,7 +229,3 @@ def _is_untouched(place: str, stretch: Mapping[str, Any]) -> bool:
 def _shown(name: str) -> str:
     """A name as text, whatever bytes it has."""
     return os.fsencode(name).decode("utf-8", "replace")
-
-
-def _are(count: int) -> str:
-    return "is no column" if count == 0 else f"are {count} columns"

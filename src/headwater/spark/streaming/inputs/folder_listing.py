@@ -60,14 +60,14 @@ def _walk(root: Path, folder: str, known: Set[str], problems: list[tuple[str, st
 
 
 def kind_of(name: str, format: str | None) -> str | None:
-    """The format of a file: the one given, else what its name says; None: nobody knows it."""
+    """The format of a file: the one given, else what its name says; None if that is unknown."""
     if format is not None:
         return format
     return next((kind for kind in KINDS if name.endswith(FORMATS[kind].suffixes)), None)
 
 
 def checked_sources(sources: str | Callable[[str], str]) -> str:
-    """How files are shared out among sources, as text: others find a function by its import path."""
+    """Which source a file belongs to, as text: "file", "folder" or the import path of a function."""
     if callable(sources):
         path = checked_path("sources", sources)
         if not isinstance(path, str):
@@ -83,7 +83,7 @@ def checked_sources(sources: str | Callable[[str], str]) -> str:
 
 
 def source_namer(sources: str) -> Callable[[str], str]:
-    """From the name of a file below the folder the name of its source.
+    """A function that gives the source of a file by its name below the folder.
 
     >>> source_namer("folder")("houses/a/1.csv"), source_namer("folder")("1.csv"), source_namer("file")("a/1.csv")
     ('houses/a', '.', 'a/1.csv')

@@ -118,7 +118,7 @@ KEPT_BLOCKS = KeptBlocks(KEPT_BYTES)
 
 
 class GeneratorProgress:
-    """One generator. ``end``: so many of its events are there. ``kept``: the file for the sizes of its blocks."""
+    """How far one generator is. ``end``: how many of its events are there. ``kept``: the file for the sizes of its blocks."""
 
     def __init__(self, place: str, time: str, unit: str, kept: Path | None = None) -> None:
         self._place = place
@@ -150,7 +150,7 @@ class GeneratorProgress:
         return next((time for time in times if time != NEVER), None)
 
     def go_on(self, count: int) -> None:
-        """At least so many more events, as soon as those that are there have been asked for, or if nobody has asked yet."""
+        """Reveal at least ``count`` more events, once those that are there were asked for, or if none was yet."""
         if self._planned is not None and self._planned < self.end:
             return
         self.end = self._known
@@ -160,7 +160,7 @@ class GeneratorProgress:
         self._keep()
 
     def reveal_until(self, now_ns: int) -> None:
-        """All events up to the first one whose time, or that of one before it, has not come."""
+        """Reveal all events up to the first one whose time, or that of one before it, has not come."""
         # Largest times so far do not fall: blocks that are over come before those that are not.
         while (over := bisect_right(self._times, now_ns)) == len(self._times) and self._learn():
             pass

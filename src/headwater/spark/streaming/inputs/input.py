@@ -37,7 +37,7 @@ READ_EVENTS = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """A source goes up to ``end`` by now. ``is_done``: nothing will be added, so nobody has to wait for it."""
+    """A source goes up to ``end`` by now. ``is_done``: nothing will be added, so it is not waited for."""
 
     end: int
     home: str = ""

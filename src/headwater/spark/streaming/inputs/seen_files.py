@@ -1,6 +1,6 @@
 """The log of seen files: which files there are, to which source each belongs, in which order, and how many rows it has.
 
-All that is fixed here, durably, before any offset refers to it; so whoever reads it again plans the same. Each discovery is
+All that is fixed here, durably, before any offset refers to it; so reading it again gives the same plan. Each discovery is
 a file of its own, which is there whole or not at all, and which only one can write. When enough of them have gathered they are
 put together, so that to read the log takes as long as it is long, and not as often as there were discoveries.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ from headwater.logs.files import create, opened, read_at, sync_directory
 from headwater.spark.formats.text import TextMark
 
 VERSION = 1
-#: So many discoveries are put together at least, and when they have half of all files; so many stand alone at most.
+#: Discoveries are put together once there are TOGETHER_MIN that have half of all files, or APART_MAX.
 TOGETHER_MIN = 32
 APART_MAX = 1000
 _ONE, _ALL = ".json", ".all.json"
@@ -62,24 +62,16 @@ class SeenFiles:
     def _forget(self) -> None:
         #: The number of the last discovery, how many there were since some were put together, and how many files these have.
         self._last = self._apart = self._apart_files = 0
-        self._paths: set[str] = set()
+        #: All files of the log.
+        self.paths: set[str] = set()
         self._sources: dict[str, _Source] = {}
-        self._broken: list[SeenFile] = []
-
-    @property
-    def paths(self) -> Set[str]:
-        """All files of the log."""
-        return self._paths
+        #: The files of which nothing is read.
+        self.broken: list[SeenFile] = []
 
     @property
     def ends(self) -> dict[str, int]:
         """Where each source ends that has any rows."""
         return {name: source.end for name, source in self._sources.items()}
-
-    @property
-    def broken(self) -> Sequence[SeenFile]:
-        """The files of which nothing is read."""
-        return self._broken
 
     def between(self, source: str, start: int, end: int) -> Iterator[tuple[SeenFile, int, int]]:
         """The files that hold the rows [start, end) of a source, with the rows to skip in each, and how many to read."""
@@ -136,9 +128,9 @@ class SeenFiles:
             self._apart += 1
             self._apart_files += len(files)
         for file in files:
-            self._paths.add(file.path)
+            self.paths.add(file.path)
             if file.reason is not None:
-                self._broken.append(file)
+                self.broken.append(file)
             elif file.rows:
                 source = self._sources.setdefault(file.source, _Source())
                 source.ends.append(source.end + file.rows)
@@ -146,12 +138,12 @@ class SeenFiles:
 
     def add(self, files: Sequence[SeenFile]) -> None:
         """Write down new files in this order; durable when it returns. Others may have been quicker: what they say holds."""
-        while files := [file for file in files if file.path not in self._paths]:
+        while files := [file for file in files if file.path not in self.paths]:
             self._directory.mkdir(parents=True, exist_ok=True)
             with suppress(FileExistsError):
                 create(self._path(self._last + 1, _ONE), _encoded(files))
             self.refresh()
-        is_due = 2 * self._apart_files >= len(self._paths) or self._apart >= APART_MAX
+        is_due = 2 * self._apart_files >= len(self.paths) or self._apart >= APART_MAX
         if self._apart >= TOGETHER_MIN and is_due:
             self._put_together()
 
@@ -169,11 +161,11 @@ class SeenFiles:
     def _everything(self) -> Iterator[SeenFile]:
         """All files; those of one source in their order."""
         written = set()
-        for file in (*self._broken, *(file for source in self._sources.values() for file in source.files)):
+        for file in (*self.broken, *(file for source in self._sources.values() for file in source.files)):
             written.add(file.path)
             yield file
         # Files without rows are in no source.
-        yield from (SeenFile("", path, "", 0, 0, 0) for path in sorted(self._paths - written, key=os.fsencode))
+        yield from (SeenFile("", path, "", 0, 0, 0) for path in sorted(self.paths - written, key=os.fsencode))
 
     def _path(self, number: int, suffix: str) -> Path:
         return self._directory / f"{number:010d}{suffix}"

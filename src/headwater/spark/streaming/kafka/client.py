@@ -62,7 +62,7 @@ class KafkaSettings:
                 )
 
     def error(self, what: str) -> BrokerError:
-        """What is wrong at these brokers."""
+        """The error for something wrong at these brokers."""
         return BrokerError(f"Kafka at {self.servers}: {what}")
 
 
@@ -76,7 +76,7 @@ def _resolved(name: str, value: Any) -> Any:
 
 
 class Connection:
-    """What one client is told and says: its settings, its answers, and errors as one sentence."""
+    """The connection of one client to the brokers: its configuration, its calls, and their errors as one sentence."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self.settings = settings
@@ -100,7 +100,7 @@ class Connection:
             self._last = error.str()
 
     def error(self, what: str) -> BrokerError:
-        """What is wrong, and what the client last said about its connections: calls that time out do not know why."""
+        """The error for ``what``, with what the client last said about its connections: calls that time out do not know why."""
         if self.client is not None:
             # A client that was shut out says so again here.
             with suppress(library().KafkaException):

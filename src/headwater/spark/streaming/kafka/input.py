@@ -21,9 +21,8 @@ from headwater.spark.streaming.kafka import reading as kafka_reading
 from headwater.spark.streaming.kafka.client import TIMEOUT_S, Connection, KafkaSettings, library, said, source_name
 from headwater.spark.streaming.kafka.values import BESIDE, KEY, TIMESTAMP, schema_of
 
-#: From so many messages of a partition the columns are told.
+#: Messages of a partition from which the columns are told.
 LOOK_MESSAGES = 1000
-LOSSES = ("error", "pass")
 
 
 class KafkaInput:
@@ -54,7 +53,7 @@ class KafkaInput:
         self._topics = [topics] if isinstance(topics, str) else list(topics)
         if not self._topics or len(set(self._topics)) < len(self._topics):
             raise DataError(f"topics is {topics!r}: give the name of a topic, or several, each once")
-        if on_data_loss not in LOSSES:
+        if on_data_loss not in ("error", "pass"):
             raise DataError(f"on_data_loss is {on_data_loss!r}: give 'error' or 'pass'")
         self._settings = KafkaSettings(servers, dict(config or {}), timeout_s)
         self._on_data_loss = on_data_loss

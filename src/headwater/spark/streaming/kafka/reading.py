@@ -19,12 +19,12 @@ from headwater.spark.formats import Batches, Passed, Wanted
 from headwater.spark.streaming.kafka.client import Connection, KafkaSettings, library, source_name
 from headwater.spark.streaming.kafka.values import batches_of
 
-#: So many messages, or bytes of them, are parsed at once.
+#: Messages, or bytes of them, that are parsed at once.
 CHUNK_MESSAGES = 1 << 16
 CHUNK_BYTES = 1 << 24
-#: So many are taken over from the library at once.
+#: Messages that are taken over from the library at once.
 TAKEN_AT_ONCE = 10_000
-#: So long the library waits for so many; only where offsets are missing it waits at all.
+#: Seconds the library waits for that many; it waits only where offsets are missing.
 WAIT_S = 0.05
 
 #: What a user may say otherwise. The end of a partition is told when a request comes back empty, so it does not wait long.

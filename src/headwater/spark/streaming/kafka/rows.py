@@ -11,7 +11,6 @@ import json
 import math
 import zlib
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -118,18 +117,6 @@ def _float(value: float) -> str:
     return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
 
 
-def _decimal(value: Decimal) -> str:
-    return format(value, "f")
-
-
-def _bytes(value: bytes) -> str:
-    return f'"{base64.b64encode(value).decode()}"'
-
-
-def _bool(value: bool) -> str:
-    return "true" if value else "false"
-
-
 def _is_bytes(type_: pa.DataType) -> bool:
     return bool(pt.is_binary(type_) or pt.is_large_binary(type_) or pt.is_fixed_size_binary(type_))
 
@@ -142,8 +129,8 @@ _WRITERS: list[tuple[Callable[[Any], bool], Callable[[Any], str]]] = [
     (pt.is_integer, str),
     (pt.is_floating, _float),
     (_is_text, _text),
-    (pt.is_boolean, _bool),
-    (pt.is_decimal, _decimal),
-    (_is_bytes, _bytes),
+    (pt.is_boolean, lambda value: "true" if value else "false"),
+    (pt.is_decimal, lambda value: format(value, "f")),
+    (_is_bytes, lambda value: f'"{base64.b64encode(value).decode()}"'),
     (pt.is_null, str),
 ]

@@ -1,8 +1,8 @@
 """Result rows into a topic of Kafka, exactly once with transactions.
 
-Each batch is one transaction, and its number is committed in it as the offset of a consumer group that nobody else uses. So the
+Each batch is one transaction, and its number is committed in it as the offset of a consumer group of its own. So the
 rows of a batch and the note that it is written appear together or not at all, and a batch that is run again is known by the note.
-Whoever starts with the same identity first ends what its predecessor left open, and shuts out one that still lives.
+A sink that starts with the same identity first ends what its predecessor left open, and shuts out one that still lives.
 
 Kafka forgets such notes some days after the last one. Then the messages themselves tell: each carries its batch in a header.
 """
@@ -99,7 +99,7 @@ class KafkaSink:
         except kafka.KafkaException as error:
             may_try = error.args[0].txn_requires_abort() and not is_last and self._is_aborted()
             if not may_try:
-                # What became of the transaction is found out by whoever comes next.
+                # What became of the transaction is found out when the sink starts again.
                 self._drop()
                 raise self._refused(batch, error) from error
             _log.warning("batch %d is written to Kafka again: %s", batch, said(error))
@@ -117,7 +117,7 @@ class KafkaSink:
         return True
 
     def _note(self, batch: int) -> None:
-        """That the batch is written, as part of the transaction."""
+        """Commit the number of the batch as part of the transaction."""
         place = library().TopicPartition(self._topic, 0, batch + 1)
         self._again(lambda: self._producer.send_offsets_to_transaction([place], self._group, self._settings.timeout_s))
 

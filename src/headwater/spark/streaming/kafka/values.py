@@ -6,7 +6,6 @@ What is no event stays in its place and says why (`engine.intake.arrivals`), as 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from headwater.engine.intake.arrivals import UNREAD
 from headwater.errors import DataError
 from headwater.spark.formats.file_range import Wanted
 from headwater.spark.formats.json_lines import JsonLines
-from headwater.spark.formats.text import CARE_BYTES, with_care
+from headwater.spark.formats.text import CARE_BYTES, PlacedText, with_care
 
 KEY = "kafka_key"
 TIMESTAMP = "kafka_timestamp"
@@ -24,20 +23,8 @@ TIMESTAMP = "kafka_timestamp"
 BESIDE = {KEY: pa.string(), TIMESTAMP: pa.timestamp("ms", "UTC")}
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
-    """The value of a message, and its offset."""
-
-    text: bytes
-    offset: int
-
-    @property
-    def where(self) -> str:
-        return f"offset {self.offset}"
-
-
 def batches_of(messages: Sequence[Any], source: str, wanted: Wanted) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Events at offsets without a gap, and the offset of the first; nobody has to read values of which no column is wanted."""
+    """Events at offsets without a gap, and the offset of the first. Values are parsed only if a column of them is wanted."""
     offsets = np.array([message.offset() for message in messages], np.int64)
     names = [name for name in wanted.columns if name not in BESIDE]
     start = 0
@@ -68,7 +55,7 @@ def _parsed(messages: Sequence[Any], source: str, names: list[str], wanted: Want
         yield from _parsed(messages[:middle], source, names, wanted)
         yield from _parsed(messages[middle:], source, names, wanted)
         return
-    placed = [Value(value, message.offset()) for value, message in zip(values, messages)]
+    placed = [PlacedText(value, f"offset {message.offset()}") for value, message in zip(values, messages)]
     yield with_care(JsonLines(b""), source, placed, names, wanted)
 
 

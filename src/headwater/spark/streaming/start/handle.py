@@ -71,7 +71,7 @@ class Stream:
         if observer is None:
             return None
         status, progress = observer.status(), self.query.lastProgress
-        # Where nobody is told by Spark, it is asked.
+        # Without a listener nothing was told; then Spark is asked.
         return status if status.spark is not None or progress is None else replace(status, spark=progress_of(progress))
 
     @property
@@ -144,7 +144,8 @@ class Stream:
 
     def _check_running(self, what: str, deadline: float | None) -> None:
         if not self.is_active:
-            self._raise_what_stopped_it()
+            if (error := self.query.exception()) is not None:
+                raise self._sentence(error) from error
             raise StreamError(f"the stream does not run any more, so nobody can {what}; start it again first")
         if deadline is not None and time.monotonic() > deadline:
             raise StreamError(
@@ -165,11 +166,6 @@ class Stream:
         """Stop after the step it is at; started again with the same checkpoint it goes on from there."""
         self.query.stop()
         self._runner.close()
-
-    def _raise_what_stopped_it(self) -> None:
-        error = self.query.exception()
-        if error is not None:
-            raise self._sentence(error) from error
 
     def _sentence(self, error: Exception) -> Exception:
         """What went wrong as one sentence: what headwater said, if it was headwater that said it."""

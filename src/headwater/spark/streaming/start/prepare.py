@@ -26,7 +26,7 @@ from headwater.spark.streaming.sinks import CallableSink, ConsoleSink, MemorySin
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_NAMES = {MemorySink: "'memory'", ConsoleSink: "'console'", CallableSink: "a function"}
+_NAMES: dict[type[Any], str] = {MemorySink: "'memory'", ConsoleSink: "'console'", CallableSink: "a function"}
 _THERE = "through Spark Connect batches run at the server"
 _FORM = "give a folder, a LogSink or a KafkaSink"
 #: How many events are looked at, and from how many keys among them on there are too many for the driver.
@@ -76,7 +76,7 @@ def check_same(about: About, given: Input, settings: Mapping[str, Any], place: P
 
 
 def _lasting(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What an input is, without when it began."""
+    """The description of an input, without when it began."""
     return {name: value for name, value in data.items() if name not in ("began_ns", "began", "schema")}
 
 

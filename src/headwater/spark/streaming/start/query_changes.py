@@ -33,7 +33,7 @@ def _apply(running: dict[str, Query], command: Mapping[str, Any]) -> None:
 
 
 def change_queries(checkpoint: StreamCheckpoint, about: About, asked: Sequence[Query]) -> None:
-    """What is asked now in the place of what was asked when the stream stopped: new queries begin, missing ones end."""
+    """Change the queries of a stopped stream to those asked for now: new ones begin, missing ones end."""
     running, unit = running_queries(checkpoint), about.settings["unit"]
     for query in asked:
         before = running.get(query.name)

@@ -1,6 +1,6 @@
 """Structured logs: one JSON object per line, with the stream and the batch, through the standard library's logging.
 
-Whoever configures logging sees plain lines of the logger `headwater.stream`; `json_lines` makes them machine-readable:
+The logger `headwater.stream` writes plain lines; `json_lines` makes them machine-readable:
 
     {"time": "2026-05-01T12:00:00.250Z", "level": "info", "event": "batch done", "stream": "load", "batch": 7, "events": 250000}
 """

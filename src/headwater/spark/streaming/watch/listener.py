@@ -9,25 +9,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.streaming import listener as spark
 
 from headwater.spark.streaming.watch.batch_log import log_event
 from headwater.spark.streaming.watch.status import SparkProgress, StatusBoard, StreamStatus
 
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.listener import (
-        QueryProgressEvent,
-        QueryStartedEvent,
-        QueryTerminatedEvent,
-    )
 
-
-class StatusListener(StreamingQueryListener):
+class StatusListener(spark.StreamingQueryListener):
     """Add it with ``spark.streams.addListener(listener)``; `statuses` is what `metrics.serve` asks for.
 
-    ``follows_all``: also queries that nobody has named by `follow`.
+    ``follows_all``: also queries that were not named by `follow`.
     """
 
     def __init__(self, *, follows_all: bool = True) -> None:
@@ -48,19 +41,19 @@ class StatusListener(StreamingQueryListener):
             board.spark_progressed(known)
 
     def statuses(self) -> list[StreamStatus]:
-        """Of all queries that are followed, in the order in which they began."""
+        """The statuses of all queries that are followed, in the order in which they began."""
         with self._lock:
             followed = [board for key, board in self._boards.items() if self._follows_all or key in self._own]
         return [board.status() for board in followed]
 
     # --- called by Spark, from threads of its own ---
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+    def onQueryStarted(self, event: spark.QueryStartedEvent) -> None:  # noqa: N802
         with self._lock:
             self._names[str(event.id)] = event.name or str(event.id)
         self._board(str(event.id))
 
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+    def onQueryProgress(self, event: spark.QueryProgressEvent) -> None:  # noqa: N802
         found = progress_of(event.progress)
         key = str(event.progress.id)
         self._board(key).spark_progressed(found, counts_events=key not in self._own)
@@ -72,7 +65,7 @@ class StatusListener(StreamingQueryListener):
             seconds=found.seconds,
         )
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+    def onQueryTerminated(self, event: spark.QueryTerminatedEvent) -> None:  # noqa: N802
         key = str(event.id)
         board = self._board(key)
         board.ended()

@@ -4,7 +4,7 @@ The live line, the metrics and a user's own code are told these values. Nothing 
 restart begins with an empty one, and any thread may ask it.
 
 Every number has one place. Of each query's events `FATES` tell what became of them, and they add up: an event that is not in one
-of them would be an event that nobody can explain.
+of them would be unexplained.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Latencies:
         return sum(self.counts)
 
     def with_more(self, seconds: ArrayLike) -> Latencies:
-        """These and more, in one go: a batch may have a million rows."""
+        """These latencies and more, in one go: a batch may have a million rows."""
         # A row may be seen before its window's end: clocks differ, and a flush does not wait.
         values = np.maximum(np.asarray(seconds, np.float64), 0.0)
         places = np.searchsorted(LATENCY_BOUNDS_S, values, side="left")
@@ -148,7 +148,7 @@ class StreamStatus:
         return not any(query.unexplained for query in self.queries.values())
 
     def seen_at(self, now_us: int) -> StreamStatus:
-        """The same a while later: what waits for a watermark waits longer.
+        """This status at a later time: the watermark's lag has grown.
 
         >>> StreamStatus(watermark_us=4_000_000).seen_at(6_500_000).watermark_lag_s
         2.5
@@ -195,7 +195,7 @@ def scaled(number: float) -> str:
     return f"{number:.0f} "
 
 
-#: The rate is that of so many seconds.
+#: Seconds over which the rate of events is averaged.
 RATE_SECONDS = 10.0
 
 
@@ -205,7 +205,7 @@ def now_us() -> int:
 
 
 class StatusBoard:
-    """The status of one stream, put together from whoever knows a part.
+    """Collects the status of one stream from finished batches, rows in the sink, and Spark's progress.
 
     ``unit``: of event times and watermarks. ``untimed``: queries whose bounds are no times (count windows): they have no latency.
 
@@ -236,7 +236,7 @@ class StatusBoard:
         self._rows: Counter[str] = Counter()
 
     def status(self) -> StreamStatus:
-        """As of now."""
+        """The status as of now."""
         with self._lock:
             return self._status.seen_at(self._clock())
 
@@ -280,7 +280,7 @@ class StatusBoard:
         return (events - before) * 1e9 / passed if passed > 0 and then_ns else 0.0
 
     def _in_us(self, watermark: int | None) -> int | None:
-        """None before the first event and after the end: nobody waits for anything."""
+        """Microseconds; None before the first event and after the end, where there is no lag."""
         if watermark is None or watermark in (NEVER, FOREVER):
             return None
         return watermark * self._tick_ns // 1000
@@ -294,7 +294,7 @@ class StatusBoard:
             return
         seen = self._clock() if seen_us is None else seen_us
         names = rows.column("query").cast(pa.string())
-        counted = dict(_counts(names))
+        counted = {entry["values"]: entry["counts"] for entry in pc.value_counts(names).to_pylist()}
         fresh = rows.filter(pc.equal(rows.column("revision"), 0)) if "revision" in rows.schema.names else rows
         with self._lock:
             self._rows.update(counted)
@@ -332,7 +332,3 @@ class StatusBoard:
         """The stream has stopped."""
         with self._lock:
             self._status = replace(self._status, is_active=False)
-
-
-def _counts(names: pa.ChunkedArray) -> list[tuple[str, int]]:
-    return [(entry["values"], entry["counts"]) for entry in pc.value_counts(names).to_pylist()]
