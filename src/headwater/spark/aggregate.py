@@ -68,7 +68,7 @@ def aggregate(
 
     Of a streaming DataFrame a streaming one is made (docs/streaming-aggregate.md); the arguments from ``disorder`` on are for
     these alone. ``disorder``: how far times may step back before an event is late. ``source``: the column that tells sources
-    apart, each of which has a watermark; ``idle``: one that was silent for so long is not waited for. ``flush_when``: a condition
+    apart, each of which has a watermark; ``idle``: one silent for this time is not waited for. ``flush_when``: a condition
     for rows that are no events but say that the stream ends, ``flush_after``: it ends after such a silence. ``live``: show open
     windows too, when they change. ``buckets``: how many roots share the keys, the same for the life of a checkpoint.
     ``output="all"`` gives everything in one stream, each row with its kind; `split_output` takes it apart.

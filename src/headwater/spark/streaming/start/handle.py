@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: How often a command's outcome is looked for.
 LOOK_SECONDS = 0.02
-#: So long a command may take: the batch that runs has to end first.
+#: Seconds a command may take: the batch that runs has to end first.
 COMMAND_SECONDS = 300.0
 
 
@@ -155,7 +155,7 @@ class Stream:
     # --- its end ---
 
     def await_end(self, timeout: float | None = None) -> bool:
-        """Wait until the stream has stopped, at most so many seconds; whether it has. What stopped it is raised."""
+        """Wait until the stream has stopped, at most ``timeout`` seconds; whether it has. What stopped it is raised."""
         try:
             ended = self.query.awaitTermination(timeout)  # type: ignore[arg-type]
         except Exception as error:
