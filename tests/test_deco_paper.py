@@ -4,8 +4,7 @@ import numpy as np
 
 from case_files import FOLDER
 from headwater.cases import read_cases
-from headwater.engine.counting.approx import split_evenly
-from headwater.engine.counting.forecast_zones import LocalWindows
+from headwater.engine.counting.approx import LocalWindows, split_evenly
 from headwater.engine.counting.search import search
 from headwater.protocols.local_sizes import predict, timeout
 
@@ -33,7 +32,7 @@ def taken_from_buffer(size: int, in_front: int, slices: list[int], behind: int) 
 
 def raw_zone(size: int, delta: int) -> tuple[int, int]:
     """From which to which of its events a leaf sends them raw, around the end of a window of about so many of them."""
-    found = LocalWindows(0, size, delta).ranges(0, size + delta)
+    found = LocalWindows(0, size, delta).ranges(np.arange(size + delta), 0, 1 << 40)
     starts = [*found.starts.tolist(), size + delta]
     (place,) = np.flatnonzero(found.is_raw).tolist()
     return starts[place], starts[place + 1]

@@ -20,6 +20,7 @@ from headwater.engine.wire.part_bytes import part_from_bytes, part_to_bytes
 from headwater.engine.wire.parts import RowsPart
 from headwater.errors import HeadwaterError
 from headwater.language.aggregations import Aggregation
+from headwater.node import LeafNode
 from headwater.node.relay import merged
 from headwater.protocols.events import FlushAsked, IdleAsked, QueryAdded, QueryRemoved, ReturnAsked
 from headwater.reference import history as steps
@@ -154,9 +155,9 @@ class Player:
                     tree.tell_root(ReturnAsked(EARLY))
                     self._advance(EARLY, watermark)
                     tree.tell_root(IdleAsked(EARLY))
-                for source in tree.sources:
-                    if source != EARLY:
-                        self._advance(source, watermark)
+                # The furthest first: then the watermark of all rises once, with the last source, as in one engine.
+                for source in sorted(set(tree.sources) - {EARLY}, key=self._watermark, reverse=True):
+                    self._advance(source, watermark)
             case steps.Advanced(str(source), watermark):
                 self._open(source)
                 self._advance(source, watermark)
@@ -174,6 +175,11 @@ class Player:
                 tree.tell_root(QueryRemoved(name, drain))
             case steps.Flushed():
                 tree.tell_root(FlushAsked())
+
+    def _watermark(self, source: str) -> int:
+        leaf = self._tree.nodes[self._leaves[source]]
+        assert isinstance(leaf, LeafNode)
+        return leaf.watermark(source)
 
     def _advance(self, source: str, watermark: int) -> None:
         self._tree.push(source, _batch([], self._schema), watermark)
