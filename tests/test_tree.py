@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import headwater as hw
 from agreement import assert_agreement
 from headwater.cases.tree_host import TreeHost, apart, as_one, in_random_tree
-from headwater.reference.history import Flushed
-from strategies import WINDOWS, Scenario, bulk_scenarios, queries, scenarios
+from headwater.reference.history import Advanced, Arrived, Emit, Flushed, StreamSettings
+from strategies import SCHEMA, WINDOWS, Scenario, bulk_scenarios, queries, scenarios
 
 arrangements = st.sampled_from([as_one, apart]) | st.integers(0, 1000).map(in_random_tree)
 
@@ -38,3 +39,19 @@ def test_a_tree_says_what_the_reference_says_of_every_kind_of_window(kind: str, 
 @given(bulk_scenarios(queries(scopes=("global", "node"))), arrangements)
 def test_a_tree_says_what_the_reference_says_of_hundreds_of_events(scenario: Scenario, arrangement):
     assert_agreement(until_the_end(scenario), TreeHost(arrangement), ends_at_once=False)
+
+
+def test_all_sources_advance_at_once_also_where_a_window_would_vanish_in_between():
+    query = hw.query("q", hw.count_tumbling(1), n=hw.count(), scope="ordinal")
+    empty = dict.fromkeys(SCHEMA.names)
+    history = [
+        Arrived("b", 0, empty | {"time": 0}, "north"),
+        Emit(),
+        Arrived("b", 1, empty | {"time": 1}, "north"),
+        Emit(),
+        Arrived("a", 0, empty | {"time": 2}, "south"),
+        Advanced(None, 3),
+        Flushed(),
+    ]
+    scenario = Scenario(StreamSettings((query,), disorder=0), history)
+    assert_agreement(scenario, TreeHost(as_one), ends_at_once=False)
