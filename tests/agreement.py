@@ -1,5 +1,7 @@
 """Does a host say what the reference says? Every bit, every revision, every counter, step by step."""
 
+from typing import Any
+
 from headwater.cases import HOSTS, explain_difference
 from headwater.cases.differences import text_table
 from headwater.cases.hosts import Host
@@ -23,12 +25,17 @@ def _times(rows: list[ResultRow], scenario: Scenario) -> list[tuple[int | None, 
     return [(row.first_time, row.last_time) for row in rows if row.query in counted]
 
 
-def _last_say(rows: list[ResultRow]) -> list[ResultRow]:
-    """What holds after the end: of each window its last revision, unless it is gone or empty.
+def _held(emitted: list[tuple[int, list[ResultRow]]]) -> list[ResultRow]:
+    """What holds after the end: of each window its last revision, unless it is gone, replaced or empty.
 
-    Where sources end one after the other, windows may come out in several steps; only the last revision is the same then.
+    Where sources end one after the other, windows may come out in several steps, and vanish and come back in between; only what
+    holds in the end is the same then.
     """
-    last = {(*row[:4], row.node): row._replace(revision=0, replaces=None) for row in rows}
+    last: dict[tuple[Any, ...], ResultRow] = {}
+    for row in (row for _, rows in emitted for row in rows):
+        for start, end, _ in row.replaces or ():
+            last.pop((row.query, start, end, row.key, row.node), None)
+        last[*row[:4], row.node] = row._replace(revision=0, replaces=None)
     return sorted((row for row in last.values() if row.event_count), key=lambda row: (row.end, row.start))
 
 
@@ -38,7 +45,7 @@ def assert_agreement(scenario: Scenario, host: Host = HOSTS["engine"], *, ends_a
     actual = host.play(scenario.settings, scenario.history, SCHEMA)
     wanted, found = ({index: rows for index, rows in played.emitted if rows} for played in (expected, actual))
     for index in () if ends_at_once else (len(scenario.history) - 1,):
-        wanted[index], found[index] = (_last_say(rows.get(index, [])) for rows in (wanted, found))
+        wanted[index], found[index] = (_held(played.emitted) for played in (expected, actual))
     for index in sorted(wanted.keys() | found.keys()):
         text = explain_difference(wanted.get(index, []), found.get(index, []))
         assert not text, f"after step {index}, {scenario.history[index]}:\n{text}"

@@ -55,3 +55,20 @@ def test_all_sources_advance_at_once_also_where_a_window_would_vanish_in_between
     ]
     scenario = Scenario(StreamSettings((query,), disorder=0), history)
     assert_agreement(scenario, TreeHost(as_one), ends_at_once=False)
+
+
+def test_a_window_that_vanishes_and_comes_back_while_sources_end_holds_as_before():
+    query = hw.query("q", hw.count_tumbling(2), n=hw.count(), scope="ordinal")
+    empty = dict.fromkeys(SCHEMA.names)
+    history = [
+        Arrived("b", 0, empty | {"time": 0}, "north"),
+        Emit(),
+        Arrived("b", 1, empty | {"time": 0}, "north"),
+        Emit(),
+        Advanced(None, 1),
+        Arrived("a", 0, empty | {"time": 2}, "south"),
+        Emit(),
+        Flushed(),
+    ]
+    scenario = Scenario(StreamSettings((query,), disorder=0), history)
+    assert_agreement(scenario, TreeHost(apart), ends_at_once=False)
