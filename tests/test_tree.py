@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import headwater as hw
 from agreement import assert_agreement
 from headwater.cases.tree_host import TreeHost, apart, as_one, in_random_tree
-from headwater.reference.history import Advanced, Arrived, Emit, Flushed, StreamSettings
+from headwater.reference.history import Advanced, Arrived, Emit, Flushed, Step, StreamSettings
 from strategies import SCHEMA, WINDOWS, Scenario, bulk_scenarios, queries, scenarios
 
 arrangements = st.sampled_from([as_one, apart]) | st.integers(0, 1000).map(in_random_tree)
@@ -41,34 +41,22 @@ def test_a_tree_says_what_the_reference_says_of_hundreds_of_events(scenario: Sce
     assert_agreement(until_the_end(scenario), TreeHost(arrangement), ends_at_once=False)
 
 
+def arrived(source: str, offset: int, time: int, node: str) -> Arrived:
+    return Arrived(source, offset, dict.fromkeys(SCHEMA.names) | {"time": time}, node)
+
+
+def ordinal(size: int, *history: Step) -> Scenario:
+    query = hw.query("q", hw.count_tumbling(size), n=hw.count(), scope="ordinal")
+    return Scenario(StreamSettings((query,), disorder=0), [*history, Flushed()])
+
+
 def test_all_sources_advance_at_once_also_where_a_window_would_vanish_in_between():
-    query = hw.query("q", hw.count_tumbling(1), n=hw.count(), scope="ordinal")
-    empty = dict.fromkeys(SCHEMA.names)
-    history = [
-        Arrived("b", 0, empty | {"time": 0}, "north"),
-        Emit(),
-        Arrived("b", 1, empty | {"time": 1}, "north"),
-        Emit(),
-        Arrived("a", 0, empty | {"time": 2}, "south"),
-        Advanced(None, 3),
-        Flushed(),
-    ]
-    scenario = Scenario(StreamSettings((query,), disorder=0), history)
+    before = [arrived("b", 0, 0, "north"), Emit(), arrived("b", 1, 1, "north"), Emit()]
+    scenario = ordinal(1, *before, arrived("a", 0, 2, "south"), Advanced(None, 3))
     assert_agreement(scenario, TreeHost(as_one), ends_at_once=False)
 
 
 def test_a_window_that_vanishes_and_comes_back_while_sources_end_holds_as_before():
-    query = hw.query("q", hw.count_tumbling(2), n=hw.count(), scope="ordinal")
-    empty = dict.fromkeys(SCHEMA.names)
-    history = [
-        Arrived("b", 0, empty | {"time": 0}, "north"),
-        Emit(),
-        Arrived("b", 1, empty | {"time": 0}, "north"),
-        Emit(),
-        Advanced(None, 1),
-        Arrived("a", 0, empty | {"time": 2}, "south"),
-        Emit(),
-        Flushed(),
-    ]
-    scenario = Scenario(StreamSettings((query,), disorder=0), history)
+    before = [arrived("b", 0, 0, "north"), Emit(), arrived("b", 1, 0, "north"), Emit(), Advanced(None, 1)]
+    scenario = ordinal(2, *before, arrived("a", 0, 2, "south"), Emit())
     assert_agreement(scenario, TreeHost(apart), ends_at_once=False)

@@ -156,7 +156,8 @@ class Player:
                     self._advance(EARLY, watermark)
                     tree.tell_root(IdleAsked(EARLY))
                 # The furthest first: then the watermark of all rises once, with the last source, as in one engine.
-                for source in sorted(set(tree.sources) - {EARLY}, key=self._watermark, reverse=True):
+                live = [source for source in tree.sources if source != EARLY]
+                for source in sorted(live, key=self._watermark, reverse=True):
                     self._advance(source, watermark)
             case steps.Advanced(str(source), watermark):
                 self._open(source)
