@@ -20,7 +20,7 @@ from headwater.errors import DataError
 from headwater.language.expressions import Expr, boolean
 from headwater.language.files.conditions import condition_from_data, condition_to_data
 from headwater.language.query import Query
-from headwater.language.schemas import check_condition
+from headwater.language.schemas import check_condition, check_unit_of
 from headwater.spark.batch.columns import Types, columns_of
 from headwater.spark.batch.files import SourceOf, find_pieces, share_out, split
 from headwater.spark.batch.initial_root import initial_root, initial_root_bytes
@@ -122,6 +122,7 @@ def plan_queries(
     kind, pieces = find_pieces(source, kind, sources)
     columns = columns_of(kind, pieces, types)
     root = initial_root(listed, columns.schema, **settings)
+    check_unit_of("disorder", settings.get("disorder"), columns.schema, settings.get("time", "time"))
     columns.check(root.columns)
     is_late_possible = settings.get("disorder") is not None
     if not is_late_possible and flush:
