@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from headwater.errors import DataError
+from headwater.language.arguments import data_kind
 
 #: A table of chunks shorter than this, on average, is put together first: every batch has its price.
 CHUNK_ROWS = 1 << 14
@@ -47,6 +49,17 @@ def _plain_type(type_: pa.DataType) -> pa.DataType:
 def _table(data: Any) -> pa.Table:
     if isinstance(data, pa.Table):
         return data
+    if type(data).__module__.startswith("pyspark."):
+        # Before anything else: the newest ones speak Arrow, and all their rows would come to this process.
+        raise DataError(
+            f"data is {data_kind(data)}: hw.aggregate(df, queries) answers queries over a DataFrame of Spark where its rows are; "
+            "hw.run and Engine take what is in this process"
+        )
+    if isinstance(data, str | os.PathLike):
+        raise DataError(
+            f"data is {str(data)!r}: hw.read(spark, path, queries) reads files; hw.run and Engine take tables, such as "
+            "pyarrow.parquet.read_table(path)"
+        )
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if type(data).__module__.partition(".")[0] == "pandas":

@@ -49,7 +49,8 @@ class StreamOptions:
     def refuse_batch(self) -> None:
         """A batch DataFrame has all rows at once and none is late."""
         for name in self.__slots__:
-            if getattr(self, name) not in (None, False):
+            # By identity: 0 is equal to False, and a Column to nothing that could be asked.
+            if getattr(self, name) is not None and getattr(self, name) is not False:
                 raise DataError(f"{name} is for streaming DataFrames, and this is a batch DataFrame: leave it out")
 
 
