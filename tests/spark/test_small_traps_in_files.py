@@ -253,7 +253,7 @@ def test_a_folder_that_says_what_its_column_cannot_hold_is_passed_over_with_the_
 
 
 def log_of(path: Path) -> Path:
-    with Log.create(path, 1).writer(0) as writer:
+    with Log.create(path, partition_count=1).writer(0) as writer:
         writer.append(pa.RecordBatch.from_pylist([{"time": 1, "node": "a"}]))
     return path
 
