@@ -16,10 +16,12 @@ from headwater.language.renames import Renaming
 from headwater.logs import Log
 from headwater.spark.batch.files import find_pieces
 from headwater.spark.batch.plan import plan_events, plan_queries
+from headwater.spark.batch.renames import renamed_batches, stored_wanted
 from headwater.spark.formats import Wanted
 from headwater.spark.streaming.checkpoint import CheckpointError, StreamCheckpoint
 from headwater.spark.streaming.inputs.input import input_class
 from headwater.spark.streaming.inputs.renamed import RenamedInput
+from headwater.spark.streaming.kafka.values import batches_of
 from headwater.spark.streaming.start.prepare import check_same, renamed_input
 from spark.answers import assert_same, expected, without_spark
 
@@ -266,6 +268,31 @@ def test_streams_rename_columns_of_every_kind_of_source(tmp_path, checkpoint):
         assert stream_rows(opened, ["device"])[0] == {"device": "a"}
     made = renamed_input(SmartHome(seconds=1), checkpoint, {"time": "at"}, **{**CLOCK, "time": "at"}, **OPTIONS)
     assert len(stream_rows(made, ["at"])) > 0
+
+
+class Message:
+    """A message of Kafka, as far as it is asked."""
+
+    def __init__(self, value: bytes) -> None:
+        self._value = value
+
+    def value(self) -> bytes:
+        return self._value
+
+    def offset(self) -> int:
+        return 7
+
+    def key(self) -> bytes:
+        return b"\xff"
+
+
+def test_fields_and_keys_of_kafka_are_renamed_also_where_they_cannot_be_read():
+    renaming = Renaming.of({"node": "device", "kafka_key": "key"})
+    schema = pa.schema([("device", pa.int64()), ("key", pa.string())])
+    wanted = stored_wanted(Wanted(["device", "key"], schema), renaming)
+    ((_, batch),) = batches_of([Message(b'{"node": "many"}')], "t/00000", wanted)
+    (renamed,) = renamed_batches([batch], renaming)
+    assert renamed.to_pylist() == [{"device": None, "\0device": "many", "key": None, "\0key": "b'\\xff'"}]
 
 
 def test_a_text_that_cannot_be_read_is_malformed_under_its_new_name(tmp_path):

@@ -15,13 +15,12 @@ from headwater.language.arguments import data_kind
 CHUNK_ROWS = 1 << 14
 
 
-def record_batches(data: Any, size: int) -> Iterator[pa.RecordBatch]:
-    """The rows of an Arrow, pandas or Polars table (or anything with the Arrow interface) in batches of at most ``size``.
+def record_batches(table: pa.Table, size: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a table in batches of at most ``size``.
 
     >>> [len(batch) for batch in record_batches(pa.table({"a": [1, 2, 3]}), 2)]
     [2, 1]
     """
-    table = arrow_table(data)
     chunks = table.column(0).num_chunks if table.num_columns else 1
     if chunks > 1 and table.num_rows < CHUNK_ROWS * chunks:
         table = table.combine_chunks()
@@ -29,7 +28,7 @@ def record_batches(data: Any, size: int) -> Iterator[pa.RecordBatch]:
 
 
 def arrow_table(data: Any) -> pa.Table:
-    """The data as an Arrow table, without a copy where that is possible."""
+    """An Arrow, pandas or Polars table (or anything with the Arrow interface) as an Arrow table, if possible without a copy."""
     table = _table(data)
     plain = pa.schema([field.with_type(_plain_type(field.type)) for field in table.schema])
     return table if plain.equals(table.schema) else table.cast(plain)

@@ -111,7 +111,8 @@ def stream(
     about = known.about()
     of_folder = {"format": format, "sources": sources, "schema": schema, "types": types, "strict": strict}
     opened = renamed_input(source, known, rename, pace=pace, time=time, unit=unit, **of_folder)
-    check_unit_of("disorder", disorder, opened.schema, time)
+    if about is None:
+        check_unit_of("disorder", disorder, opened.schema, time)
     settings = {"time": time, "unit": unit, "disorder": check_disorder(disorder, unit), "strict": strict}
     settings["idle_ns"] = None if idle is None else _real_time("idle", idle)
     counting = count_scheme if isinstance(count_scheme, Counting) else Counting(count_scheme)
