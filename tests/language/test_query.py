@@ -219,7 +219,7 @@ REFUSED: list[tuple[Callable[[], object], str, str, str]] = [
     (lambda: query("q", WINDOW, n=N, keys=5), "keys", "5", "keys=['house'"),  # type: ignore[arg-type]
     (lambda: query("q", WINDOW, n=N, keys=[5]), "keys", "5", "keys=['house'"),  # type: ignore[list-item]
     (lambda: query("q", WINDOW, n=N, keys=["a", "a"]), "keys", "'a'", "each key column once"),
-    (lambda: query("q", WINDOW, n=N, keys=["query"]), "keys", "'query'", "rename it"),
+    (lambda: query("q", WINDOW, n=N, keys=["query"]), "keys", "'query'", "rename={'query': 'own_query'}"),
     (lambda: query("q", WINDOW, n=N, where="load > 0"), "where", "'load > 0'", "col('kind')"),  # type: ignore[arg-type]
     (lambda: query("q", WINDOW, n=N, where=True), "where", "True", "col('kind')"),  # type: ignore[arg-type]
     (lambda: query("q", WINDOW, n=N, where=col("a").isin([])), "where.isin", "[]", "list values"),

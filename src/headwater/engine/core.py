@@ -324,8 +324,9 @@ class Core:
     def restore(cls, data: bytes) -> Self:
         """An engine that goes on exactly where ``snapshot`` was taken. Users' own code is imported by its path."""
         state = from_bytes(data)
-        time, unit, strict, mode = state["settings"]
+        time, unit, strict, mode, *rename = state["settings"]
         engine = cls(time=time, unit=unit, strict=strict, mode=mode)
+        engine._state.rename = dict(*rename)
         engine._state.restore(state)
         return engine
 

@@ -17,7 +17,7 @@ from headwater.engine.windows.registered import Registered, one_of_each
 from headwater.errors import QueryError
 from headwater.language.files.queries import from_json, to_json
 from headwater.language.query import Query
-from headwater.language.schemas import check_schemas
+from headwater.language.schemas import check_columns, check_durations
 from headwater.language.times import NEVER
 from headwater.language.windows import Custom
 
@@ -48,6 +48,7 @@ class Registry(Generic[AnyGroup]):
         self._family_of: dict[int, FamilyName] = {}
         self._leaving: dict[str, Query] = {}  # removed, with rows that were not taken yet
         self._unchecked: list[Registered] = []
+        self._written: list[Query] = []  # the same as users wrote them: in ticks a duration does not tell its unit
         self._numbered: dict[int, Family[AnyGroup]] | None = None  # until queries come or go
 
     # --- queries that come and go ---
@@ -64,6 +65,7 @@ class Registry(Generic[AnyGroup]):
         Layout.of(one_of_each([*self.by_name.values(), *entries]), self.types)
         self.query_names += [entry.query.name for entry in entries]
         self._unchecked += self._settle(entries, watermark)
+        self._written += [query for query, _ in queries]
         self._refresh()
 
     def _settle(self, entries: list[Registered], watermark: int) -> list[Registered]:
@@ -150,16 +152,17 @@ class Registry(Generic[AnyGroup]):
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse queries that do not fit the columns, before their first events; fixes the types of columns that they read."""
-        if not self._unchecked:
+        if not self._unchecked and not self._written:
             return
         entries = [entry for entry in self._unchecked if self.by_name.get(entry.query.name) is entry]
-        check_schemas([entry.query for entry in one_of_each(entries)], schema, self._time)
+        check_columns([entry.query for entry in one_of_each(entries)], schema, self._time)
+        check_durations([query for query in self._written if query.name in self.by_name], schema, self._time)
         keys = {name for entry in one_of_each(self.by_name.values()) for name in entry.query.keys}
         new = [name for name in self.needed if name not in self.types]
         types = {name: plan_type(schema.field(name).type, name in keys) for name in new}
         Layout.of(one_of_each(self.by_name.values()), self.types | types)
         self.types |= types
-        self._unchecked = []
+        self._unchecked, self._written = [], []
         self._refresh()
 
     def take_queries(self) -> dict[str, Query]:

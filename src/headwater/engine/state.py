@@ -38,6 +38,8 @@ class EngineState(Generic[AnyGroup]):
         self.time = time
         self.unit = check_unit(unit)
         self.strict = strict
+        #: What the caller renames before events come here; kept for snapshots, new names by old ones.
+        self.rename: dict[str, str] = {}
         self.watermarks = Watermarks(check_disorder(disorder, unit))
         self.registry = Registry(maker, time, unit)
         self.malformed = 0
@@ -102,7 +104,7 @@ class EngineState(Generic[AnyGroup]):
 
     def snapshot(self) -> bytes:
         """Everything that is known, as bytes; rows not taken yet included."""
-        settings = [self.time, self.unit, self.strict, self._mode]
+        settings = [self.time, self.unit, self.strict, self._mode, *([self.rename] if self.rename else [])]
         return to_bytes({"settings": settings, **self.registry.state(bool(self.tables)), **state_of(self, _STATE)})
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from headwater.errors import DataError, QueryError
+from headwater.errors import DataError, QueryError, shown
 from headwater.language.query import Query
 from headwater.language.times import DURATION_MAX, FOREVER, NEVER, TICK_NANOS, duration, in_ticks
+
+_QUERIES_FORM = "give one query made with hw.query(...), or a list of them; hw.load(path) reads a file of queries"
 
 
 def check_queries(queries: Any) -> list[Query]:
@@ -19,11 +21,30 @@ def check_queries(queries: Any) -> list[Query]:
     Traceback (most recent call last):
     headwater.errors.QueryError: queries hold 'load': give queries made with hw.query(...)
     """
+    given = data_kind(queries)
+    if given is not None or isinstance(queries, str | Mapping):
+        raise QueryError(f"queries is {given or shown(queries)}: {_QUERIES_FORM}")
     listed = [queries] if isinstance(queries, Query) else list(queries) if isinstance(queries, Iterable) else [queries]
     for query in listed:
         if not isinstance(query, Query):
             raise QueryError(f"queries hold {query!r}: give queries made with hw.query(...)")
     return listed
+
+
+def data_kind(given: object) -> str | None:
+    """What an object is, in words, if it holds events or leads to them; so that it gets to the right door.
+
+    >>> import pyarrow as pa
+    >>> data_kind(pa.table({"a": [1]})), data_kind("events/2026"), data_kind(3)
+    ('an Arrow Table', None, None)
+    """
+    module, name = type(given).__module__.partition(".")[0], type(given).__qualname__
+    makers = {"pyspark": "Spark", "pandas": "pandas", "polars": "Polars", "pyarrow": "Arrow"}
+    if module not in makers or isinstance(given, Query):
+        return None
+    if name == "SparkSession":
+        return "a SparkSession"
+    return f"{'an' if module == 'pyarrow' else 'a'} {makers[module]} {name}"
 
 
 def check_unit(unit: str) -> str:

@@ -182,7 +182,7 @@ def _column_problems(keys: object, distinct: object) -> Iterator[Problem]:
     for index, key in enumerate(keys):
         yield from checks.text("keys", key, _KEYS_FORM)
         if key in RESERVED:
-            yield Problem("keys", key, f"results have a column of this name; rename it ({_reserved()})")
+            yield Problem("keys", key, _rename_form(key))
         if key in keys[:index]:
             yield Problem("keys", key, "name each key column once")
     if distinct is not None:
@@ -215,6 +215,10 @@ def _not_an_aggregate(alias: str) -> str:
     meant = difflib.get_close_matches(alias, _OPTIONS, n=1)
     hint = f"; did you mean {meant[0]}=?" if meant else ""
     return f"give an aggregate, such as {alias}=hw.avg('load'){hint}"
+
+
+def _rename_form(key: str) -> str:
+    return f"results have a column of this name; give it another on the way in, rename={{{key!r}: 'own_{key}'}} ({_reserved()})"
 
 
 def _reserved() -> str:

@@ -16,6 +16,7 @@ from headwater.errors import Problem, QueryError
 from headwater.language.aggregations import FUNCTIONS, Aggregation
 from headwater.language.comparisons import kind_of
 from headwater.language.expressions import BooleanChain, Column, Compare, Expr, In, Matches, Not, Range
+from headwater.language.times import Nanos, try_duration
 
 if TYPE_CHECKING:
     from headwater.language.query import Query
@@ -47,7 +48,54 @@ def check_schema(query: Query, schema: pa.Schema, time: str) -> None:
 
 
 def check_schemas(queries: Iterable[Query], schema: pa.Schema, time: str) -> None:
-    """`check_schema` for many queries: a million of them read the schema once."""
+    """`check_schema` for many queries as they were written: a million of them read the schema once."""
+    listed = list(queries)
+    check_columns(listed, schema, time)
+    check_durations(listed, schema, time)
+
+
+def check_durations(queries: Iterable[Query], schema: pa.Schema, time: str) -> None:
+    """Refuse durations without a unit where times are timestamps or dates: nobody means so many microseconds.
+
+    >>> from headwater.language.aggregations import count
+    >>> from headwater.language.query import query
+    >>> from headwater.language.windows import tumbling
+    >>> check_durations([query("n", tumbling(10), n=count())], pa.schema([("at", pa.timestamp("us"))]), "at")
+    Traceback (most recent call last):
+    headwater.errors.QueryError: query 'n': window.size is 10: the time column 'at' holds timestamp[us]; write a duration
+        with its unit, such as '10 s'
+    """
+    if not has_calendar_times(schema, time):
+        return
+    for query in queries:
+        for field in query.window.durations:
+            for problem in unitless(f"window.{field}", getattr(query.window, field), schema, time):
+                raise QueryError.of(problem, query.name)
+        for problem in unitless("lateness", query.lateness, schema, time):
+            raise QueryError.of(problem, query.name)
+
+
+def check_unit_of(field: str, given: object, schema: pa.Schema, time: str) -> None:
+    """`check_durations` for a duration that a door takes, such as `disorder`."""
+    for problem in unitless(field, given, schema, time):
+        raise QueryError.of(problem)
+
+
+def unitless(field: str, given: object, schema: pa.Schema, time: str) -> Iterator[Problem]:
+    """The problem of a duration that is a plain number of ticks; zero needs no unit."""
+    value = None if given is None else try_duration(given)
+    if value and not isinstance(value, Nanos) and has_calendar_times(schema, time):
+        held = f"the time column {time!r} holds {schema.field(time).type}"
+        yield Problem(field, given, f"{held}; write a duration with its unit, such as '{value} s'")
+
+
+def has_calendar_times(schema: pa.Schema, time: str) -> bool:
+    """Whether the time column says itself what its values mean: a timestamp or a date, not a number."""
+    return schema.names.count(time) == 1 and type_kind(schema.field(time).type) in ("timestamp", "date")
+
+
+def check_columns(queries: Iterable[Query], schema: pa.Schema, time: str) -> None:
+    """Refuse queries that do not fit the columns, whatever unit their durations are in."""
     columns = _columns(schema)
     for query in queries:
         for problem in _schema_problems(query, columns, time):

@@ -8,12 +8,16 @@ tables of any maker become batches, and tables of rows become results.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
 from headwater.engine.core import Core
 from headwater.language.query import Query
+from headwater.language.renames import Renaming
+from headwater.language.schemas import check_unit_of
 from headwater.local.results import Results
 from headwater.local.tables import arrow_table, record_batches
 
@@ -34,24 +38,52 @@ class Engine(Core):
     [{'window_start': 0, 'window_end': 10, 'total': 3.0}]
     """
 
+    def __init__(
+        self,
+        queries: Iterable[Query] = (),
+        *,
+        time: str = "time",
+        unit: str = "us",
+        disorder: object = None,
+        strict: bool = False,
+        mode: str = "desis",
+        rename: Mapping[str, str] | None = None,
+    ) -> None:
+        """``rename``: columns that the data calls otherwise, new names by old ones; queries and ``time`` say the new."""
+        super().__init__(queries, time=time, unit=unit, disorder=disorder, strict=strict, mode=mode)
+        self._state.rename = dict(Renaming.of(rename).names)
+        self._disorder = disorder
+        self._is_checked = False
+
     def push(self, data: Any, source: str = "", offset: int | Int64Array | None = None, node: str = "") -> None:
         """Take in events of one source: an Arrow, pandas or Polars table, in any order.
 
         ``offset`` is that of the first event (default: one after the last), or one per event; events that were accepted
         before are passed over. ``node`` names the source's home when the source is first seen.
         """
-        super().push(record_batches(data, BATCH_EVENTS), source, offset, node)
+        super().push(record_batches(self._table(data), BATCH_EVENTS), source, offset, node)
 
     def push_all(self, data: Any) -> None:
         """Take in all events there will ever be, as one source: what no later event can change comes out on the way.
 
         The same rows as one `push` and `flush`, without holding all partials until the end.
         """
-        super().push_all(record_batches(data, BATCH_EVENTS))
+        super().push_all(record_batches(self._table(data), BATCH_EVENTS))
 
     def check(self, data: Any) -> None:
         """Refuse queries that do not fit the columns of ``data``, before anything is taken in."""
-        self._state.registry.check(arrow_table(data).schema)
+        self._state.registry.check(self._table(data).schema)
+
+    def _table(self, data: Any) -> pa.Table:
+        """The data as Arrow, its columns under their new names; the first has to have all, later ones may lack some."""
+        renaming, table = Renaming(self._state.rename), arrow_table(data)
+        if not self._is_checked:
+            renaming.check(table.schema.names)
+        renamed = table.rename_columns(renaming.renamed(table.schema.names)) if renaming else table
+        if not self._is_checked:
+            check_unit_of("disorder", self._disorder, renamed.schema, self._state.time)
+        self._is_checked = True
+        return renamed
 
     def results(self) -> Results:
         """The rows that came out since the last call."""
@@ -76,17 +108,19 @@ def run(
     flush: bool = True,
     strict: bool = False,
     mode: str = "desis",
+    rename: Mapping[str, str] | None = None,
 ) -> Results:
     """All queries over a table (Arrow, pandas or Polars) in one pass.
 
-    The table is one source and a row's number is its offset. Nothing is late unless ``disorder`` is given.
+    The table is one source and a row's number is its offset. Nothing is late unless ``disorder`` is given. ``rename``
+    gives columns other names on the way in, of which queries and ``time`` speak: ``rename={"node": "device"}``.
 
     >>> import pyarrow as pa, headwater as hw
     >>> events = pa.table({"time": [1, 2, 11], "load": [3.0, 1.0, 5.0]})
     >>> hw.run(events, [hw.query("peak", hw.tumbling(10), top=hw.max("load"))])["peak"].column("top").to_pylist()
     [3.0, 5.0]
     """
-    engine = Engine(queries, time=time, unit=unit, disorder=disorder, strict=strict, mode=mode)
+    engine = Engine(queries, time=time, unit=unit, disorder=disorder, strict=strict, mode=mode, rename=rename)
     table = arrow_table(data)  # once: a stream of batches can be read only once
     engine.check(table)
     if flush and disorder is None and not engine.shows_empty_windows:

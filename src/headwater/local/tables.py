@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from headwater.errors import DataError
+from headwater.language.arguments import data_kind
 
 #: A table of chunks shorter than this, on average, is put together first: every batch has its price.
 CHUNK_ROWS = 1 << 14
 
 
-def record_batches(data: Any, size: int) -> Iterator[pa.RecordBatch]:
-    """The rows of an Arrow, pandas or Polars table (or anything with the Arrow interface) in batches of at most ``size``.
+def record_batches(table: pa.Table, size: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a table in batches of at most ``size``.
 
     >>> [len(batch) for batch in record_batches(pa.table({"a": [1, 2, 3]}), 2)]
     [2, 1]
     """
-    table = arrow_table(data)
     chunks = table.column(0).num_chunks if table.num_columns else 1
     if chunks > 1 and table.num_rows < CHUNK_ROWS * chunks:
         table = table.combine_chunks()
@@ -27,7 +28,7 @@ def record_batches(data: Any, size: int) -> Iterator[pa.RecordBatch]:
 
 
 def arrow_table(data: Any) -> pa.Table:
-    """The data as an Arrow table, without a copy where that is possible."""
+    """An Arrow, pandas or Polars table (or anything with the Arrow interface) as an Arrow table, if possible without a copy."""
     table = _table(data)
     plain = pa.schema([field.with_type(_plain_type(field.type)) for field in table.schema])
     return table if plain.equals(table.schema) else table.cast(plain)
@@ -47,6 +48,17 @@ def _plain_type(type_: pa.DataType) -> pa.DataType:
 def _table(data: Any) -> pa.Table:
     if isinstance(data, pa.Table):
         return data
+    if type(data).__module__.startswith("pyspark."):
+        # Before anything else: the newest ones speak Arrow, and all their rows would come to this process.
+        raise DataError(
+            f"data is {data_kind(data)}: hw.aggregate(df, queries) answers queries over a DataFrame of Spark where its rows are; "
+            "hw.run and Engine take what is in this process"
+        )
+    if isinstance(data, str | os.PathLike):
+        raise DataError(
+            f"data is {str(data)!r}: hw.read(spark, path, queries) reads files; hw.run and Engine take tables, such as "
+            "pyarrow.parquet.read_table(path)"
+        )
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if type(data).__module__.partition(".")[0] == "pandas":

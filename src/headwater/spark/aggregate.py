@@ -7,21 +7,23 @@ leaf stands in front of each partition, and a root behind them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_queries
 from headwater.language.query import Query
+from headwater.language.renames import Renaming
 from headwater.language.windows import CountWindow
 from headwater.spark.batch.partition_leaves import depends_on_order, through_python
 from headwater.spark.batch.root import Output, fitted_rows, row_type
 from headwater.spark.dataframe_streams.aggregate import stream_aggregate
 from headwater.spark.dataframe_streams.plan import StreamOptions
+from headwater.spark.doors import check_frame
 from headwater.spark.native import positions
 from headwater.spark.native.choice import Asked, choice, has_positions
 from headwater.spark.native.plan import EventFrame, fixed_windows, numbered
@@ -54,6 +56,7 @@ def aggregate(
     flush_after: object = None,
     live: bool = False,
     buckets: int | None = None,
+    rename: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """Result rows of all queries over the rows of a DataFrame, as a DataFrame.
 
@@ -66,13 +69,16 @@ def aggregate(
     ``output="aside"`` gives the events that no result has instead, each with the reason, and ``output="accounts"`` how many
     events each query had and what became of them; both go through Python.
 
-    Of a streaming DataFrame a streaming one is made (docs/streaming-aggregate.md); the arguments from ``disorder`` on are for
-    these alone. ``disorder``: how far times may step back before an event is late. ``source``: the column that tells sources
-    apart, each of which has a watermark; ``idle``: one silent for this time is not waited for. ``flush_when``: a condition
-    for rows that are no events but say that the stream ends, ``flush_after``: it ends after such a silence. ``live``: show open
-    windows too, when they change. ``buckets``: how many roots share the keys, the same for the life of a checkpoint.
-    ``output="all"`` gives everything in one stream, each row with its kind; `split_output` takes it apart.
+    ``rename`` gives columns other names on the way in, of which queries and all other arguments speak.
+
+    Of a streaming DataFrame a streaming one is made (docs/streaming-aggregate.md); the arguments from ``disorder`` to ``buckets``
+    are for these alone and refused elsewhere. ``disorder``: how far times may step back before an event is late. ``source``: the
+    column that tells sources apart, each of which has a watermark; ``idle``: one silent for this time is not waited for.
+    ``flush_when``: a condition for rows that are no events but say that the stream ends, ``flush_after``: it ends after such a
+    silence. ``live``: show open windows too, when they change. ``buckets``: how many roots share the keys, the same for the life
+    of a checkpoint. ``output="all"`` gives everything in one stream, each row with its kind; `split_output` takes it apart.
     """
+    df = renamed_frame(df, rename)
     asked = Asked(arrow_schema(df), time, unit, sums, plan, strict)
     options = StreamOptions(disorder, source, idle, flush_when, flush_after, live, buckets)
     call = Call.of(df, queries, order, asked, options)
@@ -170,6 +176,15 @@ def divided(queries: Sequence[Query], asked: Asked) -> Division:
         positions.families([query for query in counted if query.name not in native]),
         [query for query in queries if query.name not in named],
     )
+
+
+def renamed_frame(df: Any, rename: Mapping[str, str] | None) -> DataFrame:
+    """A DataFrame with its columns under the names of which queries speak."""
+    check_frame(df)
+    renaming = Renaming.of(rename)
+    renaming.check(df.columns)
+    renamed: DataFrame = df.withColumnsRenamed(dict(renaming.names)) if renaming else df
+    return renamed
 
 
 def tie_breakers(df: DataFrame, time: str, order: str | Sequence[str] | None) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from headwater.spark.batch.plan import ReadPlan, plan_events, plan_queries
 from headwater.spark.batch.root import Output, cores_of, fitted_rows, results, root_count, row_type
 from headwater.spark.counts.plan import LIMITS, SelectionLimits, can_be_selected, count_rows, groups
 from headwater.spark.data_sources import register
+from headwater.spark.doors import check_session, check_source_kind
 from headwater.spark.native.types import functions_of
 from headwater.spark.progress import is_wanted, watch
 
@@ -40,15 +41,18 @@ def read(
     types: Types | None = None,
     tasks: int | None = None,
     output: Output = "results",
+    rename: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """Result rows of all queries over the events in ``source``, as a DataFrame; without queries the events themselves.
 
-    ``source`` is a folder, a file, a list of files, a segment log, or generators of events. Files are Parquet, Arrow IPC, CSV or
-    JSON lines, the last two also packed with gzip; ``format`` says which where names do not. A file is one source, named by its
-    path below the folder, and a row's number in it is its offset; with ``sources="folder"`` the files of a folder are one, in the
-    order of their names, or those for which a function of a file's name gives the same. ``columns`` and ``where`` choose events;
-    queries say themselves what they need. ``types`` are those of columns of text whose first lines mislead. ``tasks``: how many
-    to share the work among, at least.
+    ``source`` is a folder, a file, a pattern (``"events/day=*/*.csv"``), a list of files, a segment log, or generators of events;
+    ``file:`` may stand in front. Folders named ``day=1`` say a column that the files below them lack. Files are Parquet, Arrow
+    IPC, CSV or JSON lines, the last two also packed with gzip; ``format`` says which where names do not. A file is one source,
+    named by its path below the folder, and a row's number in it is its offset; with ``sources="folder"`` the files of a folder
+    are one, in the order of their names, or those for which a function of a file's name gives the same. ``columns`` and ``where``
+    choose events; queries say themselves what they need. ``types`` are those of columns of text whose first lines mislead.
+    ``rename`` gives columns other names on the way in, of which queries and all other arguments but ``types`` speak. ``tasks``:
+    how many to share the work among, at least.
 
     ``output="aside"`` gives the events that no result has instead, each with the reason, and ``output="accounts"`` how many
     events each query had and what became of them.
@@ -57,10 +61,16 @@ def read(
 
     Everything that can be wrong with files or queries is said at once; Spark runs when rows are asked for.
     """
+    check_session(spark, "hw.read")
+    check_source_kind(source, "hw.read")
     check_count("tasks", tasks)
     parallelism = cores_of(spark) if tasks is None else tasks
     if queries is None:
-        chosen = plan_events(source, format, columns, parallelism, where=where, strict=strict, types=types)
+        for_queries = {"disorder": (disorder, None), "flush": (flush, True), "sources": (sources, "file")}
+        _refuse_without_queries({**for_queries, "output": (output, "results")})
+        chosen = plan_events(
+            source, format, columns, parallelism, where=where, strict=strict, types=types, rename=rename
+        )
         return _load(spark, _watched(spark, chosen))
     if columns is not None:
         raise QueryError(f"columns is {list(columns)!r}: queries say which columns they need; leave it out")
@@ -68,9 +78,10 @@ def read(
         raise QueryError(f"where is {where!r}: each query has its own; leave it out here")
     listed = check_queries(queries)
     settings: dict[str, Any] = {"time": time, "unit": unit, "disorder": disorder, "strict": strict}
+    options: dict[str, Any] = {"sources": sources, "types": types, "rename": rename}
 
     def plan_of(asked: Sequence[Query]) -> ReadPlan:
-        return plan_queries(source, asked, format, parallelism, flush, sources=sources, types=types, **settings)
+        return plan_queries(source, asked, format, parallelism, flush, **options, **settings)
 
     is_complete = output == "results" and flush and disorder is None
     return query_rows(spark, listed, plan_of, time, unit, output, is_complete)
@@ -124,6 +135,13 @@ def _born(aside: DataFrame, plan: ReadPlan) -> DataFrame:
         "offset": f.col("offset") + f.coalesce(bases[f.col("source")], f.lit(0)),
     }
     return aside.select(*(born[name].alias(name) if name in born else name for name in aside.columns))
+
+
+def _refuse_without_queries(given: Mapping[str, tuple[object, object]]) -> None:
+    """Events are read as they are: what concerns windows means nothing."""
+    for name, (value, default) in given.items():
+        if value != default:
+            raise QueryError(f"{name} is {value!r}: it is for queries, and none is given; leave it out")
 
 
 def check_count(name: str, value: object) -> None:

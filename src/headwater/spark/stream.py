@@ -15,7 +15,8 @@ from headwater.errors import QueryError
 from headwater.language.arguments import check_disorder, check_queries
 from headwater.language.files.queries import to_json
 from headwater.language.query import Query
-from headwater.language.times import duration, in_ticks
+from headwater.language.schemas import check_unit_of
+from headwater.language.times import Nanos, duration, in_ticks
 from headwater.language.windows import CountWindow
 from headwater.node import NodeSettings, RootNode
 from headwater.node.splitting import Sharing
@@ -25,6 +26,7 @@ from headwater.protocols.messages import Hello, encode
 from headwater.spark.batch.columns import Types
 from headwater.spark.batch.root import cores_of
 from headwater.spark.data_sources import register
+from headwater.spark.doors import check_session, check_source_kind
 from headwater.spark.read import check_count
 from headwater.spark.streaming.checkpoint import About, StreamCheckpoint, checkpoint_folder
 from headwater.spark.streaming.host import RootHost
@@ -34,8 +36,9 @@ from headwater.spark.streaming.reducers import begin_roots
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.sinks import sink_of
 from headwater.spark.streaming.start.handle import Stream
-from headwater.spark.streaming.start.prepare import cheap_batches, check_remote, check_same, choose_roots, open_input
+from headwater.spark.streaming.start.prepare import cheap_batches, check_remote, check_same, choose_roots, renamed_input
 from headwater.spark.streaming.start.query_changes import change_queries, running_queries
+from headwater.spark.streaming.start.trigger import spark_trigger
 from headwater.spark.streaming.watch.observer import StreamObserver
 
 if TYPE_CHECKING:
@@ -71,10 +74,12 @@ def stream(
     name: str | None = None,
     metrics_port: int | None = None,
     progress: bool | None = None,
+    rename: Mapping[str, str] | None = None,
 ) -> Stream:
     """Answer queries over sources that grow, and go on until the stream is stopped or flushed. Returns at once.
 
-    ``source`` is a folder to which files come, a segment log, generators, or ``KafkaInput(...)``. The files of one folder are one
+    ``source`` is a folder to which files come, a pattern of such files (``"events/day=*/*.csv"``), a segment log, generators, or
+    ``KafkaInput(...)``. Folders named ``day=1`` say a column that the files below them lack. The files of one folder are one
     source, in the order in which they come; with ``sources="file"`` each is one, which is not waited for once it is read.
     ``disorder`` says how far events of one source may be out of order; what is later than that is late. A source from which
     nothing has come for ``idle`` is not waited for.
@@ -83,6 +88,9 @@ def stream(
     Events that are in no result go to ``aside``, each with the reason. All that the stream knows is in ``checkpoint``; started
     again with the same, it goes on exactly where it was. Then queries that are new begin, and those that are not given any more
     end; without ``queries`` all go on.
+
+    ``rename`` gives columns other names on the way in, of which queries and ``time`` speak; ``schema`` and ``types`` have those
+    of the data. It is the same for the life of a checkpoint.
 
     ``trigger`` is "available now" (read what is there, and stop), a time between batches such as "1 second", or None: one batch
     after the other. ``max_events_per_trigger`` bounds a batch, ``tasks`` is how many leaves share the sources. The
@@ -94,14 +102,19 @@ def stream(
     How it is doing: ``stream.status``, a line in the terminal (``progress``), on ``metrics_port`` for Prometheus (0: any port
     that is free), and in the log "headwater.stream".
     """
+    check_session(spark, "hw.stream")
+    check_source_kind(source, "hw.stream")
+    triggered = spark_trigger(trigger)
     place = checkpoint_folder(checkpoint)
     known = StreamCheckpoint(place / "headwater")
     asked = None if queries is None else check_queries(queries)
     about = known.about()
     of_folder = {"format": format, "sources": sources, "schema": schema, "types": types, "strict": strict}
-    opened = open_input(source, known, pace=pace, time=time, unit=unit, **of_folder)
+    opened = renamed_input(source, known, rename, pace=pace, time=time, unit=unit, **of_folder)
+    if about is None:
+        check_unit_of("disorder", disorder, opened.schema, time)
     settings = {"time": time, "unit": unit, "disorder": check_disorder(disorder, unit), "strict": strict}
-    settings["idle_ns"] = None if idle is None else in_ticks(duration(idle), "ns")
+    settings["idle_ns"] = None if idle is None else _real_time("idle", idle)
     counting = count_scheme if isinstance(count_scheme, Counting) else Counting(count_scheme)
     check_count("max_events_per_trigger", max_events_per_trigger)
     check_count("tasks", tasks)
@@ -125,10 +138,18 @@ def stream(
         observer = StreamObserver(name or place.name, unit, untimed, metrics_port=metrics_port, progress=progress)
     runner = BatchRunner(known, observer=observer, **sinks)
     try:
-        return _start(spark, place, opened, runner, trigger, max_events_per_trigger, name)
+        return _start(spark, place, opened, runner, triggered, max_events_per_trigger, name)
     except BaseException:
         runner.close()
         raise
+
+
+def _real_time(name: str, value: object) -> int:
+    """Nanoseconds by the clock, which has no ticks that a plain number could mean."""
+    length = duration(value)
+    if length != 0 and not isinstance(length, Nanos):
+        raise QueryError(f"{name} is {value!r}: write a duration with its unit, such as '{value} s'")
+    return in_ticks(length, "ns")
 
 
 def _open(checkpoint: StreamCheckpoint, sinks: Mapping[str, Any]) -> None:
@@ -189,7 +210,7 @@ def _start(
     place: Path,
     opened: Input,
     runner: BatchRunner,
-    trigger: str | None,
+    trigger: Mapping[str, Any],
     events: int | None,
     name: str | None,
 ) -> Stream:
@@ -200,10 +221,8 @@ def _start(
     if events is not None:
         reader = reader.option("events", events)
     writer = reader.load().writeStream.foreachBatch(runner).option("checkpointLocation", str(place / "spark"))
-    if trigger == "available now":
-        writer = writer.trigger(availableNow=True)
-    elif trigger is not None:
-        writer = writer.trigger(processingTime=trigger)
+    if trigger:
+        writer = writer.trigger(**trigger)
     if name is not None:
         writer = writer.queryName(name)
     with cheap_batches(spark):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from os.path import relpath
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from headwater.errors import DataError
+from headwater.language.renames import Renaming
 from headwater.language.schemas import type_kind
 from headwater.spark.formats import FORMATS, FileRange, check_kinds, schema_of
+from headwater.spark.formats.folder_columns import folder_fields, folder_scalars
 
 #: How many files are asked for their columns; what is wrong with others is said when they are read.
 LOOKS_MAX = 1000
@@ -34,6 +37,13 @@ class Columns:
             return False
         return all(schema.field(field.name).type == field.type for _, schema in self.files for field in wanted)
 
+    def renamed(self, renaming: Renaming) -> Columns:
+        """The same columns under the names that users give them."""
+        if not renaming:
+            return self
+        files = [(place, renaming.fields(schema)) for place, schema in self.files]
+        return Columns(renaming.schema(self.schema), files, self.is_partial)
+
     def check(self, names: Iterable[str]) -> None:
         """Refuse files that lack one of these columns, or hold something else in it."""
         needed = list(names)
@@ -45,7 +55,10 @@ class Columns:
 
 
 def columns_of(kind: str, pieces: Sequence[FileRange], types: Types | None = None) -> Columns:
-    """The columns of the first file that has any; where files say of which types these are, wide enough for all of them."""
+    """The columns of the first file that has any; where files say of which types these are, wide enough for all of them.
+
+    Behind them those that no file has, but names of folders say.
+    """
     has_types = FORMATS[kind].has_types
     files: list[tuple[str, pa.Schema]] = []
     places = [place for piece in pieces for place in piece.places]
@@ -59,8 +72,30 @@ def columns_of(kind: str, pieces: Sequence[FileRange], types: Types | None = Non
     if not files:
         raise DataError(f"{pieces[0].places[0]}: all files are empty, so nothing says which columns there are")
     # Text is read as the first file that has a value seems to say; what does not fit is malformed, event by event.
-    told = _as_told(_together(files), types, kind)
+    together = _together(files)
+    said = _said(pieces, together, types)
+    told = _as_told(together, {name: type_ for name, type_ in (types or {}).items() if name not in said}, kind)
+    for field in said.values():
+        told = told.append(field)
+    if said and has_types:
+        root = next(piece.root for piece in pieces if piece.root is not None)
+        files = [(place, _with_said(place, root, schema, said)) for place, schema in files]
     return Columns(told, files if has_types else [], len(places) > LOOKS_MAX)
+
+
+def _said(pieces: Sequence[FileRange], schema: pa.Schema, types: Types | None) -> dict[str, pa.Field]:
+    """The columns that folders say and files lack, of the types that the user gives or their values have."""
+    names = [relpath(place, piece.root) for piece in pieces if piece.root is not None for place in piece.places]
+    said = {name: field for name, field in folder_fields(names).items() if name not in schema.names}
+    given = {name: type_ for name, type_ in (types or {}).items() if name in said}
+    return said | {name: pa.field(name, _type(name, type_)) for name, type_ in given.items()}
+
+
+def _with_said(place: str, root: str, schema: pa.Schema, said: Mapping[str, pa.Field]) -> pa.Schema:
+    """The columns of a file and its folders; a value that does not fit is an error."""
+    for name in folder_scalars(place, root, pa.schema(list(said.values()))):
+        schema = schema if name in schema.names else schema.append(said[name])
+    return schema
 
 
 def _together(files: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:

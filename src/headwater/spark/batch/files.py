@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from headwater.errors import DataError
+from headwater.errors import DataError, shown
 from headwater.language.user_code import checked_path
 from headwater.logs import Log
 from headwater.spark.formats import FORMATS, FileRange, row_count
+from headwater.spark.formats.folder_columns import folder_values
 from headwater.spark.formats.parquet import row_groups
+from headwater.spark.formats.paths import PathPattern, is_hidden, local_path, split_pattern
 
 #: What is larger is divided, where that can be done: as much as one task should read at least.
 TASK_BYTES = 128 << 20
@@ -61,7 +63,13 @@ def _together(pieces: Sequence[FileRange], source_of: Callable[[str], str]) -> l
             raise DataError(f"sources makes {name!r} of {piece.source!r}: a source is named by text")
         files.setdefault(name, []).append(piece)
     return [
-        FileRange(name, name, tuple(place for file in some for place in file.places), sum(file.size for file in some))
+        FileRange(
+            name,
+            name,
+            tuple(place for file in some for place in file.places),
+            sum(file.size for file in some),
+            root=some[0].root,
+        )
         for name, some in sorted(files.items(), key=lambda named: named[0].encode())
     ]
 
@@ -72,7 +80,9 @@ def _find(source: Any, kind: str | None) -> tuple[str, list[FileRange]]:
     if hasattr(source, "batches"):
         source = [source]
     if isinstance(source, str | os.PathLike):
-        root = Path(source)
+        root, pattern = split_pattern(local_path(source))
+        if pattern is not None:
+            return _of_pattern(root, pattern, kind)
         if not root.exists():
             raise DataError(f"{root}: there is no such file or folder")
         if (root / "log.json").is_file() and kind in (None, "log"):
@@ -82,14 +92,29 @@ def _find(source: Any, kind: str | None) -> tuple[str, list[FileRange]]:
     listed = list(source)
     if listed and all(hasattr(each, "batches") for each in listed):
         return "generated", [_of_generator(number, each) for number, each in enumerate(listed)]
-    return _of_list([Path(each) for each in listed], kind)
+    wrong = next((each for each in listed if not isinstance(each, str | os.PathLike)), None)
+    if wrong is not None:
+        raise DataError(f"source holds {shown(wrong)}: a list names files, or holds generators of events")
+    return _of_list([local_path(each) for each in listed], kind)
 
 
-def _walk(root: Path) -> Iterable[Path]:
-    """All files below a folder but hidden ones and what Spark leaves beside its own."""
+def _of_pattern(root: Path, pattern: PathPattern, kind: str | None) -> tuple[str, list[FileRange]]:
+    paths = [path for path in _walk(root, pattern) if pattern.matches(path.relative_to(root).as_posix())]
+    if not paths:
+        raise DataError(f"{root / pattern.text}: no file matches; * stays within a name, ** leads through folders")
+    return _of_files(root, paths, kind, str(root / pattern.text))
+
+
+def _walk(root: Path, pattern: PathPattern | None = None) -> Iterable[Path]:
+    """All files below a folder but hidden ones and what Spark leaves beside its own, where a pattern may lead to."""
     for folder, folders, names in os.walk(root):
-        folders[:] = [name for name in folders if not name.startswith(("_", "."))]
-        yield from (Path(folder, name) for name in names if not name.startswith(("_", ".")))
+        above = Path(folder).relative_to(root)
+        folders[:] = [
+            name
+            for name in folders
+            if not is_hidden(name) and (pattern is None or pattern.may_lead_to((above / name).as_posix()))
+        ]
+        yield from (Path(folder, name) for name in names if not is_hidden(name))
 
 
 def _of_list(paths: Sequence[Path], kind: str | None) -> tuple[str, list[FileRange]]:
@@ -110,7 +135,10 @@ def _of_files(base: Path, paths: Sequence[Path], kind: str | None, where: str) -
         raise DataError(f"{where}: there are no files")
     # Compared as bytes, as the order of events asks.
     names = sorted(((path.relative_to(base).as_posix(), path) for path in paths), key=lambda named: named[0].encode())
-    return kind, [FileRange(name, name, (str(path.absolute()),), path.stat().st_size) for name, path in names]
+    root = str(base.absolute()) if any(folder_values(name) for name, _ in names) else None
+    return kind, [
+        FileRange(name, name, (str(path.absolute()),), path.stat().st_size, root=root) for name, path in names
+    ]
 
 
 def _guessed(paths: Sequence[Path], where: str) -> tuple[str, list[Path]]:
@@ -163,7 +191,7 @@ def _parts(piece: FileRange, kind: str) -> list[FileRange]:
     base = 0
     for stretch, rows in _stretches(piece, kind):
         name = f"{piece.source}\0{len(parts):010d}"
-        parts.append(FileRange(name, piece.home, stretch.places, stretch.size, stretch.groups, base))
+        parts.append(FileRange(name, piece.home, stretch.places, stretch.size, stretch.groups, base, piece.root))
         base += rows
     return parts if len(parts) > 1 else [piece]
 

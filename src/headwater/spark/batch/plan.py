@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -20,12 +20,14 @@ from headwater.errors import DataError
 from headwater.language.expressions import Expr, boolean
 from headwater.language.files.conditions import condition_from_data, condition_to_data
 from headwater.language.query import Query
-from headwater.language.schemas import check_condition
+from headwater.language.renames import AS_STORED, Renaming
+from headwater.language.schemas import check_condition, check_unit_of
 from headwater.spark.batch.columns import Types, columns_of
 from headwater.spark.batch.files import SourceOf, find_pieces, share_out, split
 from headwater.spark.batch.initial_root import initial_root, initial_root_bytes
 from headwater.spark.batch.leaf import SourceFeed
 from headwater.spark.batch.pruning import Pruning, pruning_of
+from headwater.spark.batch.renames import renamed_batches, stored_wanted
 from headwater.spark.formats import FORMATS, FileRange, Passed, Wanted, batches, row_count
 
 
@@ -34,6 +36,7 @@ class ReadPlan:
     """``tasks``: the pieces of each; ``schema``: of all columns; ``root``: it, fresh, None where events are asked for.
 
     ``where``: which events are asked for; ``pruning``: which events are wanted at all; ``strict``: malformed text is an error.
+    ``renaming``: how columns are called that are stored under other names.
     """
 
     kind: str
@@ -45,15 +48,19 @@ class ReadPlan:
     strict: bool = False
     where: Expr | None = None
     pruning: Pruning | None = None
+    renaming: Renaming = AS_STORED
     #: The columns of result rows, and whether no value can be malformed; tasks do not need to know.
     rows: pa.Schema | None = None
     is_uniform: bool = False
 
     def feeds(self, task: int) -> Iterator[SourceFeed]:
         """The sources of a task, with their events."""
-        wanted = Wanted(self.columns, self.schema, self.strict, self.pruning)
+        wanted = stored_wanted(Wanted(self.columns, self.schema, self.strict, self.pruning), self.renaming)
         for piece in self.tasks[task]:
-            yield SourceFeed(piece.source, piece.home, batches(self.kind, piece, wanted))
+            found = batches(self.kind, piece, wanted)
+            yield SourceFeed(
+                piece.source, piece.home, renamed_batches(found, self.renaming) if self.renaming else found
+            )
 
     def event_count(self) -> int | None:
         """How many events the files hold, where they tell it cheaply."""
@@ -86,6 +93,7 @@ class ReadPlan:
             "strict": self.strict,
             "where": None if self.where is None else condition_to_data(self.where),
             "pruning": None if self.pruning is None else self.pruning.to_data(),
+            "rename": dict(self.renaming.names),
         }
         return base64.b64encode(zlib.compress(json.dumps(tree).encode())).decode()
 
@@ -97,7 +105,8 @@ class ReadPlan:
         root = None if tree["root"] is None else bytes.fromhex(tree["root"])
         where = None if tree["where"] is None else condition_from_data(tree["where"])
         pruning = None if tree["pruning"] is None else Pruning.from_data(tree["pruning"])
-        return cls(tree["kind"], tasks, tree["columns"], schema, root, tree["flush"], tree["strict"], where, pruning)
+        rest = tree["flush"], tree["strict"], where, pruning, Renaming(tree["rename"])
+        return cls(tree["kind"], tasks, tree["columns"], schema, root, *rest)
 
 
 def _piece(fields: dict[str, Any]) -> FileRange:
@@ -115,13 +124,16 @@ def plan_queries(
     *,
     sources: SourceOf = "file",
     types: Types | None = None,
+    rename: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> ReadPlan:
     """How to answer queries; whatever is wrong with files or queries is said here."""
     listed = [queries] if isinstance(queries, Query) else list(queries)
     kind, pieces = find_pieces(source, kind, sources)
-    columns = columns_of(kind, pieces, types)
+    renaming = Renaming.of(rename)
+    columns = columns_of(kind, pieces, types).renamed(renaming)
     root = initial_root(listed, columns.schema, **settings)
+    check_unit_of("disorder", settings.get("disorder"), columns.schema, settings.get("time", "time"))
     columns.check(root.columns)
     is_late_possible = settings.get("disorder") is not None
     if not is_late_possible and flush:
@@ -136,6 +148,7 @@ def plan_queries(
         flush,
         bool(settings.get("strict", False)),
         pruning=pruning,
+        renaming=renaming,
         rows=root.result_schema,
         is_uniform=columns.are_uniform(root.columns),
     )
@@ -150,17 +163,19 @@ def plan_events(
     where: Expr | None = None,
     strict: bool = False,
     types: Types | None = None,
+    rename: Mapping[str, str] | None = None,
 ) -> ReadPlan:
     """How to read the events themselves, or those of them for which ``where`` is true."""
     kind, pieces = find_pieces(source, kind)
-    found = columns_of(kind, pieces, types)
+    renaming = Renaming.of(rename)
+    found = columns_of(kind, pieces, types).renamed(renaming)
     schema = found.schema
     unknown = [name for name in columns or () if name not in schema.names]
     if unknown:
         raise DataError(f"columns hold {unknown[0]!r}: there is no such column; there is {', '.join(schema.names)}")
     wanted = list(schema.names if columns is None else columns)
     found.check(wanted)
-    plan = ReadPlan(kind, share_out(split(pieces, kind), parallelism), wanted, schema, strict=strict)
+    plan = ReadPlan(kind, share_out(split(pieces, kind), parallelism), wanted, schema, strict=strict, renaming=renaming)
     if where is None:
         return plan
     condition = boolean(where)

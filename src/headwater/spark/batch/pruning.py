@@ -20,6 +20,7 @@ from headwater.language.comparisons import FLIPPED, NEGATED
 from headwater.language.expressions import BooleanChain, Column, Compare, Expr, In, IsNull, Matches, Not, Range, boolean
 from headwater.language.files.conditions import condition_from_data, condition_to_data
 from headwater.language.query import Query
+from headwater.language.renames import AS_STORED, Renaming
 from headwater.language.times import in_ticks
 from headwater.language.windows import Band
 
@@ -42,6 +43,21 @@ class ReadUnit(Protocol):
     def count(self) -> int: ...
     def bounds(self, column: str) -> Bounds | None:
         """Statistics of a column, None if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredUnit:
+    """A unit whose columns are asked for by other names than they are stored under."""
+
+    unit: ReadUnit
+    renaming: Renaming
+
+    @property
+    def count(self) -> int:
+        return self.unit.count
+
+    def bounds(self, column: str) -> Bounds | None:
+        return self.unit.bounds(self.renaming.stored(column))
 
 
 def may_hold(expr: Expr, stretch: ReadUnit, truth: bool = True) -> bool:
@@ -117,10 +133,13 @@ class Pruning:
     bands: tuple[tuple[int, int], ...] = ()
     time: str | None = None
     unit: str = "us"
+    #: Conditions and time have the new names of columns, statistics the old.
+    renaming: Renaming = AS_STORED
 
     def wants(self, stretch: ReadUnit) -> bool:
         """Whether some event of the stretch may be wanted."""
-        return any(may_hold(condition, stretch) for condition in self.conditions) or self._in_band(stretch)
+        known = StoredUnit(stretch, self.renaming) if self.renaming else stretch
+        return any(may_hold(condition, known) for condition in self.conditions) or self._in_band(stretch)
 
     def _in_band(self, stretch: ReadUnit) -> bool:
         if not self.bands:
@@ -131,7 +150,7 @@ class Pruning:
     def span(self, stretch: ReadUnit) -> tuple[int, int] | None:
         """The smallest and the largest time, if every event has a good one."""
         assert self.time is not None
-        bounds = stretch.bounds(self.time)
+        bounds = stretch.bounds(self.renaming.stored(self.time))
         if bounds is None or bounds.ends is None or bounds.null_count != 0 or pa.types.is_floating(bounds.ends.type):
             return None
         times, bad, _ = read_times(bounds.ends, self.unit)

@@ -16,6 +16,7 @@ from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_disorder
 from headwater.language.files.queries import from_json, to_json
 from headwater.language.query import Query
+from headwater.language.schemas import check_unit_of
 from headwater.language.times import Nanos, duration
 from headwater.node.micro_batches.frames import BatchSettings, EventGroup, group_name
 from headwater.spark.batch.partition_leaves import depends_on_order
@@ -48,7 +49,8 @@ class StreamOptions:
     def refuse_batch(self) -> None:
         """A batch DataFrame has all rows at once and none is late."""
         for name in self.__slots__:
-            if getattr(self, name) not in (None, False):
+            # By identity: 0 is equal to False, and a Column to nothing that could be asked.
+            if getattr(self, name) is not None and getattr(self, name) is not False:
                 raise DataError(f"{name} is for streaming DataFrames, and this is a batch DataFrame: leave it out")
 
 
@@ -92,6 +94,7 @@ def stream_settings(
 ) -> BatchSettings:
     """The settings of the roots; whatever is wrong with them is said here."""
     disorder = check_disorder(options.disorder, asked.unit)
+    check_unit_of("disorder", options.disorder, asked.schema, asked.time)
     if disorder is None and options.flush_when is None and options.flush_after is None:
         raise QueryError(
             "disorder is missing, so no window of this stream would ever close: say how far times may step back, "

@@ -10,7 +10,7 @@ import pyarrow.types as pt
 
 from headwater.language.aggregations import Aggregation
 from headwater.language.query import Query
-from headwater.spark.aggregate import Call, arrow_schema, divided
+from headwater.spark.aggregate import Call, arrow_schema, divided, renamed_frame
 from headwater.spark.batch.partition_leaves import depends_on_order
 from headwater.spark.batch.root import cores_of
 from headwater.spark.dataframe_streams.plan import StreamOptions, check_columns, stream_settings
@@ -87,6 +87,7 @@ def explain(
     events. ``measure=False`` leaves figures out and runs no job.
     """
     options = StreamOptions(**{name: settings.pop(name) for name in StreamOptions.__slots__ if name in settings})
+    df = renamed_frame(df, settings.pop("rename", None))
     call = Call.of(df, queries, order, Asked(arrow_schema(df), **settings), options)
     call.asked.root(call.queries)  # queries that do not fit the columns are refused
     if df.isStreaming:

@@ -6,6 +6,7 @@ Only columns that are asked for are read. Whatever is wrong with a file, the err
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TypeVar
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from headwater.errors import DataError, HeadwaterError
 from headwater.language.schemas import type_kind
 from headwater.spark.formats import csv_lines, ipc, json_lines, parquet, streams
 from headwater.spark.formats.file_range import Batches, FileRange, Format, Passed, Wanted, sentence
+from headwater.spark.formats.folder_columns import filled, folder_scalars
 from headwater.spark.formats.text import text_format
 
 __all__ = [
@@ -70,6 +72,8 @@ def named(kind: str, place: str, read: Callable[[str], T]) -> T:
 
 def batches(kind: str, piece: FileRange, wanted: Wanted) -> Batches:
     """The events of a piece."""
+    if piece.root is not None:
+        wanted = replace(wanted, root=piece.root)
     for place in piece.places:
         yield from checked(kind, place, wanted, FORMATS[kind].read(place, wanted, piece.groups))
 
@@ -77,8 +81,10 @@ def batches(kind: str, piece: FileRange, wanted: Wanted) -> Batches:
 def checked(kind: str, place: str, wanted: Wanted, found: Batches) -> Batches:
     """Batches of a reader, checked for the columns that are asked for."""
     count = 0
+    said = folder_scalars(place, wanted.root, wanted.schema)
+    said = {name: value for name, value in said.items() if name in wanted.columns}
     try:
-        for batch in found:
+        for batch in filled(found, said) if said else found:
             if isinstance(batch, pa.RecordBatch):
                 missing = [name for name in wanted.columns if name not in batch.schema.names]
                 if missing:

@@ -21,7 +21,8 @@ class FileRange:
     """One source, or a stretch of one: the events of some files, one file after the other.
 
     ``source`` names it among all; ``home`` is the source it is of, in which its first event has the offset ``base``. ``groups``:
-    only the row groups [first, last) of a Parquet file. ``size`` in bytes says how much work it is.
+    only the row groups [first, last) of a Parquet file. ``size`` in bytes says how much work it is. ``root``: below it the names
+    of folders say columns.
     """
 
     source: str
@@ -30,19 +31,22 @@ class FileRange:
     size: int
     groups: tuple[int, int] | None = None
     base: int = 0
+    root: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What is asked of a file: ``columns`` of the types in ``schema``.
 
-    ``strict``: text that does not hold them is an error. ``pruning``: which events are wanted at all.
+    ``strict``: text that does not hold them is an error. ``pruning``: which events are wanted at all. ``root``: below it the
+    names of folders say columns.
     """
 
     columns: Sequence[str]
     schema: pa.Schema
     strict: bool = False
     pruning: Pruning | None = None
+    root: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +13,7 @@ from headwater.base.arrow import plain_type
 from headwater.errors import DataError
 from headwater.spark.batch.pruning import Bounds
 from headwater.spark.formats.file_range import BATCH_EVENTS, Batches, Format, Passed, Wanted, present, sentence
+from headwater.spark.formats.folder_columns import folder_scalars
 
 
 def _schema(place: str) -> pa.Schema:
@@ -26,9 +27,11 @@ def _read(place: str, wanted: Wanted, groups: tuple[int, int] | None) -> Batches
 
     with parquet.ParquetFile(place, memory_map=True) as file:
         first, last = groups or (0, file.metadata.num_row_groups)
+        said = {} if wanted.pruning is None else folder_scalars(place, wanted.root, wanted.schema)
+        said = {name: value for name, value in said.items() if name not in file.schema_arrow.names}
         places = {} if wanted.pruning is None else _places(file)
         for group in range(first, last):
-            passed = _passed(file, places, group, wanted)
+            passed = _passed(RowGroup(file, group, places, said), wanted)
             if passed is not None:
                 yield passed
             else:
@@ -45,19 +48,19 @@ def _group(file: Any, place: str, group: int, columns: list[str]) -> Iterator[pa
         raise DataError(f"{place}, row group {group}, byte {byte}: {sentence(error)}") from error
 
 
-def _passed(file: Any, places: dict[str, int], group: int, wanted: Wanted) -> Passed | None:
+def _passed(stretch: RowGroup, wanted: Wanted) -> Passed | None:
     """The row group unread, if no query wants any of its events."""
     pruning = wanted.pruning
     if pruning is None:
         return None
-    stretch = RowGroup(file, group, places)
     if stretch.count == 0 or pruning.wants(stretch):
         return None
     if pruning.time is None:
         return Passed(stretch.count, 0, 0)
     # An event with a value of a wrong type is malformed, wanted or not.
-    types = {field.name: field.type for field in file.schema_arrow}
-    if any(types.get(name) != wanted.schema.field(name).type for name in wanted.columns):
+    types = {field.name: field.type for field in stretch.file.schema_arrow}
+    own = [name for name in wanted.columns if name not in stretch.said]
+    if any(types.get(name) != wanted.schema.field(name).type for name in own):
         return None
     span = pruning.span(stretch)
     return None if span is None else Passed(stretch.count, *span)
@@ -65,17 +68,23 @@ def _passed(file: Any, places: dict[str, int], group: int, wanted: Wanted) -> Pa
 
 @dataclass(frozen=True)
 class RowGroup:
-    """The statistics of one row group."""
+    """The statistics of one row group; ``said``: columns that the file's folders say."""
 
     file: Any
     group: int
     places: dict[str, int]
+    said: Mapping[str, pa.Scalar]
 
     @property
     def count(self) -> int:
         return int(self.file.metadata.row_group(self.group).num_rows)
 
     def bounds(self, column: str) -> Bounds | None:
+        if column in self.said:
+            value = self.said[column]
+            return Bounds(
+                pa.array([value, value], value.type) if value.is_valid else None, 0 if value.is_valid else self.count
+            )
         place = self.places.get(column)
         if place is None:
             return None

@@ -30,6 +30,7 @@ from headwater.errors import DataError, HeadwaterError
 from headwater.logs import files
 from headwater.node.splitting import Sharing
 from headwater.protocols.count_windows import Counting
+from headwater.spark.formats.paths import local_path
 from headwater.spark.streaming.directives import Directive
 
 
@@ -271,7 +272,7 @@ def checkpoint_folder(path: object) -> Path:
     text = str(path)
     if "://" in text and not text.startswith("file://"):
         raise DataError(f"checkpoint is {text!r}: give a folder that the driver and all workers can see as files")
-    return Path(text.removeprefix("file://")).absolute()
+    return local_path(text).absolute()
 
 
 def _json(tree: dict[str, Any]) -> bytes:

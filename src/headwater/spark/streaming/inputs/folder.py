@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.errors import DataError
 from headwater.spark.batch.columns import Types
 from headwater.spark.formats import FORMATS, Batches, Wanted, check_kinds, schema_of
+from headwater.spark.formats.folder_columns import folder_scalars, folder_values
+from headwater.spark.formats.paths import PathPattern
 from headwater.spark.formats.ranges import counted, rows_of
 from headwater.spark.formats.text import TextMark
 from headwater.spark.streaming.inputs.folder_listing import (
@@ -51,6 +54,7 @@ LOOK_BYTES = 1 << 30
 class FolderInput:
     """Files of Parquet, Arrow IPC, CSV or lines of JSON below ``path``; ``seen``: where the log of seen files is kept.
 
+    ``pattern``: only those below it whose names match. The names of folders may say columns (`formats.folder_columns`).
     ``sources``: "folder", "file", or the import path of a function from a file's name below the folder to its source.
     ``format``: of all files; by default as each file's name says. ``schema``: the columns; by default those of the files that are
     there at first. ``types``: of columns of text where they would be mistaken.
@@ -68,12 +72,14 @@ class FolderInput:
         schema: pa.Schema | Types | None = None,
         types: Types | None = None,
         strict: bool = False,
+        pattern: str | None = None,
     ) -> None:
         self._root = Path(path).absolute()
         if format is not None and format not in KINDS:
             raise DataError(f"format is {format!r}: give one of {', '.join(map(repr, KINDS))}")
         if self._root.is_file():
             raise DataError(f"{self._root}: this is a file; a stream reads a folder, and goes on as files come to it")
+        self._pattern = None if pattern is None else PathPattern(pattern)
         self._seen_directory = Path(seen).absolute()
         self._sources = checked_sources(sources)
         self._format = format
@@ -88,10 +94,11 @@ class FolderInput:
     def schema(self) -> pa.Schema:
         """The columns of events, fixed when they are first asked for: after a restart they are the same."""
         schema, types = self._given
-        return kept_schema(self._seen_directory, self._root, self._format, schema, types, self._strict)
+        return kept_schema(self._seen_directory, self._root, self._format, schema, types, self._strict, self._pattern)
 
     def to_data(self) -> dict[str, Any]:
         return {
+            **({} if self._pattern is None else {"pattern": self._pattern.text}),
             "path": str(self._root),
             "seen": str(self._seen_directory),
             "sources": self._sources,
@@ -103,7 +110,8 @@ class FolderInput:
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> FolderInput:
         options = {name: data[name] for name in ("path", "seen", "sources", "format", "strict")}
-        return cls(**options, schema=schema_from_bytes(bytes.fromhex(data["schema"])))
+        schema = schema_from_bytes(bytes.fromhex(data["schema"]))
+        return cls(**options, schema=schema, pattern=data.get("pattern"))
 
     def problems(self) -> list[tuple[str, str, str]]:
         """Source, path and reason of each file of which nothing is read: those of the log, and those that are tried again."""
@@ -121,7 +129,7 @@ class FolderInput:
 
     def _discover(self) -> bool:
         """Write down some of the new files; whether there were any."""
-        listed = new_names(self._root, self._seen.paths)
+        listed = new_names(self._root, self._seen.paths, self._pattern)
         self._waiting = [(".", name, reason) for name, reason in listed.problems]
         found: list[SeenFile] = []
         size = 0
@@ -160,17 +168,19 @@ class FolderInput:
         return file._replace(rows=rows, marks=tuple(marks))
 
     def _check_columns(self, place: str, kind: str) -> None:
+        said = folder_scalars(place, str(self._root), self.schema)
         if kind == "json":
             return  # A name that a line lacks is null.
         schema = schema_of(kind, place)
         if schema is None:
             return  # There is nothing at all in it.
-        for name in self.schema.names:
+        own = [name for name in self.schema.names if name not in said or name in schema.names]
+        for name in own:
             if (count := schema.names.count(name)) != 1:
                 are = f"are {count} columns" if count else "is no column"
                 raise DataError(f"{place}: there {are} {name!r}, but one in other files")
         if FORMATS[kind].has_types:
-            check_kinds(place, schema, self.schema, self.schema.names)
+            check_kinds(place, schema, self.schema, own)
 
     def _refused(self, file: SeenFile, reason: str) -> SeenFile:
         if not re.search(r"\bbyte \d", reason):
@@ -191,6 +201,7 @@ class FolderInput:
             {
                 "kind": file.kind,
                 "place": str(self._root / file.path),
+                "root": str(self._root) if folder_values(file.path) else None,
                 "skip": skip,
                 "count": count,
                 "rows": file.rows,
@@ -212,6 +223,7 @@ class FolderInput:
                 raise DataError(
                     f"{place}: it has {rows} rows, but had {stretch['rows']} when it was first seen; files must not change"
                 )
+        wanted = replace(wanted, root=stretch["root"])
         yield from rows_of(kind, place, wanted, stretch["skip"], stretch["count"], mark)
 
 

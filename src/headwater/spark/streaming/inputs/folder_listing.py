@@ -19,6 +19,7 @@ from headwater.language.user_code import checked_path, load_path
 from headwater.logs.files import create
 from headwater.spark.batch.columns import LOOKS_MAX, Types, columns_of
 from headwater.spark.formats import FORMATS, FileRange, schema_of
+from headwater.spark.formats.paths import PathPattern, is_hidden
 
 #: The formats of files in a growing folder.
 KINDS = ("parquet", "arrow", "csv", "json")
@@ -31,32 +32,35 @@ class FolderNames(NamedTuple):
     problems: list[tuple[str, str]]
 
 
-def new_names(root: Path, known: Set[str]) -> FolderNames:
-    """The files that are not known yet. Hidden ones, and what begins with "_", are not there; nothing known is touched."""
+def new_names(root: Path, known: Set[str], pattern: PathPattern | None = None) -> FolderNames:
+    """The files that match and are not known yet. Hidden ones, and what begins with "_", are not there; nothing known is read."""
     problems: list[tuple[str, str]] = []
-    names = list(_walk(root, "", known, problems))
+    names = list(_walk(root, "", known, problems, pattern))
     return FolderNames(sorted(names, key=os.fsencode), problems)
 
 
-def _walk(root: Path, folder: str, known: Set[str], problems: list[tuple[str, str]]) -> Iterator[str]:
+def _walk(
+    root: Path, folder: str, known: Set[str], problems: list[tuple[str, str]], pattern: PathPattern | None
+) -> Iterator[str]:
     inner = []
     try:
         with os.scandir(root / folder) as entries:
             for entry in entries:
                 name = f"{folder}/{entry.name}" if folder else entry.name
-                if entry.name.startswith(("_", ".")) or name in known:
+                if is_hidden(entry.name) or name in known:
                     continue
                 if entry.is_dir():
                     # As everywhere links to folders are not followed: they may lead back.
-                    inner += [] if entry.is_symlink() else [name]
-                elif entry.is_file():
+                    is_followed = not entry.is_symlink() and (pattern is None or pattern.may_lead_to(name))
+                    inner += [name] if is_followed else []
+                elif entry.is_file() and (pattern is None or pattern.matches(name)):
                     yield name
     except (FileNotFoundError, NotADirectoryError):
         return  # It may come back.
     except OSError as error:
         problems.append((folder or ".", f"the folder cannot be listed: {error.strerror}"))
     for name in inner:
-        yield from _walk(root, name, known, problems)
+        yield from _walk(root, name, known, problems, pattern)
 
 
 def kind_of(name: str, format: str | None) -> str | None:
@@ -108,7 +112,13 @@ _NAME = "columns.txt"
 
 
 def kept_schema(
-    kept: Path, root: Path, format: str | None, schema: pa.Schema | Types | None, types: Types | None, strict: bool
+    kept: Path,
+    root: Path,
+    format: str | None,
+    schema: pa.Schema | Types | None,
+    types: Types | None,
+    strict: bool,
+    pattern: PathPattern | None = None,
 ) -> pa.Schema:
     """The columns that are given, else those that were kept, else those of the files that are there now, which are kept."""
     if schema is not None and types is not None:
@@ -121,13 +131,13 @@ def kept_schema(
     found = _kept(kept / _NAME, told)
     if found is not None:
         return found
-    looked = _of_files(root, format, types, strict)
+    looked = _of_files(root, format, types, strict, pattern)
     kept.mkdir(parents=True, exist_ok=True)
     data = {"version": VERSION, "types": told, "schema": schema_to_bytes(looked).hex()}
     try:
         create(kept / _NAME, json.dumps(data).encode())
     except FileExistsError:
-        return kept_schema(kept, root, format, schema, types, strict)
+        return kept_schema(kept, root, format, schema, types, strict, pattern)
     return looked
 
 
@@ -160,11 +170,13 @@ def _kept(path: Path, told: dict[str, str]) -> pa.Schema | None:
     return schema
 
 
-def _of_files(root: Path, format: str | None, types: Types | None, strict: bool) -> pa.Schema:
+def _of_files(
+    root: Path, format: str | None, types: Types | None, strict: bool, pattern: PathPattern | None
+) -> pa.Schema:
     """The columns of the first file that can be read, in types wide enough for others of its format."""
     kind = format
     pieces: list[FileRange] = []
-    for name in new_names(root, set()).names:
+    for name in new_names(root, set(), pattern).names:
         own = kind_of(name, format)
         if own is None or kind not in (None, own) or len(pieces) >= LOOKS_MAX:
             continue
@@ -177,7 +189,7 @@ def _of_files(root: Path, format: str | None, types: Types | None, strict: bool)
             continue
         if is_telling:
             kind = own
-            pieces.append(FileRange(name, name, (place,), 0))
+            pieces.append(FileRange(name, name, (place,), 0, root=str(root)))
     if kind is None or not pieces:
         raise DataError(
             f"{root}: there are no files yet that say which columns there are; give schema=, like {{'time': 'int64'}}"

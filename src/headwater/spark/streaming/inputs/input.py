@@ -29,6 +29,7 @@ KINDS = {
     "log": "headwater.spark.streaming.inputs.input:LogInput",
     "folder": "headwater.spark.streaming.inputs.folder:FolderInput",
     "generated": "headwater.spark.streaming.inputs.generator:GeneratorInput",
+    "renamed": "headwater.spark.streaming.inputs.renamed:RenamedInput",
     "kafka": "headwater.spark.streaming.kafka.input:KafkaInput",
 }
 #: Events of a log that a leaf gets at once, if they are there.

@@ -17,8 +17,10 @@ import pyarrow as pa
 from headwater.base.arrow import plain_array
 from headwater.errors import DataError, QueryError
 from headwater.language.query import Query
+from headwater.language.renames import Renaming
 from headwater.spark.batch.root import ROOTS_MAX
 from headwater.spark.formats import Wanted
+from headwater.spark.formats.paths import local_path, split_pattern
 from headwater.spark.streaming.checkpoint import About, CheckpointError, StreamCheckpoint
 from headwater.spark.streaming.inputs.input import Input, LogInput
 from headwater.spark.streaming.sinks import CallableSink, ConsoleSink, MemorySink
@@ -40,6 +42,17 @@ _CHEAP_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSys
 _VERSIONS = ("4.3.",)
 
 
+def renamed_input(source: Any, checkpoint: StreamCheckpoint, rename: object, *, time: str, **options: Any) -> Input:
+    """`open_input` with columns under other names, of which ``time`` is one."""
+    renaming = Renaming.of(rename)
+    opened = open_input(source, checkpoint, time=renaming.stored(time), **options)
+    if not renaming:
+        return opened
+    from headwater.spark.streaming.inputs.renamed import RenamedInput
+
+    return RenamedInput(opened, renaming)
+
+
 def open_input(
     source: Any, checkpoint: StreamCheckpoint, *, pace: str, time: str, unit: str, **of_folder: Any
 ) -> Input:
@@ -54,18 +67,27 @@ def open_input(
         return GeneratorInput(listed, pace=pace, time=time, unit=unit, seen=checkpoint.path / "generated")
     if not isinstance(source, str | os.PathLike):
         raise DataError(f"source is {source!r}: give a folder, a segment log, generators, or KafkaInput(...)")
-    path = Path(source)
+    path, pattern = split_pattern(local_path(source))
+    if path.is_file():
+        raise DataError(
+            f"{path}: this is a file; a stream reads a folder, here {path.parent}, and goes on as files come to it; "
+            "hw.read(spark, file, queries) reads one file"
+        )
     if not path.is_dir():
         raise DataError(f"{path}: there is no such folder; a stream reads a folder, and goes on as files come to it")
-    if (path / "log.json").is_file() and of_folder["format"] in (None, "log"):
+    if pattern is None and (path / "log.json").is_file() and of_folder["format"] in (None, "log"):
         return LogInput(path, of_folder["schema"])
     from headwater.spark.streaming.inputs.folder import FolderInput
 
-    return FolderInput(path, checkpoint.path / "seen", **of_folder)
+    below = None if pattern is None else pattern.text
+    return FolderInput(path, checkpoint.path / "seen", pattern=below, **of_folder)
 
 
 def check_same(about: About, given: Input, settings: Mapping[str, Any], place: Path) -> None:
     """Refuse to go on with another source, or with times that mean something else."""
+    before, now = dict(about.input.get("rename", {})), dict(given.to_data().get("rename", {}))
+    if before != now:
+        raise CheckpointError(f"{place}: rename is {now!r}, but was {before!r} when the stream began; it cannot change")
     if about.kind != given.kind or _lasting(about.input) != _lasting(given.to_data()):
         raise CheckpointError(f"{place}: this checkpoint is of a stream over another source; give another folder")
     for name, value in settings.items():
@@ -77,7 +99,8 @@ def check_same(about: About, given: Input, settings: Mapping[str, Any], place: P
 
 def _lasting(data: Mapping[str, Any]) -> dict[str, Any]:
     """The description of an input, without when it began."""
-    return {name: value for name, value in data.items() if name not in ("began_ns", "began", "schema")}
+    kept = {name: value for name, value in data.items() if name not in ("began_ns", "began", "schema")}
+    return kept | ({"input": _lasting(data["input"])} if "rename" in data else {})
 
 
 def check_remote(sinks: Mapping[str, Any], metrics_port: int | None, progress: bool | None) -> None:
