@@ -32,6 +32,11 @@ from headwater.node.splitting import Sharing
 from headwater.protocols.count_windows import Counting
 from headwater.spark.streaming.directives import Directive
 
+#: How rows come out: since the first release in ticks with all columns, now as times (`engine.results.shape`). A stream keeps
+#: the form with which it began, for its sink holds rows of it already.
+TICKS_FORM = 1
+ROW_FORM = 2
+
 
 @dataclass(frozen=True, slots=True)
 class About:
@@ -39,7 +44,7 @@ class About:
 
     ``chains``: how many leaves share the sources; ``roots``: how many roots share the keys, ``sharing``: how, and ``why``.
     ``counting``: what leaves send for count windows; None in checkpoints of releases that knew no schemes. ``born_ms``: when it
-    began, since 1970.
+    began, since 1970. ``row_form``: the columns in which rows come out, `ROW_FORM` or that of an earlier release.
     """
 
     id: str
@@ -53,6 +58,7 @@ class About:
     why: str
     counting: Counting | None
     born_ms: int
+    row_form: int = ROW_FORM
 
     @property
     def schema_bytes(self) -> bytes:
@@ -77,6 +83,7 @@ class About:
             "why": self.why,
             "counting": None if self.counting is None else asdict(self.counting),
             "born_ms": self.born_ms,
+            "row_form": self.row_form,
         }
 
     @classmethod
@@ -86,6 +93,7 @@ class About:
             "schema": schema_from_bytes(bytes.fromhex(data["schema"])),
             "sharing": Sharing(tuple(sharing["raw_keys"]), tuple(map(tuple, sharing["together"]))),
             "counting": None if counting is None else Counting(**counting),
+            "row_form": data.get("row_form", TICKS_FORM),
         }
         plain = ("id", "kind", "input", "settings", "chains", "roots", "why", "born_ms")
         return cls(**read, **{name: data[name] for name in plain})
