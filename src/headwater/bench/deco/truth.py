@@ -116,7 +116,9 @@ def right_windows(rows: pa.Table, truth: TrueWindows) -> NDArray[np.bool_]:
     if not rows.num_rows:
         return right
     # Nodes emit positions as bounds; users see them under their own name.
-    names = ("position_start", "position_end") if "position_start" in rows.column_names else ("window_start", "window_end")
+    names = (
+        ("position_start", "position_end") if "position_start" in rows.column_names else ("window_start", "window_end")
+    )
     starts, ends = (rows[name].to_numpy() for name in names)
     places = np.searchsorted(truth.starts, starts)
     known = (places < len(truth)) & (truth.starts[np.minimum(places, len(truth) - 1)] == starts)
