@@ -18,7 +18,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,6 @@ class About:
             "why": self.why,
             "counting": None if self.counting is None else asdict(self.counting),
             "born_ms": self.born_ms,
-            "row_form": self.row_form,
         }
 
     @classmethod
@@ -93,13 +92,14 @@ class About:
             "schema": schema_from_bytes(bytes.fromhex(data["schema"])),
             "sharing": Sharing(tuple(sharing["raw_keys"]), tuple(map(tuple, sharing["together"]))),
             "counting": None if counting is None else Counting(**counting),
-            "row_form": data.get("row_form", TICKS_FORM),
         }
         plain = ("id", "kind", "input", "settings", "chains", "roots", "why", "born_ms")
         return cls(**read, **{name: data[name] for name in plain})
 
 
-VERSION = 2
+VERSION = 3
+#: The versions that are read, each with the form of its rows.
+ROW_FORMS = {2: TICKS_FORM, VERSION: ROW_FORM}
 #: How many batches before the last keep their states and directives, for inspection.
 KEPT = 20
 
@@ -135,12 +135,12 @@ class StreamCheckpoint:
             version = tree["headwater_stream"]
         except (ValueError, KeyError, TypeError):
             raise CheckpointError(f"{place}: this is not the checkpoint of a stream; give another folder") from None
-        if version != VERSION:
+        if version not in ROW_FORMS:
             raise CheckpointError(
-                f"{place}: the checkpoint has version {version}, this release reads version {VERSION}; go on with the release"
-                " that wrote it, or begin anew with another folder"
+                f"{place}: the checkpoint has version {version}, this release reads versions 2 and {VERSION}; go on with the"
+                " release that wrote it, or begin anew with another folder"
             )
-        return About.from_data(tree)
+        return replace(About.from_data(tree), row_form=ROW_FORMS[version])
 
     def begun(self) -> About:
         """The description of the stream; an error if it has not begun."""
