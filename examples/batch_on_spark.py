@@ -23,11 +23,11 @@ queries = [
 ]
 rows = hw.aggregate(events, queries, time="at").cache()  # of files: hw.read(spark, "events/", queries, time="at")
 
-start, end = (F.timestamp_micros(name).alias(name) for name in ("window_start", "window_end"))  # they are integers
-minutes = rows.where("query = 'minute'").select(start, end, "house", "top", "middle")
+of = hw.by_query(rows, queries)  # one table each, with the query's own columns
+minutes = of["minute"].select("window_start", "window_end", "house", "top", "middle")
 minutes.orderBy("window_end", "house").show(3)
-rows.where("query = 'active'").select(start, end, "house", "readings").orderBy("window_end").show(3, truncate=False)
-rows.where("query = 'thousand'").select("window_start", "window_end", "total").orderBy("window_end").show(3)
+of["active"].select("window_start", "window_end", "house", "readings").orderBy("window_end").show(3, truncate=False)
+of["thousand"].select("position_start", "position_end", "total").orderBy("position_end").show(3)
 
 # The first query by Spark alone.
 alone = (

@@ -40,6 +40,7 @@ rows = tree.take_rows()
 together = pa.concat_tables(events[leaf] for leaf in LEAVES).sort_by("time")
 alone = hw.run(together, [query]).table
 
+# What nodes emit is in ticks and positions: the bounds of a count window are positions there.
 print("positions                 total  highest")
 for row in rows.slice(0, 4).to_pylist():
     place = f"{row['window_start']:>9,} .. {row['window_end']:>9,}"

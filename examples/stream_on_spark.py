@@ -32,9 +32,13 @@ def put(folder, name, seconds, loads):
 
 def show(rows):
     """What the sink holds, in order."""
-    for row in rows.sort_by([(name, "ascending") for name in ("query", "window_start", "revision")]).to_pylist():
+    order = ("query", "window_start", "position_start", "revision")
+    for row in rows.sort_by([(name, "ascending") for name in order]).to_pylist():
         value = f"total {row['total']:g}" if row["query"] == "load" else f"highest {row['highest']}"
-        start, end = (row[name] // (SECOND if row["query"] == "load" else 1) for name in ("window_start", "window_end"))
+        if row["query"] == "load":
+            start, end = row["window_start"] // SECOND, row["window_end"] // SECOND
+        else:
+            start, end = row["position_start"], row["position_end"]  # a count window has no bounds in time
         print(f"  {row['query']:<8} {start:>3} .. {end:<3} {value:<11} revision {row['revision']}")
 
 

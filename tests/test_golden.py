@@ -97,7 +97,7 @@ def test_all_files_are_written_by_somebody(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     for some in write.WRITERS.values():
         some(tmp_path)
-    assert write.contents(tmp_path).keys() == GOLDEN.keys()
+    assert {*write.contents(tmp_path), *write.OLD} == GOLDEN.keys()
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -259,6 +259,21 @@ def test_a_stream_goes_on_from_its_checkpoint(name: str, tmp_path: Path) -> None
         all_rows = [*(expected[batch] for batch in range(done)), *found.values()]
         given = [row for table in all_rows if len(table) for row in result_rows(_only(table, lasting), lasting)]
         assert not explain_difference(reference_rows(list(lasting.values())), given)
+
+
+def test_a_stream_that_began_with_bounds_in_ticks_goes_on_with_them(tmp_path: Path) -> None:
+    """Its sink holds rows of the old columns, and a column has one type."""
+    pytest.importorskip("pyspark")
+    place = tmp_path / "old"
+    shutil.copytree(write.PLACE / "stream", place)
+    shutil.copy(write.PLACE / "about-2.json", place / "headwater" / "about.json")
+    with golden("about-2.json"):
+        loop = states.stream_loop(place / "headwater", "stream")
+        loop.planned = [json.loads(line) for line in (place / "offsets.json").read_text().splitlines()]
+        loop.committed = len(loop.planned) - 1
+        tables = [rows for rows in states.stream_goes_on(loop).values() if len(rows)]
+        assert tables and all({"replaces", "first_time"} <= set(rows.column_names) for rows in tables)
+        assert not any("position_start" in rows.column_names or rows["window_start"].null_count for rows in tables)
 
 
 def _only(table: pa.Table, queries: Iterable[str]) -> pa.Table:

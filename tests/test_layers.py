@@ -60,6 +60,7 @@ ALLOWED = {
     ("__init__", "headwater.spark.data_sources"),
     ("__init__", "headwater.spark.explain.explanation"),
     ("__init__", "headwater.spark.read"),
+    ("__init__", "headwater.spark.result_rows"),
     ("__init__", "headwater.spark.stream"),
     # Asks whether a kernel has a file beside which numba may keep its compiled form.
     ("base.jit", "os"),

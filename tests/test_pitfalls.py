@@ -95,7 +95,7 @@ def test_a_table_of_many_small_chunks_is_one_table():
 def test_timestamps_are_rounded_down(unit, given, ticks):
     events = pa.table({"time": pa.array([-1], pa.timestamp(given)), "v": [1.0]})
     rows = hw.run(events, [hw.query("q", hw.tumbling(f"1 {unit}"), n=hw.count())], unit=unit)
-    assert rows.table.column("window_start").to_pylist() == [ticks]
+    assert rows.table.column("window_start").cast(pa.timestamp(unit)).cast(pa.int64()).to_pylist() == [ticks]
 
 
 def test_whole_numbers_that_pandas_made_floats_are_times():

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from headwater.spark.data_sources import register
     from headwater.spark.explain.explanation import SparkExplanation
     from headwater.spark.read import read
+    from headwater.spark.result_rows import by_query
     from headwater.spark.stream import stream
 
 __version__ = "0.1.0"
@@ -76,6 +77,7 @@ __all__ = [
     "avg",
     "band",
     "between",
+    "by_query",
     "col",
     "collect",
     "count",
@@ -119,6 +121,7 @@ __all__ = [
 #: What is imported when it is first used: Spark and Hypothesis are not there for everyone.
 _LATER = {
     "aggregate": "headwater.spark",
+    "by_query": "headwater.spark",
     "read": "headwater.spark",
     "register": "headwater.spark",
     "stream": "headwater.spark.stream",

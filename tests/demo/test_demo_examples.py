@@ -56,7 +56,8 @@ def test_rows_show_clock_times_and_few_digits():
 
 def test_positions_of_count_windows_are_no_clock_times():
     query = hw.query("counted", hw.count_tumbling(1_000), n=hw.count())
-    rows = pa.table({"window_start": [1_000], "window_end": [2_000], "n": [1_000]})
+    bounds = dict.fromkeys(("window_start", "window_end"), pa.nulls(1, pa.int64()))
+    rows = pa.table({**bounds, "position_start": [1_000], "position_end": [2_000], "n": [1_000]})
     assert shown(query, rows).splitlines()[-1].split() == ["1,000", "2,000", "1,000"]
 
 

@@ -12,6 +12,7 @@ line in CHANGELOG.md and golden files of its own; the old ones stay as long as t
     tree/<leaf or relay>.snapshot the other nodes, halfway
     batch_root.snapshot, .frame   a root for micro-batches, halfway, and what the next batch is to it
     stream/                       the checkpoint of a stream with one root, halfway; stream-roots/: with two
+    about-2.json                  the first of these as it began before rows came out as times
     generated.json, seen/         what inputs of streams keep there: sizes of blocks, files that were seen
     log/                          a segment log
     queries.json, queries.yaml    queries with everything that can be said
@@ -139,6 +140,8 @@ WRITERS = {
 }
 #: Those that import PySpark, though no Spark runs.
 NEED_SPARK = ("stream", "inputs")
+#: What only earlier commits wrote.
+OLD = ("about-2.json",)
 
 
 def contents(place: Path) -> dict[str, bytes]:

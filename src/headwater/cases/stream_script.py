@@ -79,10 +79,12 @@ class Script:
         for row in table.to_pylist():
             asked = self.named.get(row["query"])
             if asked is not None:
-                shift = 0 if isinstance(asked.window, CountWindow) else self.shift
                 key = tuple(self.keys[row[name]] for name in asked.keys)
                 ((alias, _),) = asked.aggregates
-                bounds = row["window_start"] - shift, row["window_end"] - shift
+                if isinstance(asked.window, CountWindow):
+                    bounds = row["position_start"], row["position_end"]
+                else:
+                    bounds = row["window_start"] - self.shift, row["window_end"] - self.shift
                 name = asked.name.partition(":")[2]
                 yield ResultRow(name, *bounds, key, {"value": row[alias]}, row["event_count"], row["revision"])
 

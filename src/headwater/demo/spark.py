@@ -75,9 +75,10 @@ def _load(out: Path, asked: list[hw.Query]) -> dict[str, pa.Table]:
     table = pq.read_table(out)
     found = {}
     for query in asked:
-        own = ["window_start", "window_end", *query.keys, *(alias for alias, _ in query.aggregates), "event_count"]
-        rows = table.filter(pc.field("query") == query.name).select(own)
-        found[query.name] = rows.sort_by([("window_end", "ascending"), ("window_start", "ascending")])
+        own = query.own_columns(may_revise=False)
+        rows = table.filter(pc.field("query") == query.name).select([name for name in own if name != "revision"])
+        order = ("window_end", "window_start", *(name for name in ("position_end", "position_start") if name in own))
+        found[query.name] = rows.sort_by([(name, "ascending") for name in order])
     return found
 
 

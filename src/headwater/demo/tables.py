@@ -24,6 +24,8 @@ PLAIN: dict[str, Any] = {
 _HEADINGS = {
     "window_start": "from",
     "window_end": "to",
+    "position_start": "from",
+    "position_end": "to",
     "event_count": "events",
     "revision": "rev",
     "first_time": "first",
@@ -39,17 +41,18 @@ def show_query(query: hw.Query, meaning: str, rows: pa.Table, console: Console) 
     console.print(
         f"\n[bold cyan]{query.name}[/bold cyan]: {meaning}\n[dim]{rows.num_rows:,} rows{note}; the last ones:[/dim]"
     )
-    shown = [name for name in rows.column_names if name not in ("query", "replaces")]
+    # A count window has positions instead of bounds.
+    hidden = {"query", "replaces", *(("window_start", "window_end") if query.window.measure == "count" else ())}
+    shown = [name for name in rows.column_names if name not in hidden]
     table = Table(*(_HEADINGS.get(name, name) for name in shown), **PLAIN)
     for row in rows.slice(max(0, rows.num_rows - ROWS_SHOWN)).to_pylist():
-        table.add_row(*(_readable(name, row[name], query) for name in shown))
+        table.add_row(*(_readable(name, row[name]) for name in shown))
     console.print(table)
 
 
-def _readable(column: str, value: object, query: hw.Query) -> str:
+def _readable(column: str, value: object) -> str:
     """Times as clock times, positions and other integers with separators, floats with a few digits."""
-    is_time = column in ("first_time", "last_time") or column.startswith("window_") and query.window.measure == "time"
-    if is_time and isinstance(value, int):
+    if column in ("first_time", "last_time", "window_start", "window_end") and isinstance(value, int):
         return datetime.fromtimestamp(value / SECOND, UTC).strftime("%H:%M:%S.%f")[:-5]
     if isinstance(value, float):
         return f"{value:,.2f}" if abs(value) < 1e6 else f"{value:,.0f}"

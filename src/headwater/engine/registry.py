@@ -13,11 +13,13 @@ import pyarrow as pa
 from headwater.engine.families import AnyGroup, Family, FamilyName, GroupMaker
 from headwater.engine.intake.columns import plan_type
 from headwater.engine.results.output import Layout
+from headwater.engine.results.shape import ResultShape
 from headwater.engine.windows.registered import Registered, one_of_each
 from headwater.errors import QueryError
 from headwater.language.files.queries import from_json, to_json
 from headwater.language.query import Query
 from headwater.language.schemas import check_columns, check_durations
+from headwater.language.time_columns import TICKS, bounds_type, finer, shown_type, time_type
 from headwater.language.times import NEVER
 from headwater.language.windows import Custom
 
@@ -50,6 +52,7 @@ class Registry(Generic[AnyGroup]):
         self._unchecked: list[Registered] = []
         self._written: list[Query] = []  # the same as users wrote them: in ticks a duration does not tell its unit
         self._numbered: dict[int, Family[AnyGroup]] | None = None  # until queries come or go
+        self._shape: ResultShape | None = None  # as long as it holds
 
     # --- queries that come and go ---
 
@@ -119,7 +122,7 @@ class Registry(Generic[AnyGroup]):
 
     def _refresh(self) -> None:
         """Work out which columns are read, after queries came or went."""
-        self._numbered = None
+        self._numbered = self._shape = None
         needed: dict[str, None] = {}
         values: dict[str, None] = {}
         kinds = one_of_each(self.by_name.values())
@@ -152,6 +155,7 @@ class Registry(Generic[AnyGroup]):
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse queries that do not fit the columns, before their first events; fixes the types of columns that they read."""
+        self._learn_time(schema)
         if not self._unchecked and not self._written:
             return
         entries = [entry for entry in self._unchecked if self.by_name.get(entry.query.name) is entry]
@@ -165,10 +169,30 @@ class Registry(Generic[AnyGroup]):
         self._unchecked, self._written = [], []
         self._refresh()
 
+    def _learn_time(self, schema: pa.Schema) -> None:
+        """Note the type of the time column where it is more than an integer: rows show times as they came."""
+        if time_type(self._time, schema) == TICKS:
+            return
+        type_, known = schema.field(self._time).type, self.types.get(self._time)
+        # One that is read as a value too keeps its type.
+        wider = type_ if known is None else known if self._time in self.needed else finer(known, type_)
+        if wider != known:
+            self.types[self._time], self._shape = wider, None
+
+    @property
+    def shape(self) -> ResultShape:
+        """How users see the rows that were not taken yet."""
+        if self._shape is None:
+            queries = [*self._leaving.values(), *(entry.query for entry in self.by_name.values())]
+            times = shown_type(self.types.get(self._time, TICKS))
+            self._shape = ResultShape.of(queries, bounds_type(times, queries, self._unit), self._unit)
+        return self._shape
+
     def take_queries(self) -> dict[str, Query]:
         """Every query that has rows since the last call, or may have."""
         queries = self._leaving | {name: entry.query for name, entry in self.by_name.items()}
-        self._leaving = {}
+        if self._leaving:
+            self._leaving, self._shape = {}, None
         return queries
 
     def counters(self) -> dict[str, dict[str, int]]:

@@ -18,7 +18,7 @@ from headwater.language.aggregations import Aggregation
 from headwater.language.expressions import Expr, condition_or_given
 from headwater.language.schemas import check_schema, check_schemas
 from headwater.language.times import Duration, Nanos, duration_or_given, in_ticks, ticks_problem
-from headwater.language.windows import Band, Custom, Sliding, Window
+from headwater.language.windows import Band, CountWindow, Custom, Session, Sliding, Window
 
 __all__ = ["RESERVED", "SCOPES", "Query", "check_schema", "check_schemas", "query", "query_of"]
 
@@ -29,7 +29,8 @@ SCOPES: Final = ("global", "node", "ordinal", "matched", "overlap")
 CONTEXT_SCOPES: Final = frozenset(("ordinal", "matched", "overlap"))
 #: Columns every result has or may have; no key or aggregate can take their names.
 RESERVED: Final = frozenset(
-    ("query", "window_start", "window_end", "event_count", "revision", "replaces", "node", "first_time", "last_time")
+    """query window_start window_end position_start position_end event_count revision replaces node first_time
+    last_time""".split()
 )
 _KEYS_FORM: Final = "name the key columns: keys=['house', 'room']"
 _OPTIONS: Final = ("keys", "where", "distinct", "lateness", "emit_empty", "scope", "sums")
@@ -74,6 +75,29 @@ class Query:
     def conditions(self) -> tuple[Expr, ...]:
         """Every condition the query evaluates: `where`, then its window's markers."""
         return (() if self.where is None else (self.where,)) + self.window.conditions()
+
+    @property
+    def can_revise(self) -> bool:
+        """Whether a row that is out may be replaced by another while the stream runs.
+
+        Late members change windows. A session that is out can still grow, and so can what several nodes' windows make together.
+
+        >>> import headwater.language.aggregations as agg, headwater.language.windows as win
+        >>> query("s", win.session("5 s"), n=agg.count()).can_revise, query("t", win.tumbling("5 s"), n=agg.count()).can_revise
+        (True, False)
+        """
+        if self.scope in CONTEXT_SCOPES or isinstance(self.window, Session):
+            return True
+        return self.lateness > 0 and not isinstance(self.window, CountWindow)
+
+    def own_columns(self, may_revise: bool = True) -> list[str]:
+        """The columns that its rows have in a call of its own, without its name; ``may_revise``: in a call that can revise."""
+        counts = isinstance(self.window, CountWindow)
+        columns = ["window_start", "window_end", *(["position_start", "position_end"] if counts else [])]
+        columns += [*self.keys, *(alias for alias, _ in self.aggregates), "event_count", "revision"]
+        columns += ["replaces"] if may_revise and self.can_revise else []
+        columns += ["node"] if self.scope == "node" else []
+        return [*columns, "first_time", "last_time"] if counts else columns
 
     def resolved(self, unit: str) -> Query:
         """The query with every duration in ticks of `unit` ("ns", "us", "ms", "s"); itself if they are already."""

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
 from headwater.engine.core import Core
+from headwater.engine.results.shape import ResultShape
+from headwater.engine.results.side_output import malformed_warning
 from headwater.language.query import Query
 from headwater.language.renames import Renaming
 from headwater.language.schemas import check_unit_of
@@ -54,6 +57,7 @@ class Engine(Core):
         self._state.rename = dict(Renaming.of(rename).names)
         self._disorder = disorder
         self._is_checked = False
+        self._is_warned = False
 
     def push(self, data: Any, source: str = "", offset: int | Int64Array | None = None, node: str = "") -> None:
         """Take in events of one source: an Arrow, pandas or Polars table, in any order.
@@ -62,6 +66,7 @@ class Engine(Core):
         before are passed over. ``node`` names the source's home when the source is first seen.
         """
         super().push(record_batches(self._table(data), BATCH_EVENTS), source, offset, node)
+        self._warn()
 
     def push_all(self, data: Any) -> None:
         """Take in all events there will ever be, as one source: what no later event can change comes out on the way.
@@ -69,6 +74,7 @@ class Engine(Core):
         The same rows as one `push` and `flush`, without holding all partials until the end.
         """
         super().push_all(record_batches(self._table(data), BATCH_EVENTS))
+        self._warn()
 
     def check(self, data: Any) -> None:
         """Refuse queries that do not fit the columns of ``data``, before anything is taken in."""
@@ -86,8 +92,24 @@ class Engine(Core):
         return renamed
 
     def results(self) -> Results:
-        """The rows that came out since the last call."""
-        return Results(*self._take())
+        """The rows that came out since the last call, and what was set aside since, unless `side_output` has taken it."""
+        return self._results(self._state.registry.shape)
+
+    def _results(self, shape: ResultShape) -> Results:
+        table, queries = self._take()
+        return Results(shape.rows(table), queries, self.counters, shape.aside(self._state.side.show()))
+
+    def side_output(self) -> pa.Table:
+        """Events that were too late for a query or malformed, since the last call: query, reason, place of birth, event."""
+        return self._state.registry.shape.aside(super().side_output())
+
+    def _warn(self) -> None:
+        """Say once that events are malformed, for results alone do not show it."""
+        if not self._state.malformed or self._is_warned:
+            return
+        if (found := malformed_warning(self._state.side.tables)) is not None:
+            self._is_warned = True
+            logging.getLogger("headwater").warning("%s", found)
 
     def _emit(self) -> None:
         before = self._state.overflows
@@ -125,8 +147,10 @@ def run(
     engine.check(table)
     if flush and disorder is None and not engine.shows_empty_windows:
         engine.push_all(table)
-        return engine.results()
-    engine.push(table)
-    if flush:
-        engine.flush()
-    return engine.results()
+    else:
+        engine.push(table)
+        if flush:
+            engine.flush()
+    shape = engine._state.registry.shape
+    # Without disorder nothing is late, and each row is the last of its window.
+    return engine._results(replace(shape, has_replaces=shape.has_replaces and disorder is not None))

@@ -12,6 +12,7 @@ from headwater.spark.aggregate import aggregate
 from headwater.spark.data_sources import register
 from headwater.spark.dataframe_streams.aggregate import split_output
 from headwater.spark.read import read
+from headwater.spark.result_rows import by_query
 
 if TYPE_CHECKING:
     from headwater.spark.streaming.kafka.input import KafkaInput
@@ -28,6 +29,7 @@ __all__ = [
     "StreamError",
     "StreamStatus",
     "aggregate",
+    "by_query",
     "read",
     "register",
     "split_output",

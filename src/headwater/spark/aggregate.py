@@ -29,6 +29,7 @@ from headwater.spark.native.choice import Asked, choice, has_positions
 from headwater.spark.native.plan import EventFrame, fixed_windows, numbered
 from headwater.spark.native.types import COLLATED
 from headwater.spark.progress import watch
+from headwater.spark.result_rows import shown_aside, shown_rows, spark_shape
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -87,10 +88,12 @@ def aggregate(
     if output == "all":
         raise QueryError("output='all' is for streaming DataFrames: give 'results', 'aside' or 'accounts'")
     wanted = row_type(asked.root(call.queries).result_schema)
+    shape = spark_shape(call.queries, asked.schema, time, unit, is_stream=False)
     watch(df.sparkSession, None, None)
-    if output != "results":
-        return through_python(df, call.queries, asked, call.ties, output)
-    return call.rows(wanted)
+    if output == "results":
+        return shown_rows(call.rows(wanted), call.queries, shape)
+    found = through_python(df, call.queries, asked, call.ties, output)
+    return shown_aside(found, shape) if output == "aside" else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,7 @@ class Call:
         return call
 
     def rows(self, wanted: StructType) -> DataFrame:
-        """Result rows with the columns ``wanted``: parts answer some of the queries each."""
+        """Result rows in ticks, with the columns ``wanted``: parts answer some of the queries each."""
         asked, division = self.asked, divided(self.queries, self.asked)
         parts: list[DataFrame] = []
         if division.fixed:

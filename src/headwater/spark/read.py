@@ -19,6 +19,7 @@ from headwater.spark.data_sources import register
 from headwater.spark.doors import check_session, check_source_kind
 from headwater.spark.native.types import functions_of
 from headwater.spark.progress import is_wanted, watch
+from headwater.spark.result_rows import shown_aside, shown_rows, spark_shape
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,8 +84,7 @@ def read(
     def plan_of(asked: Sequence[Query]) -> ReadPlan:
         return plan_queries(source, asked, format, parallelism, flush, **options, **settings)
 
-    is_complete = output == "results" and flush and disorder is None
-    return query_rows(spark, listed, plan_of, time, unit, output, is_complete)
+    return query_rows(spark, listed, plan_of, time, unit, output, flush, disorder is not None)
 
 
 def query_rows(
@@ -94,22 +94,42 @@ def query_rows(
     time: str = "time",
     unit: str = "us",
     output: Output = "results",
-    is_complete: bool = True,
+    flush: bool = True,
+    has_disorder: bool = False,
     limits: SelectionLimits = LIMITS,
 ) -> DataFrame:
-    """The rows of queries; count windows of whole files (``is_complete``) are cut where the files are read, if that pays."""
-    cores = cores_of(spark)
+    """The rows of queries, or what else is asked for."""
     plan = _watched(spark, plan_of(queries))
-    counted = [query for query in queries if is_complete and can_be_selected(query, plan, limits)]
+    shape = spark_shape(queries, plan.schema, time, unit, is_stream=has_disorder)
+    if output == "results":
+        is_complete = flush and not has_disorder
+        counted = [query for query in queries if is_complete and can_be_selected(query, plan, limits)]
+        return shown_rows(_rows(spark, plan, queries, counted, plan_of, time, unit, limits), queries, shape)
+    found = _answered(spark, plan, queries, cores_of(spark), output)
+    return shown_aside(_born(found, plan), shape) if output == "aside" else found
+
+
+def _rows(
+    spark: SparkSession,
+    plan: ReadPlan,
+    queries: Sequence[Query],
+    counted: Sequence[Query],
+    plan_of: Callable[[Sequence[Query]], ReadPlan],
+    time: str,
+    unit: str,
+    limits: SelectionLimits,
+) -> DataFrame:
+    """The rows of queries; windows of those that are ``counted`` are cut where the files are read."""
+    cores = cores_of(spark)
     if not counted:
-        return _answered(spark, plan, queries, cores, output)
+        return _answered(spark, plan, queries, cores, "results")
     assert plan.rows is not None, "a plan for queries says which columns their rows have"
     wanted = row_type(plan.rows)
     parts = [count_rows(spark, plan, group, time, unit, cores, wanted, limits) for group in groups(counted)]
     names = {query.name for query in counted}
     others = [query for query in queries if query.name not in names]
     if others:
-        parts.append(fitted_rows(_answered(spark, plan_of(others), others, cores, output), wanted))
+        parts.append(fitted_rows(_answered(spark, plan_of(others), others, cores, "results"), wanted))
     return reduce(lambda one, other: one.unionByName(other), parts)
 
 
@@ -118,8 +138,7 @@ def _answered(spark: SparkSession, plan: ReadPlan, queries: Sequence[Query], cor
     assert plan.root is not None
     roots = root_count(queries, cores)
     frames = _load(spark, plan, roots=roots)
-    rows = results(frames, plan.root, plan.flush, roots=roots, leaves=len(plan.tasks), output=output, columns=plan.rows)
-    return _born(rows, plan) if output == "aside" else rows
+    return results(frames, plan.root, plan.flush, roots=roots, leaves=len(plan.tasks), output=output, columns=plan.rows)
 
 
 def _born(aside: DataFrame, plan: ReadPlan) -> DataFrame:

@@ -28,6 +28,7 @@ from headwater.spark.batch.root import cores_of
 from headwater.spark.data_sources import register
 from headwater.spark.doors import check_session, check_source_kind
 from headwater.spark.read import check_count
+from headwater.spark.result_rows import spark_shape
 from headwater.spark.streaming.checkpoint import About, StreamCheckpoint, checkpoint_folder
 from headwater.spark.streaming.host import RootHost
 from headwater.spark.streaming.inputs.input import Input
@@ -176,6 +177,7 @@ def begin(
     if not queries:
         raise QueryError("queries are missing: a new stream needs at least one")
     schema = opened.schema
+    spark_shape(queries, schema, settings["time"], settings["unit"], is_stream=True)  # or it is refused
     engine = {name: settings[name] for name in ("time", "unit", "disorder", "strict")}
     counts = CountLimits() if limits is None else limits
     nodes = NodeSettings(idle_ns=settings["idle_ns"], checkpoint_every=NEVER_BY_ITSELF, counts=counts)

@@ -186,6 +186,6 @@ def test_a_checkpoint_fits_one_stream(spark, tmp_path, log):
     with pytest.raises(hw.QueryError, match="another than when the stream stopped"):
         hw.stream(spark, tmp_path / "log", hw.query("mean", hw.tumbling(10), n=hw.count()), **settings)
     about = tmp_path / "c" / "headwater" / "about.json"
-    about.write_text(about.read_text().replace('"headwater_stream":2', '"headwater_stream":0'))
-    with pytest.raises(CheckpointError, match="version 0, this release reads version 2"):
+    about.write_text(about.read_text().replace('"headwater_stream":3', '"headwater_stream":0'))
+    with pytest.raises(CheckpointError, match="version 0, this release reads versions 2 and 3"):
         hw.stream(spark, tmp_path / "log", QUERIES[0], **settings)

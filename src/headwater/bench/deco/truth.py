@@ -115,7 +115,11 @@ def right_windows(rows: pa.Table, truth: TrueWindows) -> NDArray[np.bool_]:
     right = np.zeros(len(truth), bool)
     if not rows.num_rows:
         return right
-    starts, ends = (rows[name].to_numpy() for name in ("window_start", "window_end"))
+    # Nodes emit positions as bounds; users see them under their own name.
+    names = (
+        ("position_start", "position_end") if "position_start" in rows.column_names else ("window_start", "window_end")
+    )
+    starts, ends = (rows[name].to_numpy() for name in names)
     places = np.searchsorted(truth.starts, starts)
     known = (places < len(truth)) & (truth.starts[np.minimum(places, len(truth) - 1)] == starts)
     if not known.all() or (ends - starts != truth.size).any():

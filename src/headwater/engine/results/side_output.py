@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.base.arrays import Int64Array
 from headwater.engine.intake.arrivals import as_it_came
@@ -24,6 +26,7 @@ SCHEMA = pa.schema(
 )
 #: Made once: most steps have nothing to set aside.
 NOTHING = SCHEMA.empty_table()
+TOO_LATE = "too late"
 
 
 class SideOutput:
@@ -31,6 +34,7 @@ class SideOutput:
 
     def __init__(self) -> None:
         self.tables: list[pa.Table] = []
+        self._shown = 0  # how many of the tables were shown, and not taken
 
     def malformed(
         self, batch: pa.RecordBatch, rows: list[int], reasons: list[str], source: str, offsets: Int64Array
@@ -46,7 +50,7 @@ class SideOutput:
         rows = np.searchsorted(offsets, chunk.offsets)
         columns = [
             _repeat(query, len(chunk)),
-            _repeat("too late", len(chunk)),
+            _repeat(TOO_LATE, len(chunk)),
             _repeat(source, len(chunk)),
             pa.array(chunk.offsets),
             pa.array(chunk.times),
@@ -66,8 +70,38 @@ class SideOutput:
         return sum(map(len, self.tables))
 
     def take(self) -> pa.Table:
-        tables, self.tables = self.tables, []
+        tables, self.tables, self._shown = self.tables, [], 0
         return pa.concat_tables(tables) if tables else NOTHING
+
+    def show(self) -> pa.Table:
+        """What was added since the last time, without taking it."""
+        tables, self._shown = self.tables[self._shown :], len(self.tables)
+        return pa.concat_tables(tables) if tables else NOTHING
+
+
+def malformed_warning(tables: Iterable[pa.Table]) -> str | None:
+    """The warning that events of these side outputs are malformed, with the place and the reason of the first; None: none is.
+
+    >>> row = {"query": None, "reason": "time is null", "source": "a", "offset": 7, "event": "{}"}
+    >>> malformed_warning([pa.Table.from_pylist([row], schema=SCHEMA)])
+    "1 malformed event was set aside; source 'a', offset 7: time is null"
+    """
+    first, places = "", set()
+    for table in tables:
+        if len(table):
+            found = table.filter(pc.not_equal(table.column("reason"), TOO_LATE)).select(["source", "offset", "reason"])
+            for row in found.to_pylist():
+                first = first or f"source {row['source']!r}, offset {row['offset']}: {row['reason']}"
+                # One event may be malformed for several queries.
+                places.add((row["source"], row["offset"]))
+    if not places:
+        return None
+    count = len(places)
+    return (
+        f"{count} malformed events were set aside; the first is {first}"
+        if count > 1
+        else f"1 malformed event was set aside; {first}"
+    )
 
 
 def _repeat(text: str, size: int) -> pa.Array:

@@ -266,24 +266,30 @@ def _merged(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def result_rows(table: pa.Table, queries: Mapping[str, Query]) -> list[ResultRow]:
-    """The rows of a results table as the reference writes them."""
+    """The rows of a results table, as users or nodes have it, as the reference writes them: in ticks and positions."""
     return [_result_row(row, queries[row["query"]]) for row in table.to_pylist()]
 
 
 def _result_row(row: dict[str, Any], query: Query) -> ResultRow:
     return ResultRow(
         query.name,
-        row["window_start"],
-        row["window_end"],
+        *_bounds(row),
         tuple(row[key] for key in query.keys),
         {alias: row[alias] for alias, _ in query.aggregates},
         row["event_count"],
         row["revision"],
-        tuple(tuple(other.values()) for other in row["replaces"] or ()) or None,
+        tuple((*_bounds(other), other["revision"]) for other in row.get("replaces") or ()) or None,
         row.get("node") or "",
         row.get("first_time"),
         row.get("last_time"),
     )
+
+
+def _bounds(row: dict[str, Any]) -> tuple[int, int]:
+    """The bounds of a window: positions if there are no times."""
+    if row["window_start"] is None:
+        return row["position_start"], row["position_end"]
+    return row["window_start"], row["window_end"]
 
 
 def _place(row: ResultRow) -> Place:

@@ -5,6 +5,7 @@ Each root has some keys, so several share the work; what has no keys is on one o
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -14,6 +15,7 @@ import pyarrow as pa
 from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.base.packing import Bytes
 from headwater.engine.results.side_output import SCHEMA as ASIDE
+from headwater.engine.results.side_output import malformed_warning
 from headwater.errors import QueryError
 from headwater.language.query import Query
 from headwater.language.times import FOREVER
@@ -158,12 +160,18 @@ def closed(
     node.handle(MessageReceived(GATE, encode(gate)), 0)
     has_sources = False
     wanted: type[EmitRows | EmitAside] = EmitRows if output == "results" else EmitAside
+    aside: list[pa.Table] = []
     for _, _, chain, frame in in_order(frames):
         has_sources = True
         actions = node.handle(MessageReceived(chain, frame), 0)
         _check(actions, chain)
+        aside += (action.rows for action in actions if isinstance(action, EmitAside))
         yield from (action.rows for action in actions if isinstance(action, wanted) and output != "accounts")
     actions = node.handle(IdleAsked(GATE), 0)
+    aside += (action.rows for action in actions if isinstance(action, EmitAside))
+    if (found := malformed_warning(aside)) is not None:
+        # In the log of the task: nothing that a task says reaches whoever asked for its rows.
+        logging.getLogger("headwater").warning("%s", found)
     if flush and has_sources and node.watermark != FOREVER:
         raise bug("some leaves have not sent all they have")
     if output == "accounts":

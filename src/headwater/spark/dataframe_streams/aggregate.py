@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from headwater.engine.results.side_output import SCHEMA as ASIDE
 from headwater.errors import DataError, QueryError
 from headwater.language.query import Query
 from headwater.node.micro_batches.frames import frames
@@ -22,6 +23,7 @@ from headwater.spark.dataframe_streams import plan as plans
 from headwater.spark.dataframe_streams.plan import KIND, StreamOptions, StreamPlan
 from headwater.spark.native.choice import Asked
 from headwater.spark.native.types import functions_of, quoted
+from headwater.spark.result_rows import shown_all, shown_aside, shown_rows, spark_shape
 from headwater.spark.tasks import in_tasks
 from headwater.spark.types import spark_types
 
@@ -50,6 +52,7 @@ def stream_aggregate(
         raise QueryError(f"sums is {asked.sums!r}: streams have exact sums; leave it out")
     plans.check_columns(df, options)
     root = asked.root(queries)
+    shape = spark_shape(queries, asked.schema, asked.time, asked.unit, is_stream=True, is_live=options.live)
     settings = plans.stream_settings(queries, asked, ties, options)
     rows = plans.output_schema(root.result_schema, output)
     wanted = spark_types(rows)[0]
@@ -58,7 +61,12 @@ def stream_aggregate(
     text = StreamPlan(settings, columns, wanted, output, has_source, has_last).to_text()
     plans.prepare(df.sparkSession, settings.buckets)
     sent = in_tasks(_selected(df, columns, options), FRAMES, sent_frames, text)
-    return in_tasks(_with_state(sent, text), rows, unpacked)
+    found = in_tasks(_with_state(sent, text), rows, unpacked)
+    if output == "all":
+        return shown_all(found, queries, shape, ASIDE.names)
+    if output == "aside":
+        return shown_aside(found, shape)
+    return shown_rows(found, queries, shape) if output == "results" else found
 
 
 def _selected(df: DataFrame, columns: Sequence[str], options: StreamOptions) -> DataFrame:

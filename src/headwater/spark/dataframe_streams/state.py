@@ -5,6 +5,7 @@ Each call to the store crosses a socket, so there are two at most for a batch: t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from headwater.base.arrow import plain_type, table_from_bytes, table_to_bytes
 from headwater.engine.results.side_output import SCHEMA as ASIDE
+from headwater.engine.results.side_output import malformed_warning
 from headwater.node.micro_batches.frames import Frame
 from headwater.node.micro_batches.root import BatchRoot, StepOutput
 from headwater.spark.batch.root import ACCOUNTS, parts_of
@@ -48,6 +50,7 @@ class BucketProcessor(StatefulProcessor):
         root = self._root()
         outcome = root.take([Frame.from_bytes(bytes(frame)) for _, _, frame in sent], self._now(timerValues))
         self._keep(root)
+        _warn(self._text, outcome.aside)
         return packed_rows(self.plan, outcome)
 
     def handleExpiredTimer(  # noqa: N802
@@ -83,6 +86,17 @@ class BucketProcessor(StatefulProcessor):
     def _now(self, timer_values: Any) -> int:
         # The time of the batch, which Spark writes down before it runs: a replay has the same.
         return int(timer_values.getCurrentProcessingTimeInMs()) if self.plan.uses_clock else 0
+
+
+#: Plans of which malformed events were told in this process.
+_WARNED: set[str] = set()
+
+
+def _warn(plan: str, aside: Iterable[pa.Table]) -> None:
+    """Say once in the log of the task that events are malformed."""
+    if plan not in _WARNED and (found := malformed_warning(aside)) is not None:
+        _WARNED.add(plan)
+        logging.getLogger("headwater").warning("%s", found)
 
 
 def packed_rows(plan: StreamPlan, outcome: StepOutput) -> Iterator[Row]:

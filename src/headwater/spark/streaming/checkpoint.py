@@ -18,7 +18,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,11 @@ from headwater.protocols.count_windows import Counting
 from headwater.spark.formats.paths import local_path
 from headwater.spark.streaming.directives import Directive
 
+#: How rows come out: since the first release in ticks with all columns, now as times (`engine.results.shape`). A stream keeps
+#: the form with which it began, for its sink holds rows of it already.
+TICKS_FORM = 1
+ROW_FORM = 2
+
 
 @dataclass(frozen=True, slots=True)
 class About:
@@ -40,7 +45,7 @@ class About:
 
     ``chains``: how many leaves share the sources; ``roots``: how many roots share the keys, ``sharing``: how, and ``why``.
     ``counting``: what leaves send for count windows; None in checkpoints of releases that knew no schemes. ``born_ms``: when it
-    began, since 1970.
+    began, since 1970. ``row_form``: the columns in which rows come out, `ROW_FORM` or that of an earlier release.
     """
 
     id: str
@@ -54,6 +59,7 @@ class About:
     why: str
     counting: Counting | None
     born_ms: int
+    row_form: int = ROW_FORM
 
     @property
     def schema_bytes(self) -> bytes:
@@ -92,7 +98,9 @@ class About:
         return cls(**read, **{name: data[name] for name in plain})
 
 
-VERSION = 2
+VERSION = 3
+#: The versions that are read, each with the form of its rows.
+ROW_FORMS = {2: TICKS_FORM, VERSION: ROW_FORM}
 #: How many batches before the last keep their states and directives, for inspection.
 KEPT = 20
 
@@ -128,12 +136,12 @@ class StreamCheckpoint:
             version = tree["headwater_stream"]
         except (ValueError, KeyError, TypeError):
             raise CheckpointError(f"{place}: this is not the checkpoint of a stream; give another folder") from None
-        if version != VERSION:
+        if version not in ROW_FORMS:
             raise CheckpointError(
-                f"{place}: the checkpoint has version {version}, this release reads version {VERSION}; go on with the release"
-                " that wrote it, or begin anew with another folder"
+                f"{place}: the checkpoint has version {version}, this release reads versions 2 and {VERSION}; go on with the"
+                " release that wrote it, or begin anew with another folder"
             )
-        return About.from_data(tree)
+        return replace(About.from_data(tree), row_form=ROW_FORMS[version])
 
     def begun(self) -> About:
         """The description of the stream; an error if it has not begun."""

@@ -6,6 +6,7 @@ then the root's state, then the directive, with which the batch is done. Spark's
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -14,11 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headwater.engine.results.shape import ResultShape
 from headwater.engine.results.side_output import SCHEMA as ASIDE
+from headwater.engine.results.side_output import malformed_warning
+from headwater.engine.wire.query_set import read_query_set
 from headwater.errors import HeadwaterError
 from headwater.spark.batch.leaf import FAN_IN
 from headwater.spark.batch.root import plain_rows, relayed
-from headwater.spark.streaming.checkpoint import StreamCheckpoint
+from headwater.spark.result_rows import spark_shape
+from headwater.spark.streaming.checkpoint import ROW_FORM, StreamCheckpoint
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.host import BatchOutput, RootHost
 from headwater.spark.streaming.reducers import reduced, said
@@ -48,8 +53,10 @@ class BatchRunner:
         self._is_closed = False
         self.observer = observer
         self._host = RootHost(checkpoint)
-        about = checkpoint.about()
+        self._shaped: tuple[str, ResultShape] | None = None
+        self._about = about = checkpoint.about()
         self._roots, self._chains = (1, 1) if about is None else (about.roots, about.chains)
+        self._is_warned = False
 
     def __call__(self, frames: DataFrame, batch: int) -> None:
         with self._running:
@@ -84,18 +91,43 @@ class BatchRunner:
             return  # done before Spark could say so
         outcome, finish = self._computed(frames, batch)
         computed = time.monotonic()
-        rows = joined(outcome.rows)
+        shape = self._shape(batch)
+        rows = joined(outcome.rows) if shape is None else shape.rows(joined(outcome.rows))
         self.sink.write(batch, rows)
         if self.observer is not None:
             self.observer.rows_out(rows)
+        self._warn(outcome.aside)
         if self.aside is not None:
-            self.aside.write(batch, pa.concat_tables([ASIDE.empty_table(), *outcome.aside]))
+            aside = pa.concat_tables([ASIDE.empty_table(), *outcome.aside])
+            self.aside.write(batch, aside if shape is None else shape.aside(aside))
         directive = finish()
         seconds = {"batch": time.monotonic() - began, "compute": computed - began}
         directive = replace(directive, status={**directive.status, "seconds": seconds})
         self._host.write_directive(directive)
         if self.observer is not None:
             self.observer.batch_done(directive.status)
+
+    def _warn(self, aside: list[pa.Table]) -> None:
+        """Say once that events are malformed; how many there are by now is in the status."""
+        if not self._is_warned and (found := malformed_warning(aside)) is not None:
+            self._is_warned = True
+            logging.getLogger("headwater").warning("%s", found)
+
+    def _shape(self, batch: int) -> ResultShape | None:
+        """How the rows of a batch look; None in a stream that began with the columns of an earlier release.
+
+        By the queries as the batch before left them: whoever comes in this batch has no rows in it, and a batch that is run again
+        is to look the same.
+        """
+        about, before = self._about, self._checkpoint.directive(batch - 1)
+        if about is None or before is None or about.row_form != ROW_FORM:
+            return None
+        name = before["queries"]
+        if self._shaped is None or self._shaped[0] != name:
+            queries = [entry.query for entry in read_query_set(self._checkpoint.queries(name)).entries]
+            time, unit = about.settings["time"], about.settings["unit"]
+            self._shaped = name, spark_shape(queries, about.schema, time, unit, is_stream=True)
+        return self._shaped[1]
 
     def _computed(self, frames: DataFrame, batch: int) -> tuple[BatchOutput, Callable[[], Directive]]:
         """The output of a batch, and a function that writes its state and gives the directive."""

@@ -93,7 +93,7 @@ class MemorySink(Sink):
     def table(self) -> pa.Table:
         """All rows so far, batch after batch."""
         tables = [self._batches[batch] for batch in sorted(self._batches)]
-        return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
+        return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
 
 
 class ConsoleSink(Sink):

@@ -41,9 +41,11 @@ def row_keys(rows: pa.Table, keys_of: KeysOf) -> tuple[list[bytes], list[int]]:
     >>> rows = pa.table({"query": ["load"], "window_start": [0], "window_end": [10], "house": [3], "revision": [1]})
     >>> row_keys(rows, lambda query: ["house"])[0]
     [b'["load",0,10,{"house":3},1]']
+
+    A window of a count has its positions there, for it has no bounds.
     """
     count = rows.num_rows
-    texts = {name: _texts(_whole(rows.column(name))) for name in ("window_start", "window_end", "revision")}
+    starts, ends = _place(rows)
     queries = _whole(rows.column("query")).to_pylist()
     groups = [""] * count
     for query in dict.fromkeys(queries):
@@ -55,9 +57,21 @@ def row_keys(rows: pa.Table, keys_of: KeysOf) -> tuple[list[bytes], list[int]]:
             pairs = [f"{_text(name)}:{values[place]}" for name, values in found.items() if values[place] != "null"]
             groups[row] = f"{{{','.join(pairs)}}}"
     names = list(map(_text, queries))
-    parts = zip(names, texts["window_start"], texts["window_end"], groups, texts["revision"])
+    parts = zip(names, starts, ends, groups, _texts(_whole(rows.column("revision"))))
     numbers = [zlib.crc32(f"{name}{group}".encode()) for name, group in zip(names, groups)]
     return [f"[{','.join(each)}]".encode() for each in parts], numbers
+
+
+def _place(rows: pa.Table) -> list[list[str]]:
+    """The bounds of each window, or its positions where it has no bounds."""
+    bounds = [_texts(_whole(rows.column(name))) for name in ("window_start", "window_end")]
+    if "position_start" not in rows.column_names:
+        return bounds
+    positions = [_texts(_whole(rows.column(name))) for name in ("position_start", "position_end")]
+    return [
+        [place if bound == "null" else bound for bound, place in zip(*pair)]
+        for pair in zip(bounds, positions, strict=True)
+    ]
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -10,7 +10,8 @@ from headwater.errors import QueryError
 from headwater.language.files.queries import from_json, to_json
 from headwater.language.query import Query
 from headwater.language.schemas import check_schemas
-from headwater.spark.streaming.checkpoint import About, StreamCheckpoint
+from headwater.spark.result_rows import spark_shape
+from headwater.spark.streaming.checkpoint import ROW_FORM, About, StreamCheckpoint
 
 
 def running_queries(checkpoint: StreamCheckpoint) -> dict[str, Query]:
@@ -46,11 +47,18 @@ def change_queries(checkpoint: StreamCheckpoint, about: About, asked: Sequence[Q
     fresh = [query for query in asked if query.name not in running]
     check_schemas(fresh, about.schema, about.settings["time"])
     for query in fresh:
+        check_shown(query, about)
         check_shared(query, about)
     for query in fresh:
         checkpoint.ask({"what": "add", "queries": to_json([query])})
     for name in running.keys() - {query.name for query in asked}:
         checkpoint.ask({"what": "remove", "name": name, "drain": False})
+
+
+def check_shown(query: Query, about: About | None) -> None:
+    """Refuse a query whose bounds the sink's column of times cannot hold."""
+    if about is not None and about.row_form == ROW_FORM:
+        spark_shape([query], about.schema, about.settings["time"], about.settings["unit"], is_stream=True)
 
 
 def check_shared(query: Query, about: About | None) -> None:
