@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from headwater.errors import DataError
+from headwater.language.places import local_path, table_hint
 from headwater.language.user_code import checked_path
 from headwater.logs import Log
 from headwater.spark.formats import FORMATS, FileRange, row_count
@@ -27,6 +28,12 @@ TASK_BYTES = 128 << 20
 PIECES_MAX = 4
 #: To open a file costs as much as to read this many bytes.
 OPEN_BYTES = 4 << 20
+
+#: What reads places that are no files of this machine.
+ELSEWHERE = (
+    "give files that this machine and all workers see, or take hw.aggregate(spark.read.load(...), ...), which reads wherever "
+    "Spark does"
+)
 
 #: Which source a file belongs to: "file", "folder", or a function of its name below the root.
 SourceOf: TypeAlias = "str | Callable[[str], str]"
@@ -72,9 +79,9 @@ def _find(source: Any, kind: str | None) -> tuple[str, list[FileRange]]:
     if hasattr(source, "batches"):
         source = [source]
     if isinstance(source, str | os.PathLike):
-        root = Path(source)
+        root = local_path("source", source, ELSEWHERE)
         if not root.exists():
-            raise DataError(f"{root}: there is no such file or folder")
+            raise DataError(f"{root}: there is no such file or folder{table_hint(source, 'spark.table')}")
         if (root / "log.json").is_file() and kind in (None, "log"):
             return "log", _of_log(root)
         base = root if root.is_dir() else root.parent
@@ -82,7 +89,7 @@ def _find(source: Any, kind: str | None) -> tuple[str, list[FileRange]]:
     listed = list(source)
     if listed and all(hasattr(each, "batches") for each in listed):
         return "generated", [_of_generator(number, each) for number, each in enumerate(listed)]
-    return _of_list([Path(each) for each in listed], kind)
+    return _of_list([local_path("source", each, ELSEWHERE) for each in listed], kind)
 
 
 def _walk(root: Path) -> Iterable[Path]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -26,7 +27,8 @@ import pyarrow as pa
 
 from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
-from headwater.errors import DataError, HeadwaterError
+from headwater.errors import HeadwaterError
+from headwater.language.places import local_path
 from headwater.logs import files
 from headwater.node.splitting import Sharing
 from headwater.protocols.count_windows import Counting
@@ -266,12 +268,9 @@ class StreamCheckpoint:
         files.sync_directory(place.parent)
 
 
-def checkpoint_folder(path: object) -> Path:
+def checkpoint_folder(path: str | os.PathLike[str]) -> Path:
     """The folder that a user names."""
-    text = str(path)
-    if "://" in text and not text.startswith("file://"):
-        raise DataError(f"checkpoint is {text!r}: give a folder that the driver and all workers can see as files")
-    return Path(text.removeprefix("file://")).absolute()
+    return local_path("checkpoint", path, "give a folder that the driver and all workers see as files").absolute()
 
 
 def _json(tree: dict[str, Any]) -> bytes:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from headwater.base.arrow import plain_array
 from headwater.errors import DataError, QueryError
+from headwater.language.places import local_path, table_hint
 from headwater.language.query import Query
 from headwater.spark.batch.root import ROOTS_MAX
 from headwater.spark.formats import Wanted
@@ -26,6 +27,11 @@ from headwater.spark.streaming.sinks import CallableSink, ConsoleSink, MemorySin
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: What reads places that are no folders of this machine.
+ELSEWHERE = (
+    "give a folder that this machine and all workers see, KafkaInput(...), or take hw.aggregate(spark.readStream...), which "
+    "reads wherever Spark does"
+)
 _NAMES: dict[type[Any], str] = {MemorySink: "'memory'", ConsoleSink: "'console'", CallableSink: "a function"}
 _THERE = "through Spark Connect batches run at the server"
 _FORM = "give a folder, a LogSink or a KafkaSink"
@@ -54,9 +60,12 @@ def open_input(
         return GeneratorInput(listed, pace=pace, time=time, unit=unit, seen=checkpoint.path / "generated")
     if not isinstance(source, str | os.PathLike):
         raise DataError(f"source is {source!r}: give a folder, a segment log, generators, or KafkaInput(...)")
-    path = Path(source)
+    path = local_path("source", source, ELSEWHERE)
     if not path.is_dir():
-        raise DataError(f"{path}: there is no such folder; a stream reads a folder, and goes on as files come to it")
+        hint = table_hint(source, "spark.readStream.table")
+        raise DataError(
+            f"{path}: there is no such folder; a stream reads a folder, and goes on as files come to it{hint}"
+        )
     if (path / "log.json").is_file() and of_folder["format"] in (None, "log"):
         return LogInput(path, of_folder["schema"])
     from headwater.spark.streaming.inputs.folder import FolderInput
