@@ -25,7 +25,7 @@ print(rows["load"].column("count").to_pylist())
 """
 ONE_KERNEL = """
 import numpy as np
-from headwater.engine.slices.slicer.py src.headwater.engine.slices.__pycache__.headwater.engine.slices.slicer.slice_bounds-51ae9103a27fdc3a2ba7b468.kernel import slice_bounds
+from headwater.engine.slices.slicer import slice_bounds
 slice_bounds(np.arange(4), np.array([0, 2]))
 """
 STATS = """

@@ -5,7 +5,7 @@ import logging
 import sys
 
 import pytest
-from numba.core.event import Event, EventStatus, broadcast, install_listener
+from numba.core.event import Event, EventStatus, broadcast, install_listener, register, unregister
 
 from headwater.kernels import notice
 from headwater.kernels.cache import KERNELS
@@ -19,19 +19,20 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def compiles(monkeypatch):
+def compiles():
     """A process that has compiled nothing, and a function that compiles something in it."""
     import headwater  # noqa: F401  its kernels are known then
 
     fresh = notice.CompileNotice()
-    monkeypatch.setattr(notice.NOTICE, "count", 1)  # that of this process has spoken
 
     def compile_one():
         for status in (EventStatus.START, EventStatus.END):
             broadcast(Event("numba:compile", status, data={"dispatcher": KERNELS[NAME], "args": ()}))
 
+    unregister("numba:compile", notice.NOTICE)
     with install_listener("numba:compile", fresh):
         yield compile_one
+    register("numba:compile", notice.NOTICE)
 
 
 def lines_of(caplog) -> list[tuple[int, str]]:

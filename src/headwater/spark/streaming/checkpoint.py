@@ -270,7 +270,7 @@ class StreamCheckpoint:
 
 def checkpoint_folder(path: str | os.PathLike[str]) -> Path:
     """The folder that a user names."""
-    return local_path("checkpoint", path, "give a folder that the driver and all workers see as files").absolute()
+    return local_path("checkpoint", path, "give a folder that the driver and all workers can see as files").absolute()
 
 
 def _json(tree: dict[str, Any]) -> bytes:
