@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from headwater.errors import DataError
 from headwater.spark.streaming.watch.batch_log import log_standstill, log_status
-from headwater.spark.streaming.watch.status import StatusBoard, StreamStatus, line
+from headwater.spark.streaming.watch.status import StatusBoard, StreamStatus, line, now_us
 from headwater.spark.terminal import TERMINAL, Terminal, is_terminal
 
 if TYPE_CHECKING:
@@ -39,8 +39,9 @@ class StreamObserver:
         metrics_port: int | None,
         progress: bool | None,
         terminal: Terminal = TERMINAL,
+        clock: Callable[[], int] = now_us,
     ) -> None:
-        self._board = StatusBoard(name, unit=unit, untimed=untimed)
+        self._board = StatusBoard(name, unit=unit, untimed=untimed, clock=clock)
         self._listener: StatusListener | None = None
         self._spark: SparkSession | None = None
         self._closed = threading.Event()
