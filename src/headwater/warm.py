@@ -121,6 +121,8 @@ AGGREGATES: dict[str, Any] = {
     },
     "p99_x": hw.approx_quantile("p", 0.99),
     "upper_x": hw.quantile("x", 0.9, "upper"),
+    "p90_x": hw.quantile("x", 0.9),
+    "p90_i": hw.quantile("i", 0.9),
     "count_x": hw.count("x"),
 }
 
@@ -172,6 +174,10 @@ def _alone(many: pa.Table) -> None:
         for keys in KEYS[:2]:
             hw.run(many, [hw.query("q", hw.sliding(200, 100), keys=keys, value=aggregation)])
         hw.run(many, [hw.query("q", hw.sliding(500, 2), value=aggregation)])
+    for keys in KEYS[:2]:
+        for column in NUMBERS:
+            several = {"low": hw.quantile(column, 0.1), "middle": hw.median(column), "high": hw.quantile(column, 0.9)}
+            hw.run(many, [hw.query("q", hw.sliding(200, 100), keys=keys, **several)])  # type: ignore[arg-type]
 
 
 def _rare() -> None:
@@ -190,9 +196,9 @@ def _rare() -> None:
     hw.run(apart, [hw.query("q", hw.tumbling(10), keys="many", sum=hw.sum("x"))])
     for per in ("all", "key"):
         engine = hw.Engine([hw.query("q", hw.count_tumbling(10 * MANY, per=per), keys="many", sum=hw.sum("x"))])
-        for _ in range(2):
-            engine.push(plain)
-        engine.advance(MANY)
+        for batch in plain.to_batches(max_chunksize=MANY // 2):
+            engine.push(batch)
+            engine.advance(batch["time"][-1].as_py() + 1)
     bucket_numbers([pa.array(["a"]), pa.array([1]), pa.array([0.5])], 2)
     one = np.zeros(1, np.int64)
     shares(one, one, one, 0, one, one)
