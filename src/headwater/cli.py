@@ -99,6 +99,23 @@ def explain(
     typer.echo(str(explain(load(file))))
 
 
+@app.command()
+def warm() -> None:
+    """Compile all kernels ahead, so that no first query waits for them: when an image is made, or after an upgrade."""
+    import time
+
+    from headwater.warm import warm
+
+    began = time.monotonic()
+
+    def show(what: str, number: int, count: int) -> None:
+        typer.echo(f"[{number + 1}/{count}] {time.monotonic() - began:4.0f} s  {what}", err=True)
+
+    done = warm(show)
+    typer.echo(done.text())
+    raise typer.Exit(0 if done.is_complete else 1)
+
+
 class DemoHost(StrEnum):
     """What runs the demo."""
 

@@ -1,25 +1,26 @@
 """The one door to numba: `njit` with the project's settings, and the few machine instructions NumPy has no name for.
 
-Kernels are compiled on first use and cached on disk beside their module, so a fresh process does not compile. Numba
-looks only at a kernel's own file when it decides whether the cache is stale: after editing a kernel that other *files*
-call, delete the ``__pycache__`` folders.
+Kernels are compiled on first use and kept on disk (`headwater.kernels`), so a fresh process does not compile.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import numba
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from headwater.kernels import notice as _notice  # noqa: F401  whoever compiles says so
+from headwater.kernels.cache import KERNELS, WRITTEN, keep
+
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
 def njit(kernel: Kernel) -> Kernel:
-    """Compile ``kernel`` on first use, with the result cached on disk and the interpreter lock released while it runs.
+    """Compile ``kernel`` on first use, with the result kept on disk and the interpreter lock released while it runs.
 
     Division by zero follows NumPy (no exception), which keeps loops free of a hidden branch.
 
@@ -32,9 +33,25 @@ def njit(kernel: Kernel) -> Kernel:
     >>> total((1, 2, 3))
     6
     """
-    # A kernel typed at the prompt has no file to keep its cache beside.
-    cacheable = os.path.exists(kernel.__code__.co_filename)
-    return cast(Kernel, numba.njit(cache=cacheable, nogil=True, error_model="numpy")(kernel))
+    dispatcher = numba.njit(nogil=True, error_model="numpy")(kernel)
+    keep(dispatcher, __file__)
+    return cast(Kernel, dispatcher)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledForms:
+    """By kernel how many compiled forms are in memory or on disk; how many this process compiled, and wrote to which folder."""
+
+    kernels: dict[str, int]
+    compiled: int
+    written: dict[str, int]
+
+
+def compiled_forms() -> CompiledForms:
+    """What there is of all kernels whose modules are loaded."""
+    forms = {name: len(each.signatures) + len(each._cache.files()) for name, each in KERNELS.items()}
+    compiled = sum(sum(each.stats.cache_misses.values()) for each in KERNELS.values())
+    return CompiledForms(forms, compiled, dict(WRITTEN))
 
 
 def _as_intrinsic(typing: Callable[..., Any]) -> Any:

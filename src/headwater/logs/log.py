@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.errors import DataError, shown
+from headwater.language.places import local_path
 from headwater.logs import files
 from headwater.logs.errors import DamageError
 from headwater.logs.fsync import FsyncPolicy
@@ -22,6 +23,7 @@ from headwater.logs.writer import SEGMENT_BYTES, PartitionWriter
 VERSION = 1
 PARTITIONS_MAX = 100_000
 _SETTINGS = "log.json"
+_FORM = "a log is a folder of this machine"
 
 
 class Log:
@@ -52,7 +54,7 @@ class Log:
         """A new log; ``time`` names the column of event times to index. An existing log of equal settings is opened."""
         if not 1 <= partition_count <= PARTITIONS_MAX:
             raise DataError(f"partition_count is {shown(partition_count)}: give 1 to {PARTITIONS_MAX}")
-        log = cls(Path(path), partition_count, time)
+        log = cls(local_path("path", path, _FORM), partition_count, time)
         log.path.mkdir(parents=True, exist_ok=True)
         try:
             files.create(log.path / _SETTINGS, log._settings())
@@ -68,7 +70,8 @@ class Log:
     @classmethod
     def open(cls, path: Path | str) -> Log:
         """An existing log."""
-        settings = Path(path) / _SETTINGS
+        folder = local_path("path", path, _FORM)
+        settings = folder / _SETTINGS
         try:
             data = settings.read_bytes()
         except FileNotFoundError:
@@ -76,7 +79,7 @@ class Log:
         try:
             tree: Any = json.loads(data)
             version = tree["headwater_log"]
-            log = cls(Path(path), tree["partition_count"], tree["time"])
+            log = cls(folder, tree["partition_count"], tree["time"])
         except (ValueError, KeyError, TypeError):
             raise DamageError(settings, 0, "these are not the settings of a log") from None
         if version != VERSION:

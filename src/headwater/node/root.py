@@ -119,6 +119,11 @@ class RootNode:
         return [self.members.names[number] for number in self.members.idle_numbers()]
 
     @property
+    def holding_up(self) -> list[str]:
+        """The sources that have come least far, by name: the watermark waits for them."""
+        return [] if self._finished else self.members.holding_up()
+
+    @property
     def is_finished(self) -> bool:
         """Whether the stream has ended: nothing will come out any more."""
         return self._finished

@@ -181,6 +181,21 @@ class Membership(SourceBook):
         waited_for = self.active & (self.watermarks != FOREVER)
         return int(self._heard[waited_for].min()) + silence_ns if waited_for.any() else None
 
+    def holding_up(self) -> list[str]:
+        """The sources for which all others wait: those of the lowest watermark that have not ended.
+
+        >>> members = Membership()
+        >>> members.join("leaf", "leaf-1", [("a", ""), ("b", "")], now_ns=0)
+        >>> members.advance({"leaf": Advance.of([0], [3], [wrapped(10 - NEVER)])}, now_ns=5)
+        >>> members.holding_up()
+        ['b']
+        """
+        waited_for = self.active & (self.watermarks != FOREVER)
+        if not waited_for.any():
+            return []
+        lowest = waited_for & (self.watermarks == self.watermarks[waited_for].min())
+        return [self.names[number] for number in np.flatnonzero(lowest).tolist()]
+
     def decide_return(self, numbers: Sequence[int], now_ns: int) -> None:
         """Wait for these again; what is read of them again has to meet the same watermark at the same offset."""
         for number in numbers:

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from headwater.errors import DataError, shown
+from headwater.language.places import local_path, table_hint
 from headwater.language.user_code import checked_path
 from headwater.logs import Log
 from headwater.spark.formats import FORMATS, FileRange, row_count
 from headwater.spark.formats.folder_columns import folder_values
 from headwater.spark.formats.parquet import row_groups
-from headwater.spark.formats.paths import PathPattern, is_hidden, local_path, split_pattern
+from headwater.spark.formats.paths import PathPattern, is_hidden, split_pattern
 
 #: What is larger is divided, where that can be done: as much as one task should read at least.
 TASK_BYTES = 128 << 20
@@ -29,6 +30,12 @@ TASK_BYTES = 128 << 20
 PIECES_MAX = 4
 #: To open a file costs as much as to read this many bytes.
 OPEN_BYTES = 4 << 20
+
+#: What reads places that are no files of this machine.
+ELSEWHERE = (
+    "give files that this machine and all workers see, or take hw.aggregate(spark.read.load(...), ...), which reads wherever "
+    "Spark does"
+)
 
 #: Which source a file belongs to: "file", "folder", or a function of its name below the root.
 SourceOf: TypeAlias = "str | Callable[[str], str]"
@@ -80,11 +87,11 @@ def _find(source: Any, kind: str | None) -> tuple[str, list[FileRange]]:
     if hasattr(source, "batches"):
         source = [source]
     if isinstance(source, str | os.PathLike):
-        root, pattern = split_pattern(local_path(source))
+        root, pattern = split_pattern(local_path("source", source, ELSEWHERE))
         if pattern is not None:
             return _of_pattern(root, pattern, kind)
         if not root.exists():
-            raise DataError(f"{root}: there is no such file or folder")
+            raise DataError(f"{root}: there is no such file or folder{table_hint(source, 'spark.table')}")
         if (root / "log.json").is_file() and kind in (None, "log"):
             return "log", _of_log(root)
         base = root if root.is_dir() else root.parent
@@ -95,7 +102,7 @@ def _find(source: Any, kind: str | None) -> tuple[str, list[FileRange]]:
     wrong = next((each for each in listed if not isinstance(each, str | os.PathLike)), None)
     if wrong is not None:
         raise DataError(f"source holds {shown(wrong)}: a list names files, or holds generators of events")
-    return _of_list([local_path(each) for each in listed], kind)
+    return _of_list([local_path("source", each, ELSEWHERE) for each in listed], kind)
 
 
 def _of_pattern(root: Path, pattern: PathPattern, kind: str | None) -> tuple[str, list[FileRange]]:

@@ -1,4 +1,4 @@
-"""Paths as users write them: `file:` in front, and patterns such as `events/day=*/**/*.csv`.
+"""Paths as users write them, with patterns such as `events/day=*/**/*.csv`.
 
 The root of a pattern is the longest part without any of `* ? [ {`; names of files, and so of sources, are those below it.
 """
@@ -10,30 +10,8 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from urllib.parse import unquote
-
-from headwater.errors import DataError
 
 _SPECIAL = re.compile(r"[*?\[{]")
-
-
-def local_path(path: str | os.PathLike[str]) -> Path:
-    """The path that a text names, which may be a URL of this machine's files.
-
-    >>> str(local_path("file:///data/events")), str(local_path("file:/data/events")), str(local_path("events"))
-    ('/data/events', '/data/events', 'events')
-    """
-    text = os.fspath(path)
-    if not text.startswith("file:"):
-        return Path(text)
-    rest = text.removeprefix("file:")
-    if rest.startswith("//"):
-        host, slash, below = rest[2:].partition("/")
-        if host not in ("", "localhost"):
-            raise DataError(f"{text}: {host!r} stands where a host is named; write file:///{host}{slash}{below}")
-        rest = slash + below
-    # Spark takes such a path as it stands, Python's own URLs have blanks and the like as %20.
-    return Path(rest) if "%" not in rest or os.path.exists(rest) else Path(unquote(rest))
 
 
 def is_hidden(name: str) -> bool:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -26,11 +27,11 @@ import pyarrow as pa
 
 from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
-from headwater.errors import DataError, HeadwaterError
+from headwater.errors import HeadwaterError
+from headwater.language.places import local_path
 from headwater.logs import files
 from headwater.node.splitting import Sharing
 from headwater.protocols.count_windows import Counting
-from headwater.spark.formats.paths import local_path
 from headwater.spark.streaming.directives import Directive
 
 #: How rows come out: since the first release in ticks with all columns, now as times (`engine.results.shape`). A stream keeps
@@ -275,12 +276,9 @@ class StreamCheckpoint:
         files.sync_directory(place.parent)
 
 
-def checkpoint_folder(path: object) -> Path:
+def checkpoint_folder(path: str | os.PathLike[str]) -> Path:
     """The folder that a user names."""
-    text = str(path)
-    if "://" in text and not text.startswith("file://"):
-        raise DataError(f"checkpoint is {text!r}: give a folder that the driver and all workers can see as files")
-    return local_path(text).absolute()
+    return local_path("checkpoint", path, "give a folder that the driver and all workers can see as files").absolute()
 
 
 def _json(tree: dict[str, Any]) -> bytes:

@@ -30,6 +30,8 @@ from headwater.spark.streaming.start.query_changes import check_shared, check_sh
 #: A snapshot is written once the records since the last one are as large as it is, or after SNAPSHOT_EVERY batches.
 SNAPSHOT_EVERY = 50
 SNAPSHOT_BYTES_MIN = 1 << 20
+#: Of the sources that hold a stream up, this many are named.
+NAMED_MAX = 3
 
 
 @dataclass
@@ -178,6 +180,7 @@ class RootHost:
         root = self._root
         assert root is not None
         assigns = root.assignments.all()
+        holding_up = root.holding_up
         return {
             "batch": offset.batch,
             "now_ns": offset.now_ns,
@@ -187,6 +190,8 @@ class RootHost:
             "counters": root.counters(),
             "sources": sum(len(assign.sources) for assign in assigns),
             "sources_idle": len(root.idle_sources),
+            "holding_up": {"sources": holding_up[:NAMED_MAX], "count": len(holding_up)},
+            "idle_ns": root.settings.idle_ns,
             "open_windows": root.open_count,
             "state_bytes": self._snapshot_bytes + self._recorded,
             "link_bytes": dict(outcome.link_bytes),

@@ -14,10 +14,16 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from headwater.errors import DataError
+from headwater.language.places import is_format_name, is_table_name, local_path
 from headwater.logs import Log, files
 
 #: Rows of one batch that a console shows.
 ROWS_SHOWN = 20
+#: Where else rows can go.
+_ELSEWHERE = (
+    "give a folder that this machine sees as files, a function of (rows, batch), KafkaSink(...), or take "
+    "hw.aggregate(...).writeStream, which writes wherever Spark does"
+)
 
 
 class Sink(Protocol):
@@ -33,7 +39,7 @@ class FolderSink(Sink):
     """A Parquet file for each batch that has rows: ``batch-000000000007.parquet``. Written at once or not at all."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path).absolute()
+        self.path = local_path("sink", path, _ELSEWHERE).absolute()
         self.path.mkdir(parents=True, exist_ok=True)
 
     def write(self, batch: int, rows: pa.Table) -> None:
@@ -51,7 +57,7 @@ class LogSink(Sink):
     """A segment log of one partition. Each row has its batch in the column ``batch``, by which a repeated batch is known."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path).absolute()
+        self.path = local_path("sink", path, _ELSEWHERE).absolute()
         self._log = Log.create(self.path, partition_count=1)
 
     def write(self, batch: int, rows: pa.Table) -> None:
@@ -126,7 +132,18 @@ def sink_of(given: Any, name: str = "sink") -> Sink:
         sink: Sink = given
         return sink
     if isinstance(given, str | Path):
-        return FolderSink(given)
+        return FolderSink(_sink_folder(given, name))
     if callable(given):
         return CallableSink(given)
     raise DataError(f"{name} is {given!r}: give a folder, 'memory', 'console', a function of (rows, batch), or a sink")
+
+
+def _sink_folder(given: str | Path, name: str) -> Path:
+    """The folder that is meant: what looks like a table's or a format's name would make one that nobody looks for."""
+    if is_table_name(given):
+        looks = "this looks like the name of a table, and rows are not written to tables"
+    elif is_format_name(given):
+        looks = "this is the name of a format, and a folder is written as Parquet"
+    else:
+        return local_path(name, given, _ELSEWHERE)
+    raise DataError(f"{name} is {given!r}: {looks}; {_ELSEWHERE}; if a folder of this name is meant, give './{given}'")

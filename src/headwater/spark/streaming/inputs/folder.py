@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.errors import DataError
+from headwater.language.places import local_path
 from headwater.spark.batch.columns import Types
 from headwater.spark.formats import FORMATS, Batches, Wanted, check_kinds, schema_of
 from headwater.spark.formats.folder_columns import folder_scalars, folder_values
@@ -74,7 +75,7 @@ class FolderInput:
         strict: bool = False,
         pattern: str | None = None,
     ) -> None:
-        self._root = Path(path).absolute()
+        self._root = local_path("source", path, "give a folder that this machine and all workers see").absolute()
         if format is not None and format not in KINDS:
             raise DataError(f"format is {format!r}: give one of {', '.join(map(repr, KINDS))}")
         if self._root.is_file():

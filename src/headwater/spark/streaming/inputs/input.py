@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from headwater.errors import DataError
+from headwater.language.places import local_path
 from headwater.language.user_code import load_path
 from headwater.logs import Log, PartitionReader
 from headwater.spark.batch.partition_leaves import gathered
@@ -98,7 +99,7 @@ class LogInput:
     kind = "log"
 
     def __init__(self, path: str | Path, schema: pa.Schema | None = None) -> None:
-        self._path = Path(path).absolute()
+        self._path = local_path("source", path, "give a folder that this machine and all workers see").absolute()
         self._schema = schema
         self._log = Log.open(self._path)
         self._readers = [self._log.reader(partition) for partition in range(self._log.partition_count)]

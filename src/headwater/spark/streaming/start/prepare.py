@@ -16,11 +16,12 @@ import pyarrow as pa
 
 from headwater.base.arrow import plain_array
 from headwater.errors import DataError, QueryError
+from headwater.language.places import local_path, table_hint
 from headwater.language.query import Query
 from headwater.language.renames import Renaming
 from headwater.spark.batch.root import ROOTS_MAX
 from headwater.spark.formats import Wanted
-from headwater.spark.formats.paths import local_path, split_pattern
+from headwater.spark.formats.paths import split_pattern
 from headwater.spark.streaming.checkpoint import About, CheckpointError, StreamCheckpoint
 from headwater.spark.streaming.inputs.input import Input, LogInput
 from headwater.spark.streaming.sinks import CallableSink, ConsoleSink, MemorySink
@@ -28,6 +29,11 @@ from headwater.spark.streaming.sinks import CallableSink, ConsoleSink, MemorySin
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: What reads places that are no folders of this machine.
+ELSEWHERE = (
+    "give a folder that this machine and all workers see, KafkaInput(...), or take hw.aggregate(spark.readStream...), which "
+    "reads wherever Spark does"
+)
 _NAMES: dict[type[Any], str] = {MemorySink: "'memory'", ConsoleSink: "'console'", CallableSink: "a function"}
 _THERE = "through Spark Connect batches run at the server"
 _FORM = "give a folder, a LogSink or a KafkaSink"
@@ -67,14 +73,17 @@ def open_input(
         return GeneratorInput(listed, pace=pace, time=time, unit=unit, seen=checkpoint.path / "generated")
     if not isinstance(source, str | os.PathLike):
         raise DataError(f"source is {source!r}: give a folder, a segment log, generators, or KafkaInput(...)")
-    path, pattern = split_pattern(local_path(source))
+    path, pattern = split_pattern(local_path("source", source, ELSEWHERE))
     if path.is_file():
         raise DataError(
             f"{path}: this is a file; a stream reads a folder, here {path.parent}, and goes on as files come to it; "
             "hw.read(spark, file, queries) reads one file"
         )
     if not path.is_dir():
-        raise DataError(f"{path}: there is no such folder; a stream reads a folder, and goes on as files come to it")
+        hint = table_hint(source, "spark.readStream.table")
+        raise DataError(
+            f"{path}: there is no such folder; a stream reads a folder, and goes on as files come to it{hint}"
+        )
     if pattern is None and (path / "log.json").is_file() and of_folder["format"] in (None, "log"):
         return LogInput(path, of_folder["schema"])
     from headwater.spark.streaming.inputs.folder import FolderInput

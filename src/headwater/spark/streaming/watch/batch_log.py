@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
+from headwater.spark.streaming.watch.standstill import Standstill
 from headwater.spark.streaming.watch.status import FATES, StreamStatus
 
 LOGGER = logging.getLogger("headwater.stream")
@@ -38,6 +39,19 @@ def log_event(event: str, *, stream: str, batch: int, level: int = logging.INFO,
 def log_status(status: StreamStatus) -> None:
     """One line per batch that is done: everything by which two batches are compared."""
     log_event("batch done", stream=status.stream, batch=status.batch, **status_fields(status))
+
+
+def log_standstill(status: StreamStatus, standstill: Standstill) -> None:
+    """One line for a stream that stands still: whom it waits for, and what ``idle`` would do."""
+    log_event(
+        "no progress",
+        stream=status.stream,
+        batch=status.batch,
+        level=logging.WARNING,
+        seconds=round(standstill.seconds),
+        waits_for=list(standstill.sources),
+        why=standstill.why,
+    )
 
 
 def status_fields(status: StreamStatus) -> dict[str, Any]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from headwater.errors import DataError
-from headwater.spark.streaming.watch.batch_log import log_status
-from headwater.spark.streaming.watch.status import StatusBoard, StreamStatus, line
+from headwater.spark.streaming.watch.batch_log import log_standstill, log_status
+from headwater.spark.streaming.watch.status import StatusBoard, StreamStatus, line, now_us
 from headwater.spark.terminal import TERMINAL, Terminal, is_terminal
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
     from headwater.spark.streaming.watch.listener import StatusListener
     from headwater.spark.streaming.watch.metrics import MetricsServer
+
+#: How often it is looked whether a stream stands still: without events there are no batches that would say so.
+LOOK_SECONDS = 1.0
 
 
 class StreamObserver:
@@ -35,10 +39,12 @@ class StreamObserver:
         metrics_port: int | None,
         progress: bool | None,
         terminal: Terminal = TERMINAL,
+        clock: Callable[[], int] = now_us,
     ) -> None:
-        self._board = StatusBoard(name, unit=unit, untimed=untimed)
+        self._board = StatusBoard(name, unit=unit, untimed=untimed, clock=clock)
         self._listener: StatusListener | None = None
         self._spark: SparkSession | None = None
+        self._closed = threading.Event()
         self.metrics: MetricsServer | None = None if metrics_port is None else _serve(self._board, metrics_port)
         self._terminal = terminal
         self._is_live = is_terminal() if progress is None else progress
@@ -50,6 +56,7 @@ class StreamObserver:
 
     def begin(self, spark: SparkSession, query_id: object) -> None:
         """The stream has started: hear what Spark says of it, if anybody looks; to be told costs Spark some 20 ms a batch."""
+        threading.Thread(target=self._look_on, name="headwater standstill", daemon=True).start()
         if self.metrics is None and not self._is_live:
             return
         from headwater.spark.streaming.watch.listener import StatusListener
@@ -67,8 +74,19 @@ class StreamObserver:
     def batch_done(self, status: Mapping[str, Any]) -> None:
         self._board.batch_done(status)
         log_status(self._board.status())
+        self.look()
+
+    def look(self) -> None:
+        """Tell the log if the stream stands still."""
+        if (found := self._board.standstill_to_log()) is not None:
+            log_standstill(self._board.status(), found)
+
+    def _look_on(self) -> None:
+        while not self._closed.wait(LOOK_SECONDS):
+            self.look()
 
     def close(self) -> None:
+        self._closed.set()
         self._board.ended()
         self._terminal.clear(self)
         if self.metrics is not None:

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike
 
 from headwater.language.times import FOREVER, NEVER, TICK_NANOS
+from headwater.spark.streaming.watch.standstill import ProgressWatch, Standstill
 
 #: What becomes of an event, once per query (docs/semantics.md): in = the sum of these.
 FATES = ("filtered", "outside", "member", "late", "dropped", "malformed")
@@ -132,6 +133,8 @@ class StreamStatus:
     link_bytes: Mapping[str, int] = field(default_factory=dict)
     spark: SparkProgress | None = None
     is_active: bool = True
+    #: Whom the stream waits for, once its watermark has stood for ten seconds; None while there is progress.
+    standstill: Standstill | None = None
 
     def fate(self, name: str) -> int:
         """Events of one fate; an event that is late for three queries is late three times.
@@ -169,7 +172,8 @@ def line(status: StreamStatus) -> str:
     """
     if status.batch < 0:
         return "waiting for the first batch"
-    parts = [f"{scaled(status.events_per_second)} events/s"]
+    parts = [] if status.standstill is None else [status.standstill.line()]
+    parts.append(f"{scaled(status.events_per_second)} events/s")
     if status.watermark_lag_s is not None:
         parts.append(f"{status.watermark_lag_s:.1f} s behind")
     parts.append(f"{status.fate('late')} late")
@@ -230,6 +234,7 @@ class StatusBoard:
         self._tick_ns = TICK_NANOS[unit]
         self._untimed = untimed
         self._clock = clock
+        self._progress = ProgressWatch()
         self._links: Counter[str] = Counter()
         self._moments: deque[tuple[int, int]] = deque()
         self._latencies: dict[str, Latencies] = {}
@@ -238,17 +243,25 @@ class StatusBoard:
     def status(self) -> StreamStatus:
         """The status as of now."""
         with self._lock:
-            return self._status.seen_at(self._clock())
+            now_us = self._clock()
+            standstill = self._progress.standstill(now_us) if self._status.is_active else None
+            return replace(self._status.seen_at(now_us), standstill=standstill)
+
+    def standstill_to_log(self) -> Standstill | None:
+        """A standstill of which the log has not been told, or not for long: the caller tells it."""
+        with self._lock:
+            return self._progress.to_log(self._clock()) if self._status.is_active else None
 
     # --- headwater's own news ---
 
     def batch_done(self, news: Mapping[str, Any]) -> None:
         """A batch of ``hw.stream`` is done; ``news`` are the directive's ``status``.
 
-        Known: batch, now_ns, events, rows, watermark, counters, sources, sources_idle, open_windows,
+        Known: batch, now_ns, events, rows, watermark, counters, sources, sources_idle, holding_up, idle_ns, open_windows,
         state_bytes, link_bytes (of this batch), seconds ({"batch": ...}). What is missing is not known.
         """
         with self._lock:
+            self._progress.see(news, self._clock())
             self._links.update(news.get("link_bytes", {}))
             idle = news.get("sources_idle", 0)
             self._status = replace(
