@@ -20,7 +20,6 @@ from headwater.engine.families import AnyGroup, Family
 from headwater.engine.intake.arrivals import Arrivals, each_offset, read_columns, times_of
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import Events, Times, read_values
-from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.intake.watermarks import Source
 from headwater.engine.modes import group_maker
 from headwater.engine.state import EngineState
@@ -28,6 +27,7 @@ from headwater.engine.windows.late import Dropped
 from headwater.engine.wire.snapshot_bytes import from_bytes
 from headwater.errors import DataError
 from headwater.language.arguments import check_source, check_time
+from headwater.language.homes import refuse_homeless
 from headwater.language.query import Query
 from headwater.language.times import FOREVER, NEVER
 
@@ -40,6 +40,10 @@ RESULTS_HELD = 1 << 18
 ROWS_HELD = 1 << 16
 #: Columns of a result besides the aggregates.
 BASE_COLUMNS = 8
+#: Why a scope over nodes is refused.
+NAMELESS = (
+    "events came from a source without a name, which is at home nowhere: push(..., source='plug-7') or node='north'"
+)
 
 
 @dataclass(slots=True)
@@ -107,8 +111,7 @@ class Intake(Generic[AnyGroup]):
         if not (scan.in_order and scan.low >= origin.watermark):
             before = marks.before_each(origin, times)
         columns = {name: read_values(arrays[name]) for name in queries.value_columns if name in arrays}
-        if queries.by_node:
-            arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(np.zeros(len(times), np.int32), [origin.node])
+        queries.add_nodes(arrays, lambda: repeated(origin.home, len(times)))
         chunk = Chunk(times, arrivals.offsets, origin.number, marks.names, columns)
         return Delivery(arrivals, Events(chunk, arrays, scan, before), source)
 
@@ -157,6 +160,8 @@ class Core:
 
         Its windows are those with start >= T; ``at`` asks for a later T.
         """
+        if not all(source.home for source in self._state.watermarks.sources.values()):
+            refuse_homeless([query], NAMELESS)
         return self._state.add_query(query, at)
 
     def remove_query(self, name: str, drain: bool = False) -> None:
@@ -180,10 +185,11 @@ class Core:
         """Take in events of one source, in any order.
 
         ``offset`` is that of the first event (default: one after the last), or one per event; events that were accepted
-        before are passed over. ``node`` names the source's home when the source is first seen.
+        before are passed over. ``node`` names the source's home when the source is first seen; by default it is its own.
         """
         offset = check_offset(offset)
-        origin = self._state.watermarks.source(check_source(source), node)
+        self._check_home(check_source(source), node)
+        origin = self._state.watermarks.source(source, node)
         origin.node = origin.node or node
         self._state.watermarks.resume(source)
         for batch in batches:
@@ -204,6 +210,7 @@ class Core:
 
         The same rows as one `push` and `flush`, without holding all partials until the end.
         """
+        self._check_home("", "")
         batches = list(batches)
         times = [times_of(batch, self._state.time, self._state.unit) for batch in batches]
         # For each batch the earliest time behind it; unknown if something is wrong with a time.
@@ -218,6 +225,12 @@ class Core:
             if self._holds_much():
                 self._emit()
         self.flush()
+
+    def _check_home(self, source: str, node: str) -> None:
+        """Refuse a source that is at home nowhere, if queries ask for its home."""
+        queries, known = self._state.registry, self._state.watermarks.sources.get(source)
+        if None in queries.homes and not (source or node or (known is not None and known.home)):
+            refuse_homeless((entry.query for entry in queries.by_name.values()), NAMELESS)
 
     def _push_batch(
         self, batch: pa.RecordBatch, origin: Source, offsets: Int64Array | int, known: Times | None = None
@@ -328,6 +341,11 @@ class Core:
         engine = cls(time=time, unit=unit, strict=strict, mode=mode)
         engine._state.restore(state)
         return engine
+
+
+def repeated(text: str, count: int) -> pa.DictionaryArray:
+    """A column that has one text in every row."""
+    return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), [text])
 
 
 def check_offset(offset: Any) -> int | Int64Array | None:

@@ -13,6 +13,8 @@ from typing import Any
 
 from headwater.base.arrays import Int64Array
 from headwater.engine.core import Core
+from headwater.language.arguments import check_queries
+from headwater.language.homes import check_column, homed, refuse_homeless
 from headwater.language.query import Query
 from headwater.local.results import Results
 from headwater.local.tables import arrow_table, record_batches
@@ -38,7 +40,7 @@ class Engine(Core):
         """Take in events of one source: an Arrow, pandas or Polars table, in any order.
 
         ``offset`` is that of the first event (default: one after the last), or one per event; events that were accepted
-        before are passed over. ``node`` names the source's home when the source is first seen.
+        before are passed over. ``node`` names the source's home when the source is first seen; by default it is its own.
         """
         super().push(record_batches(data, BATCH_EVENTS), source, offset, node)
 
@@ -76,17 +78,22 @@ def run(
     flush: bool = True,
     strict: bool = False,
     mode: str = "desis",
+    home: str | None = None,
 ) -> Results:
     """All queries over a table (Arrow, pandas or Polars) in one pass.
 
-    The table is one source and a row's number is its offset. Nothing is late unless ``disorder`` is given.
+    The table is one source and a row's number is its offset. Nothing is late unless ``disorder`` is given. Queries with a scope
+    over nodes need ``home``, the column that says at which node an event is at home.
 
     >>> import pyarrow as pa, headwater as hw
     >>> events = pa.table({"time": [1, 2, 11], "load": [3.0, 1.0, 5.0]})
     >>> hw.run(events, [hw.query("peak", hw.tumbling(10), top=hw.max("load"))])["peak"].column("top").to_pylist()
     [3.0, 5.0]
     """
-    engine = Engine(queries, time=time, unit=unit, disorder=disorder, strict=strict, mode=mode)
+    column = check_column(home, "a table is one source")
+    asked = homed(check_queries(queries), column)
+    refuse_homeless(asked, "a table is one source, and nothing says its nodes: name the column that does, home='site'")
+    engine = Engine(asked, time=time, unit=unit, disorder=disorder, strict=strict, mode=mode)
     table = arrow_table(data)  # once: a stream of batches can be read only once
     engine.check(table)
     if flush and disorder is None and not engine.shows_empty_windows:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_queries
 from headwater.language.expressions import Expr
+from headwater.language.homes import Home
 from headwater.language.query import Query
 from headwater.spark.batch.columns import Types
 from headwater.spark.batch.files import SourceOf
@@ -40,6 +41,7 @@ def read(
     types: Types | None = None,
     tasks: int | None = None,
     output: Output = "results",
+    home: Home = None,
 ) -> DataFrame:
     """Result rows of all queries over the events in ``source``, as a DataFrame; without queries the events themselves.
 
@@ -49,6 +51,9 @@ def read(
     order of their names, or those for which a function of a file's name gives the same. ``columns`` and ``where`` choose events;
     queries say themselves what they need. ``types`` are those of columns of text whose first lines mislead. ``tasks``: how many
     to share the work among, at least.
+
+    For queries with a scope over nodes a file is at home in its folder, a log's partition in its log, a generator in itself.
+    ``home`` says it otherwise: a mapping from sources to nodes, or a column that holds the node of each event.
 
     ``output="aside"`` gives the events that no result has instead, each with the reason, and ``output="accounts"`` how many
     events each query had and what became of them.
@@ -60,6 +65,8 @@ def read(
     check_count("tasks", tasks)
     parallelism = cores_of(spark) if tasks is None else tasks
     if queries is None:
+        if home is not None:
+            raise QueryError(f"home is {home!r}: it is for queries with a scope, and there are none; leave it out")
         chosen = plan_events(source, format, columns, parallelism, where=where, strict=strict, types=types)
         return _load(spark, _watched(spark, chosen))
     if columns is not None:
@@ -67,7 +74,7 @@ def read(
     if where is not None:
         raise QueryError(f"where is {where!r}: each query has its own; leave it out here")
     listed = check_queries(queries)
-    settings: dict[str, Any] = {"time": time, "unit": unit, "disorder": disorder, "strict": strict}
+    settings: dict[str, Any] = {"time": time, "unit": unit, "disorder": disorder, "strict": strict, "home": home}
 
     def plan_of(asked: Sequence[Query]) -> ReadPlan:
         return plan_queries(source, asked, format, parallelism, flush, sources=sources, types=types, **settings)
@@ -114,13 +121,13 @@ def _answered(spark: SparkSession, plan: ReadPlan, queries: Sequence[Query], cor
 def _born(aside: DataFrame, plan: ReadPlan) -> DataFrame:
     """Events under the places of birth that users know: a large file is read in stretches, which count from zero."""
     f = functions_of(aside)
-    parts = [piece for task in plan.tasks for piece in task if piece.source != piece.home]
+    parts = [piece for task in plan.tasks for piece in task if piece.source != piece.origin]
     if not parts:
         return aside
-    homes = f.create_map(*(f.lit(text) for piece in parts for text in (piece.source, piece.home)))
+    origins = f.create_map(*(f.lit(text) for piece in parts for text in (piece.source, piece.origin)))
     bases = f.create_map(*(f.lit(each) for piece in parts for each in (piece.source, piece.base)))
     born = {
-        "source": f.coalesce(homes[f.col("source")], f.col("source")),
+        "source": f.coalesce(origins[f.col("source")], f.col("source")),
         "offset": f.col("offset") + f.coalesce(bases[f.col("source")], f.lit(0)),
     }
     return aside.select(*(born[name].alias(name) if name in born else name for name in aside.columns))

@@ -11,11 +11,12 @@ import heapq
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from headwater.errors import DataError
+from headwater.errors import DataError, shown
+from headwater.language.homes import Home, folder_of, home_of_files, home_of_log
 from headwater.language.user_code import checked_path
 from headwater.logs import Log
 from headwater.spark.formats import FORMATS, FileRange, row_count
@@ -32,24 +33,32 @@ OPEN_BYTES = 4 << 20
 SourceOf: TypeAlias = "str | Callable[[str], str]"
 
 
-def find_pieces(source: Any, kind: str | None, sources: SourceOf = "file") -> tuple[str, list[FileRange]]:
-    """The kind of the files, and all sources as pieces, sorted by name."""
+def find_pieces(
+    source: Any, kind: str | None, sources: SourceOf = "file", home: Home = None
+) -> tuple[str, list[FileRange]]:
+    """The kind of the files, and all sources as pieces, by name; ``home``: where some are at home if not where they lie."""
     kind, pieces = _find(source, kind)
+    pieces = _joined(kind, pieces, sources)
+    return kind, _rehomed(pieces, home) if isinstance(home, Mapping) else pieces
+
+
+def _rehomed(pieces: Sequence[FileRange], homes: Mapping[str, str]) -> list[FileRange]:
+    names = [piece.source for piece in pieces]
+    unknown = sorted(homes.keys() - set(names))
+    if unknown:
+        raise DataError(f"home names {unknown[0]!r}: there is no such source; there is {shown(', '.join(names))}")
+    return [dataclasses.replace(piece, home=homes.get(piece.source, piece.home)) for piece in pieces]
+
+
+def _joined(kind: str, pieces: list[FileRange], sources: SourceOf) -> list[FileRange]:
+    """The sources to which files belong."""
     if sources == "file":
-        return kind, pieces
+        return pieces
     if not callable(sources) and sources != "folder":
         raise DataError(f"sources is {sources!r}: give 'file', 'folder' or a function of a file's name")
     if kind in ("log", "generated"):
         raise DataError("sources says which files belong together; here there are none")
-    return kind, _together(pieces, sources if callable(sources) else _folder)
-
-
-def _folder(name: str) -> str:
-    """
-    >>> _folder("houses/a/1.csv"), _folder("1.csv")
-    ('houses/a', '.')
-    """
-    return name.rpartition("/")[0] or "."
+    return _together(pieces, sources if callable(sources) else folder_of)
 
 
 def _together(pieces: Sequence[FileRange], source_of: Callable[[str], str]) -> list[FileRange]:
@@ -61,7 +70,12 @@ def _together(pieces: Sequence[FileRange], source_of: Callable[[str], str]) -> l
             raise DataError(f"sources makes {name!r} of {piece.source!r}: a source is named by text")
         files.setdefault(name, []).append(piece)
     return [
-        FileRange(name, name, tuple(place for file in some for place in file.places), sum(file.size for file in some))
+        FileRange(
+            name,
+            home_of_files(name, "folder"),
+            tuple(place for file in some for place in file.places),
+            sum(file.size for file in some),
+        )
         for name, some in sorted(files.items(), key=lambda named: named[0].encode())
     ]
 
@@ -110,7 +124,10 @@ def _of_files(base: Path, paths: Sequence[Path], kind: str | None, where: str) -
         raise DataError(f"{where}: there are no files")
     # Compared as bytes, as the order of events asks.
     names = sorted(((path.relative_to(base).as_posix(), path) for path in paths), key=lambda named: named[0].encode())
-    return kind, [FileRange(name, name, (str(path.absolute()),), path.stat().st_size) for name, path in names]
+    return kind, [
+        FileRange(name, home_of_files(name, "file"), (str(path.absolute()),), path.stat().st_size)
+        for name, path in names
+    ]
 
 
 def _guessed(paths: Sequence[Path], where: str) -> tuple[str, list[Path]]:
@@ -130,7 +147,7 @@ def _of_log(root: Path) -> list[FileRange]:
     for partition in range(log.partition_count):
         name = f"{partition:05d}"
         size = sum(file.stat().st_size for file in (root / name).glob("*"))
-        pieces.append(FileRange(name, name, (f"{root.absolute()}#{partition}",), size))
+        pieces.append(FileRange(name, home_of_log(root.absolute()), (f"{root.absolute()}#{partition}",), size))
     return pieces
 
 

@@ -19,6 +19,7 @@ from headwater.engine.intake.predicates import mask
 from headwater.errors import DataError
 from headwater.language.expressions import Expr, boolean
 from headwater.language.files.conditions import condition_from_data, condition_to_data
+from headwater.language.homes import Home, check_home, homed
 from headwater.language.query import Query
 from headwater.language.schemas import check_condition
 from headwater.spark.batch.columns import Types, columns_of
@@ -115,11 +116,13 @@ def plan_queries(
     *,
     sources: SourceOf = "file",
     types: Types | None = None,
+    home: Home = None,
     **settings: Any,
 ) -> ReadPlan:
     """How to answer queries; whatever is wrong with files or queries is said here."""
-    listed = [queries] if isinstance(queries, Query) else list(queries)
-    kind, pieces = find_pieces(source, kind, sources)
+    home = check_home(home)
+    listed = homed([queries] if isinstance(queries, Query) else queries, home)
+    kind, pieces = find_pieces(source, kind, sources, home)
     columns = columns_of(kind, pieces, types)
     root = initial_root(listed, columns.schema, **settings)
     columns.check(root.columns)

@@ -27,6 +27,7 @@ import pyarrow as pa
 from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import DataError, HeadwaterError
+from headwater.language.homes import Home
 from headwater.logs import files
 from headwater.node.splitting import Sharing
 from headwater.protocols.count_windows import Counting
@@ -39,7 +40,8 @@ class About:
 
     ``chains``: how many leaves share the sources; ``roots``: how many roots share the keys, ``sharing``: how, and ``why``.
     ``counting``: what leaves send for count windows; None in checkpoints of releases that knew no schemes. ``born_ms``: when it
-    began, since 1970.
+    began, since 1970. ``home``: the column that says where events are at home, or where sources are if not where they lie; None
+    in checkpoints of releases in which they were at home nowhere.
     """
 
     id: str
@@ -53,6 +55,7 @@ class About:
     why: str
     counting: Counting | None
     born_ms: int
+    home: Home = None
 
     @property
     def schema_bytes(self) -> bytes:
@@ -77,6 +80,7 @@ class About:
             "why": self.why,
             "counting": None if self.counting is None else asdict(self.counting),
             "born_ms": self.born_ms,
+            "home": self.home,
         }
 
     @classmethod
@@ -88,7 +92,7 @@ class About:
             "counting": None if counting is None else Counting(**counting),
         }
         plain = ("id", "kind", "input", "settings", "chains", "roots", "why", "born_ms")
-        return cls(**read, **{name: data[name] for name in plain})
+        return cls(**read, **{name: data[name] for name in plain}, home=data.get("home"))
 
 
 VERSION = 2

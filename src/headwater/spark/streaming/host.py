@@ -25,7 +25,7 @@ from headwater.spark.batch.root import in_order
 from headwater.spark.streaming.checkpoint import CheckpointError, StreamCheckpoint
 from headwater.spark.streaming.directives import Directive, narrowed
 from headwater.spark.streaming.planning import Offset
-from headwater.spark.streaming.start.query_changes import check_shared
+from headwater.spark.streaming.start.query_changes import check_homes, check_shared
 
 #: A snapshot is written once the records since the last one are as large as it is, or after SNAPSHOT_EVERY batches.
 SNAPSHOT_EVERY = 50
@@ -101,8 +101,10 @@ class RootHost:
         command = self._commands.command(number)
         try:
             if command["what"] == "add":
+                about = self._commands.about()
                 for query in from_json(command["queries"]):
-                    check_shared(query, self._commands.about())
+                    check_homes([query], about)
+                    check_shared(query, about)
                     self._do(root, events.QueryAdded(query, command.get("at")), offset, outcome)
             elif command["what"] == "remove":
                 self._do(root, events.QueryRemoved(command["name"], command["drain"]), offset, outcome)

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from headwater.base.arrow import plain_array
 from headwater.errors import DataError, QueryError
+from headwater.language.homes import Home
 from headwater.language.query import Query
 from headwater.spark.batch.root import ROOTS_MAX
 from headwater.spark.formats import Wanted
@@ -73,6 +74,15 @@ def check_same(about: About, given: Input, settings: Mapping[str, Any], place: P
             raise CheckpointError(
                 f"{place}: {name} is {value!r}, but was {about.settings[name]!r} when the stream began; it cannot change"
             )
+
+
+def check_same_home(about: About, home: Home, place: Path) -> None:
+    """Refuse to move sources: where one is at home was said when it was born."""
+    before = about.home or {}
+    if before != home:
+        raise CheckpointError(
+            f"{place}: home is {home or None!r}, but was {before or None!r} when the stream began; it cannot change"
+        )
 
 
 def _lasting(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from headwater.engine.wire.query_set import read_query_set
 from headwater.errors import QueryError
 from headwater.language.files.queries import from_json, to_json
+from headwater.language.homes import refuse_homeless
 from headwater.language.query import Query
 from headwater.language.schemas import check_schemas
 from headwater.spark.streaming.checkpoint import About, StreamCheckpoint
@@ -51,6 +52,14 @@ def change_queries(checkpoint: StreamCheckpoint, about: About, asked: Sequence[Q
         checkpoint.ask({"what": "add", "queries": to_json([query])})
     for name in running.keys() - {query.name for query in asked}:
         checkpoint.ask({"what": "remove", "name": name, "drain": False})
+
+
+def check_homes(queries: Iterable[Query], about: About | None) -> None:
+    """Refuse scopes over nodes in a stream of a release that gave sources no home."""
+    if about is not None and about.home is None:
+        refuse_homeless(
+            queries, "this stream began when sources had no home; begin a new one for it, with another checkpoint"
+        )
 
 
 def check_shared(query: Query, about: About | None) -> None:
