@@ -27,7 +27,6 @@ from headwater.engine.windows.late import Dropped
 from headwater.engine.wire.snapshot_bytes import from_bytes
 from headwater.errors import DataError
 from headwater.language.arguments import check_source, check_time
-from headwater.language.homes import refuse_homeless
 from headwater.language.query import Query
 from headwater.language.times import FOREVER, NEVER
 
@@ -40,10 +39,6 @@ RESULTS_HELD = 1 << 18
 ROWS_HELD = 1 << 16
 #: Columns of a result besides the aggregates.
 BASE_COLUMNS = 8
-#: Why a scope over nodes is refused.
-NAMELESS = (
-    "events came from a source without a name, which is at home nowhere: push(..., source='plug-7') or node='north'"
-)
 
 
 @dataclass(slots=True)
@@ -160,8 +155,6 @@ class Core:
 
         Its windows are those with start >= T; ``at`` asks for a later T.
         """
-        if not all(source.home for source in self._state.watermarks.sources.values()):
-            refuse_homeless([query], NAMELESS)
         return self._state.add_query(query, at)
 
     def remove_query(self, name: str, drain: bool = False) -> None:
@@ -188,8 +181,7 @@ class Core:
         before are passed over. ``node`` names the source's home when the source is first seen; by default it is its own.
         """
         offset = check_offset(offset)
-        self._check_home(check_source(source), node)
-        origin = self._state.watermarks.source(source, node)
+        origin = self._state.watermarks.source(check_source(source), node)
         origin.node = origin.node or node
         self._state.watermarks.resume(source)
         for batch in batches:
@@ -210,7 +202,6 @@ class Core:
 
         The same rows as one `push` and `flush`, without holding all partials until the end.
         """
-        self._check_home("", "")
         batches = list(batches)
         times = [times_of(batch, self._state.time, self._state.unit) for batch in batches]
         # For each batch the earliest time behind it; unknown if something is wrong with a time.
@@ -225,12 +216,6 @@ class Core:
             if self._holds_much():
                 self._emit()
         self.flush()
-
-    def _check_home(self, source: str, node: str) -> None:
-        """Refuse a source that is at home nowhere, if queries ask for its home."""
-        queries, known = self._state.registry, self._state.watermarks.sources.get(source)
-        if None in queries.homes and not (source or node or (known is not None and known.home)):
-            refuse_homeless((entry.query for entry in queries.by_name.values()), NAMELESS)
 
     def _push_batch(
         self, batch: pa.RecordBatch, origin: Source, offsets: Int64Array | int, known: Times | None = None

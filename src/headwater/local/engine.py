@@ -23,6 +23,10 @@ __all__ = ["Engine", "run"]
 
 #: Batches are cut to this many events: large enough to forget the cost of Python, small enough for the cache.
 BATCH_EVENTS = 1 << 20
+#: Why a scope over nodes is refused.
+NAMELESS = (
+    "events came from a source without a name, which is at home nowhere: push(..., source='plug-7') or node='north'"
+)
 
 
 class Engine(Core):
@@ -42,6 +46,7 @@ class Engine(Core):
         ``offset`` is that of the first event (default: one after the last), or one per event; events that were accepted
         before are passed over. ``node`` names the source's home when the source is first seen; by default it is its own.
         """
+        self._check_home(source, node)
         super().push(record_batches(data, BATCH_EVENTS), source, offset, node)
 
     def push_all(self, data: Any) -> None:
@@ -49,7 +54,23 @@ class Engine(Core):
 
         The same rows as one `push` and `flush`, without holding all partials until the end.
         """
+        self._check_home("", "")
         super().push_all(record_batches(data, BATCH_EVENTS))
+
+    def add_query(self, query: Query, at: int | None = None) -> int:
+        """Add a query while the stream runs. It becomes active at the returned event time T, above every time seen so far.
+
+        Its windows are those with start >= T; ``at`` asks for a later T.
+        """
+        if not all(source.home for source in self._state.watermarks.sources.values()):
+            refuse_homeless([query], NAMELESS)
+        return super().add_query(query, at)
+
+    def _check_home(self, source: str, node: str) -> None:
+        """Refuse a source that is at home nowhere, if queries ask for its home."""
+        queries, known = self._state.registry, self._state.watermarks.sources.get(source)
+        if None in queries.homes and not (source or node or (known is not None and known.home)):
+            refuse_homeless((entry.query for entry in queries.by_name.values()), NAMELESS)
 
     def check(self, data: Any) -> None:
         """Refuse queries that do not fit the columns of ``data``, before anything is taken in."""

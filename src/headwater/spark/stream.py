@@ -109,7 +109,7 @@ def stream(
     """
     place = checkpoint_folder(checkpoint)
     known = StreamCheckpoint(place / "headwater")
-    home = check_home(home) or {}
+    home = check_home(home) or None
     asked = None if queries is None else homed(check_queries(queries), home)
     about = known.about()
     of_folder = {"format": format, "sources": sources, "schema": schema, "types": types, "strict": strict}
@@ -130,7 +130,7 @@ def stream(
     else:
         check_same(about, opened, settings, place)
         check_same_home(about, home, place)
-        check_homes(running_queries(known).values() if asked is None else asked, about)
+        check_homes(running_queries(known).values() if asked is None else asked, known)
         if asked is not None:
             change_queries(known, about, asked)
     _open(known, sinks)
@@ -197,7 +197,7 @@ def begin(
         why=why,
         counting=counting,
         born_ms=time_ns() // 1_000_000,
-        home=home or {},
+        home=home,
     )
     checkpoint.write_about(about)
 

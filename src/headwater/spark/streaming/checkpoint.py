@@ -40,8 +40,7 @@ class About:
 
     ``chains``: how many leaves share the sources; ``roots``: how many roots share the keys, ``sharing``: how, and ``why``.
     ``counting``: what leaves send for count windows; None in checkpoints of releases that knew no schemes. ``born_ms``: when it
-    began, since 1970. ``home``: the column that says where events are at home, or where sources are if not where they lie; None
-    in checkpoints of releases in which they were at home nowhere.
+    began, since 1970. ``home``: the column that says where events are at home, or where sources are if not where they lie.
     """
 
     id: str
@@ -80,7 +79,7 @@ class About:
             "why": self.why,
             "counting": None if self.counting is None else asdict(self.counting),
             "born_ms": self.born_ms,
-            "home": self.home,
+            **({"home": self.home} if self.home else {}),
         }
 
     @classmethod
@@ -95,7 +94,8 @@ class About:
         return cls(**read, **{name: data[name] for name in plain}, home=data.get("home"))
 
 
-VERSION = 2
+#: The format; 3 is that of streams with a home of their own, which earlier releases would pass over.
+VERSION, VERSION_HOMES = 2, 3
 #: How many batches before the last keep their states and directives, for inspection.
 KEPT = 20
 
@@ -131,10 +131,10 @@ class StreamCheckpoint:
             version = tree["headwater_stream"]
         except (ValueError, KeyError, TypeError):
             raise CheckpointError(f"{place}: this is not the checkpoint of a stream; give another folder") from None
-        if version != VERSION:
+        if version not in (VERSION, VERSION_HOMES):
             raise CheckpointError(
-                f"{place}: the checkpoint has version {version}, this release reads version {VERSION}; go on with the release"
-                " that wrote it, or begin anew with another folder"
+                f"{place}: the checkpoint has version {version}, this release reads version {VERSION} and {VERSION_HOMES};"
+                " go on with the release that wrote it, or begin anew with another folder"
             )
         return About.from_data(tree)
 
@@ -152,7 +152,8 @@ class StreamCheckpoint:
 
     def write_about(self, about: About) -> None:
         """Last of all that is there before the first batch: with this the stream exists."""
-        self._put(self.path / "about.json", _json({"headwater_stream": VERSION, **about.to_data()}))
+        version = VERSION_HOMES if about.home else VERSION
+        self._put(self.path / "about.json", _json({"headwater_stream": version, **about.to_data()}))
 
     # --- after each batch ---
 

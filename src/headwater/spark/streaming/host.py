@@ -101,10 +101,9 @@ class RootHost:
         command = self._commands.command(number)
         try:
             if command["what"] == "add":
-                about = self._commands.about()
                 for query in from_json(command["queries"]):
-                    check_homes([query], about)
-                    check_shared(query, about)
+                    check_homes([query], self._checkpoint)
+                    check_shared(query, self._commands.about())
                     self._do(root, events.QueryAdded(query, command.get("at")), offset, outcome)
             elif command["what"] == "remove":
                 self._do(root, events.QueryRemoved(command["name"], command["drain"]), offset, outcome)

@@ -78,10 +78,9 @@ def check_same(about: About, given: Input, settings: Mapping[str, Any], place: P
 
 def check_same_home(about: About, home: Home, place: Path) -> None:
     """Refuse to move sources: where one is at home was said when it was born."""
-    before = about.home or {}
-    if before != home:
+    if about.home != home:
         raise CheckpointError(
-            f"{place}: home is {home or None!r}, but was {before or None!r} when the stream began; it cannot change"
+            f"{place}: home is {home!r}, but was {about.home!r} when the stream began; it cannot change"
         )
 
 

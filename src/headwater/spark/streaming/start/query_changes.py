@@ -54,12 +54,14 @@ def change_queries(checkpoint: StreamCheckpoint, about: About, asked: Sequence[Q
         checkpoint.ask({"what": "remove", "name": name, "drain": False})
 
 
-def check_homes(queries: Iterable[Query], about: About | None) -> None:
-    """Refuse scopes over nodes in a stream of a release that gave sources no home."""
-    if about is not None and about.home is None:
-        refuse_homeless(
-            queries, "this stream began when sources had no home; begin a new one for it, with another checkpoint"
-        )
+def check_homes(queries: Iterable[Query], checkpoint: StreamCheckpoint) -> None:
+    """Refuse scopes over nodes in a stream that knows sources from a release that gave them no home."""
+    last = checkpoint.last_batch()
+    assigns = {} if last is None else checkpoint.said(last).assigns
+    homeless = [source.name for assign in assigns.values() for source in assign.sources if not source.home]
+    if homeless:
+        why = f"source {homeless[0]!r} of this stream is from a release in which it had no home; begin a new stream"
+        refuse_homeless(queries, f"{why} for this query, with another checkpoint")
 
 
 def check_shared(query: Query, about: About | None) -> None:
