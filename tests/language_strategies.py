@@ -149,6 +149,7 @@ def queries(draw: st.DrawFn) -> Query:
     window = draw(WINDOWS)
     keys = draw(st.lists(FREE_NAMES, unique=True, max_size=2))
     aliases = draw(st.lists(FREE_NAMES.filter(lambda name: name not in keys), unique=True, min_size=1, max_size=3))
+    scope = draw(st.sampled_from(SCOPES if window.is_context else SCOPES[:2]))
     return query_of(
         draw(NAMES),
         window,
@@ -158,6 +159,7 @@ def queries(draw: st.DrawFn) -> Query:
         distinct=draw(st.none() | NAMES),
         lateness=draw(OFFSETS.filter(lambda value: isinstance(value, str) or value >= 0)),
         emit_empty=draw(st.booleans()) if isinstance(window, windows.Sliding | windows.Band) else False,
-        scope=draw(st.sampled_from(SCOPES if window.is_context else SCOPES[:2])),
+        scope=scope,
         sums=draw(st.sampled_from(["exact", "native"])),
+        home=None if scope == "global" else draw(st.none() | NAMES),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, TypeVar
 
@@ -195,7 +195,7 @@ def queries(
     window = draw(windows(kinds, durations))
     allowed = [scope for scope in scopes if window.is_context or scope not in CONTEXT_SCOPES]
     chosen = draw(st.lists(aggregations(aggregates), min_size=1, max_size=3))
-    return query(
+    asked = query(
         name,
         window,
         keys=draw(keys),
@@ -206,6 +206,8 @@ def queries(
         scope=draw(st.sampled_from(allowed)),
         **{f"v{number}": aggregation for number, aggregation in enumerate(chosen)},
     )
+    # As a door does it that is told a column.
+    return asked if asked.scope == "global" else replace(asked, home=draw(st.sampled_from([None, None, "k", "g"])))
 
 
 def alike(

@@ -97,7 +97,7 @@ def test_all_files_are_written_by_somebody(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     for some in write.WRITERS.values():
         some(tmp_path)
-    assert {*write.contents(tmp_path), *write.OLD} == GOLDEN.keys()
+    assert write.contents(tmp_path).keys() == {name for name in GOLDEN if not name.startswith(write.KEPT)}
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -258,35 +258,42 @@ def test_a_stream_goes_on_from_its_checkpoint(name: str, tmp_path: Path) -> None
         assert any(map(len, found.values()))
         all_rows = [*(expected[batch] for batch in range(done)), *found.values()]
         given = [row for table in all_rows if len(table) for row in result_rows(_only(table, lasting), lasting)]
-        assert not explain_difference(reference_rows(list(lasting.values())), given)
+        assert not explain_difference(reference_rows(list(lasting.values()), states.STREAMS[name][2] or {}), given)
 
 
-def test_a_stream_that_began_with_bounds_in_ticks_goes_on_with_them(tmp_path: Path) -> None:
+def test_a_stream_that_began_with_bounds_in_ticks_and_without_homes_goes_on_with_them(tmp_path: Path) -> None:
     """Its sink holds rows of the old columns, and a column has one type."""
     pytest.importorskip("pyspark")
+    never = states.stream_loop(tmp_path / "never", "stream")
+    states.stream_halfway(never)
+    expected = states.stream_goes_on(never)
     place = tmp_path / "old"
-    shutil.copytree(write.PLACE / "stream", place)
-    shutil.copy(write.PLACE / "about-2.json", place / "headwater" / "about.json")
-    with golden("about-2.json"):
+    shutil.copytree(write.PLACE / write.KEPT, place)
+    with golden(f"{write.KEPT}/"):
         loop = states.stream_loop(place / "headwater", "stream")
         loop.planned = [json.loads(line) for line in (place / "offsets.json").read_text().splitlines()]
         loop.committed = len(loop.planned) - 1
-        tables = [rows for rows in states.stream_goes_on(loop).values() if len(rows)]
-        assert tables and all({"replaces", "first_time"} <= set(rows.column_names) for rows in tables)
-        assert not any("position_start" in rows.column_names or rows["window_start"].null_count for rows in tables)
+        found = {batch: rows for batch, rows in states.stream_goes_on(loop).items() if len(rows)}
+        assert found
+        for batch, rows in found.items():
+            assert {"replaces", "first_time"} <= set(rows.column_names)
+            assert "position_start" not in rows.column_names and not rows["window_start"].null_count
+            timed = [query.name for query in states.stream_queries("stream") if query.name != "count all"]
+            shared = [name for name in rows.column_names if name in expected[batch].column_names and name != "replaces"]
+            assert _only(rows, timed).select(shared).equals(_only(expected[batch], timed).select(shared))
 
 
 def _only(table: pa.Table, queries: Iterable[str]) -> pa.Table:
     return table.filter(pc.is_in(table["query"], pa.array(list(queries))))
 
 
-def reference_rows(queries: list[hw.Query]) -> list[Any]:
+def reference_rows(queries: list[hw.Query], homes: dict[str, str]) -> list[Any]:
     """Of all events of a stream, each source in its order."""
     sources = {f"{number:05d}": each for number, each in enumerate(states.GENERATORS)}
-    history: list[Any] = [Joined(name) for name in sources]
+    history: list[Any] = [Joined(name, homes.get(name, "")) for name in sources]
     for name, each in sources.items():
         rows = [row for batch in each.batches(1) for row in batch.to_pylist()]
-        history += [Arrived(name, offset, row) for offset, row in enumerate(rows)]
+        history += [Arrived(name, offset, row, homes.get(name, "")) for offset, row in enumerate(rows)]
     played = HOSTS["reference"].play(StreamSettings(tuple(queries)), [*history, Flushed()])
     return [row for _, emitted in played.emitted for row in emitted]
 

@@ -11,8 +11,8 @@ line in CHANGELOG.md and golden files of its own; the old ones stay as long as t
     tree/<kind>.record            a record of each kind
     tree/<leaf or relay>.snapshot the other nodes, halfway
     batch_root.snapshot, .frame   a root for micro-batches, halfway, and what the next batch is to it
-    stream/                       the checkpoint of a stream with one root, halfway; stream-roots/: with two
-    about-2.json                  the first of these as it began before rows came out as times
+    stream/                       the checkpoint of a stream with one root, halfway; stream-roots/: with two,
+                                  stream-homes/: with `home=`, stream-homeless/: as before sources had any and rows had times
     generated.json, seen/         what inputs of streams keep there: sizes of blocks, files that were seen
     log/                          a segment log
     queries.json, queries.yaml    queries with everything that can be said
@@ -138,10 +138,10 @@ WRITERS = {
     "log": write_log,
     "queries": write_queries,
 }
+#: What an earlier release wrote: a stream whose sources have no home.
+KEPT = "stream-homeless"
 #: Those that import PySpark, though no Spark runs.
 NEED_SPARK = ("stream", "inputs")
-#: What only earlier commits wrote.
-OLD = ("about-2.json",)
 
 
 def contents(place: Path) -> dict[str, bytes]:
@@ -160,7 +160,7 @@ def main() -> None:
         for write in (*WRITERS.values(), write_versions):
             write(Path(folder))
         for old in PLACE.iterdir():
-            if old.suffix != ".py":
+            if old.suffix != ".py" and old.name != KEPT:
                 shutil.rmtree(old) if old.is_dir() else old.unlink()
         shutil.copytree(folder, PLACE, dirs_exist_ok=True)
 

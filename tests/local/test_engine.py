@@ -108,16 +108,16 @@ def test_a_query_has_its_own_columns():
         hw.query("home", hw.tumbling(10), n=hw.count(), scope="node"),
         hw.query("counted", hw.count_tumbling(2), n=hw.count()),
     ]
-    results = hw.run({"time": [1, 2], "k": ["a", "b"], "v": [1, 2]}, queries)
+    results = hw.run({"time": [1, 2], "k": ["a", "b"], "v": [1, 2]}, queries, home="k")
     bounds, about = ["window_start", "window_end"], ["event_count", "revision"]
     assert results["plain"].column_names == [*bounds, "n", *about]
     assert results["keyed"].column_names == [*bounds, "k", "total", *about]
     assert results["home"].column_names == [*bounds, "n", *about, "node"]
     positions = ["position_start", "position_end"]
     assert results["counted"].column_names == [*bounds, *positions, "n", *about, "first_time", "last_time"]
-    assert len(results) == results.num_rows == results.table.num_rows == 5
+    assert len(results) == results.num_rows == results.table.num_rows == 6
     assert [row["query"] for row in results] == results.table.column("query").to_pylist()
-    assert len(results.to_pandas()) == 5
+    assert len(results.to_pandas()) == 6
 
 
 def test_run_says_what_push_and_flush_say():

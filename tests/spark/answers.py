@@ -21,13 +21,24 @@ from headwater.spark.batch.root import closed, merged
 Rows = Sequence[dict[str, Any]]
 
 
-def expected(files: Mapping[str, Rows], queries: Sequence[Query], disorder: int | None = None) -> list[ResultRow]:
-    """Each file is a source, a row's number its offset."""
+def expected(
+    files: Mapping[str, Rows],
+    queries: Sequence[Query],
+    disorder: int | None = None,
+    homes: Mapping[str, str] | None = None,
+) -> list[ResultRow]:
+    """Each file is a source, a row's number its offset; it is at home in its folder, or where ``homes`` says."""
     names = sorted(files, key=str.encode)
-    history = [Joined(name, name) for name in names]
-    history += [Arrived(name, i, row, name) for name in names for i, row in enumerate(files[name])]
+    known = {name: name.rpartition("/")[0] or "." for name in names} | dict(homes or {})
+    history = [Joined(name, known[name]) for name in names]
+    history += [Arrived(name, i, row, known[name]) for name in names for i, row in enumerate(files[name])]
     played = HOSTS["reference"].play(StreamSettings(tuple(queries), disorder=disorder), [*history, Flushed()])
     return [row for _, rows in played.emitted for row in rows]
+
+
+def first_letter(name: str) -> str:
+    """The source of a file: those that begin alike belong together, wherever they lie."""
+    return name[0]
 
 
 def found(frame: Any, queries: Sequence[Query]) -> list[ResultRow]:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from headwater.logs import files
+
 TESTS = Path(__file__).parent.parent
 CLASSIC_FIRST = ["classic", pytest.param("connect", marks=pytest.mark.slow(reason="as in a classic session"))]
 
@@ -28,6 +30,15 @@ def processes(tmp_path):
     started = Processes(tmp_path)
     yield started
     started.close()
+
+
+@pytest.fixture(scope="module")
+def no_sync():
+    """For tests in which drivers die, not machines."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "sync", lambda descriptor: None)
+        patch.setattr(files, "sync_directory", lambda directory: None)
+        yield
 
 
 @pytest.fixture(scope="session")

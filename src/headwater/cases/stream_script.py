@@ -199,4 +199,4 @@ def _tell(script: Script, tag: str, history: Sequence[Step]) -> None:
                 raise NotImplementedError(f"a stream of cases cannot tell {other}")
     turn(len(history))
     script.offsets = offsets
-    script.sources = {name: CaseSource(homes[source], items[name]) for source, name in names.items()}
+    script.sources = {name: CaseSource(homes[source] or source, items[name]) for source, name in names.items()}

@@ -20,7 +20,6 @@ from headwater.engine.families import AnyGroup, Family
 from headwater.engine.intake.arrivals import Arrivals, each_offset, read_columns, times_of
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import Events, Times, read_values
-from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.intake.watermarks import Source
 from headwater.engine.modes import group_maker
 from headwater.engine.state import EngineState
@@ -107,8 +106,7 @@ class Intake(Generic[AnyGroup]):
         if not (scan.in_order and scan.low >= origin.watermark):
             before = marks.before_each(origin, times)
         columns = {name: read_values(arrays[name]) for name in queries.value_columns if name in arrays}
-        if queries.by_node:
-            arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(np.zeros(len(times), np.int32), [origin.node])
+        queries.add_nodes(arrays, lambda: repeated(origin.home, len(times)))
         chunk = Chunk(times, arrivals.offsets, origin.number, marks.names, columns)
         return Delivery(arrivals, Events(chunk, arrays, scan, before), source)
 
@@ -180,7 +178,7 @@ class Core:
         """Take in events of one source, in any order.
 
         ``offset`` is that of the first event (default: one after the last), or one per event; events that were accepted
-        before are passed over. ``node`` names the source's home when the source is first seen.
+        before are passed over. ``node`` names the source's home when the source is first seen; by default it is its own.
         """
         offset = check_offset(offset)
         origin = self._state.watermarks.source(check_source(source), node)
@@ -329,6 +327,11 @@ class Core:
         engine._state.rename = dict(*rename)
         engine._state.restore(state)
         return engine
+
+
+def repeated(text: str, count: int) -> pa.DictionaryArray:
+    """A column that has one text in every row."""
+    return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), [text])
 
 
 def check_offset(offset: Any) -> int | Int64Array | None:

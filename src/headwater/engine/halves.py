@@ -21,7 +21,7 @@ from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.groups.windows import columns_read
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import Events, read_values
-from headwater.engine.intake.keys import NODE_KEY
+from headwater.engine.intake.keys import is_node_key
 from headwater.engine.slices.store import RowBlock
 from headwater.engine.windows.late import Stragglers
 from headwater.engine.wire import parts
@@ -115,7 +115,7 @@ class SlicedRootGroup(QueryGroup):
 
     def keys_problem(self, part: GroupPart, types: Types) -> str | None:
         found, names = [plain_type(column.type) for column in part.key_columns], self.key_names
-        right = [pa.string() if name == NODE_KEY else plain_type(types[name]) for name in names]
+        right = [pa.string() if is_node_key(name) else plain_type(types[name]) for name in names]
         return None if found == right else f"keys are {', '.join(names) or 'none'}, and others came"
 
     def columns_problem(self, columns: Mapping[str, pa.Array], types: Types, kind: str) -> str | None:

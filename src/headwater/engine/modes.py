@@ -8,7 +8,7 @@ from headwater.engine.families import FamilyName, Group, GroupMaker
 from headwater.engine.groups.baselines.buckets import BucketGroup, can_split, overlap
 from headwater.engine.groups.replay.group import ReplayGroup
 from headwater.engine.groups.shared import QueryGroup
-from headwater.engine.intake.keys import NODE_KEY
+from headwater.engine.intake.keys import node_key
 from headwater.engine.placement import needs_replay
 from headwater.engine.windows.registered import Registered
 from headwater.errors import QueryError
@@ -62,7 +62,7 @@ def group_settings(entry: Registered) -> tuple[tuple[str, ...], Expr | None, int
 
 def group_keys(query: Query) -> tuple[str, ...]:
     """The key columns, and behind them the node where each node's windows stand for themselves."""
-    return (*query.keys, NODE_KEY) if query.scope == "node" else query.keys
+    return (*query.keys, node_key(query.home)) if query.scope == "node" else query.keys
 
 
 def _shared(entry: Registered) -> Group:

@@ -5,13 +5,14 @@ Queries come and go, all of one call or none: whatever is wrong is found before 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Generic
 
 import pyarrow as pa
 
 from headwater.engine.families import AnyGroup, Family, FamilyName, GroupMaker
 from headwater.engine.intake.columns import plan_type
+from headwater.engine.intake.keys import node_key, node_names
 from headwater.engine.results.output import Layout
 from headwater.engine.results.shape import ResultShape
 from headwater.engine.windows.registered import Registered, one_of_each
@@ -44,7 +45,8 @@ class Registry(Generic[AnyGroup]):
         self.value_columns: tuple[str, ...] = ()
         self.layout = Layout({}, {}, False, False)
         self.names = pa.array([], pa.string())
-        self.by_node = False
+        #: By which columns queries know the nodes of events; None among them: by the homes of sources.
+        self.homes: frozenset[str | None] = frozenset()
         self.timeless = 0  # events without a usable time: they are malformed for every query
         self._timeless_before: dict[int, int] = {}
         self._family_of: dict[int, FamilyName] = {}
@@ -137,7 +139,7 @@ class Registry(Generic[AnyGroup]):
         self.needed, self.value_columns = tuple(needed), tuple(values)
         self.names = pa.array(self.query_names, pa.string())
         self.layout = Layout.of(kinds, self.types)
-        self.by_node = any(entry.query.scope != "global" for entry in kinds)
+        self.homes = frozenset(entry.query.home for entry in kinds if entry.query.scope != "global")
 
     def take_over(self, entries: list[Registered], names: list[str], types: Mapping[str, pa.DataType]) -> None:
         """Take over all queries of another engine, under the same numbers and with columns of the same types."""
@@ -161,7 +163,7 @@ class Registry(Generic[AnyGroup]):
         entries = [entry for entry in self._unchecked if self.by_name.get(entry.query.name) is entry]
         check_columns([entry.query for entry in one_of_each(entries)], schema, self._time)
         check_durations([query for query in self._written if query.name in self.by_name], schema, self._time)
-        keys = {name for entry in one_of_each(self.by_name.values()) for name in entry.query.keys}
+        keys = {name for entry in one_of_each(self.by_name.values()) for name in (*entry.query.keys, entry.query.home)}
         new = [name for name in self.needed if name not in self.types]
         types = {name: plan_type(schema.field(name).type, name in keys) for name in new}
         Layout.of(one_of_each(self.by_name.values()), self.types | types)
@@ -187,6 +189,11 @@ class Registry(Generic[AnyGroup]):
             times = shown_type(self.types.get(self._time, TICKS))
             self._shape = ResultShape.of(queries, bounds_type(times, queries, self._unit), self._unit)
         return self._shape
+
+    def add_nodes(self, arrays: dict[str, pa.Array], of_sources: Callable[[], pa.Array]) -> None:
+        """Add the nodes of events to their columns, as queries know them; ``of_sources`` gives the homes of their sources."""
+        for home in self.homes:
+            arrays[node_key(home)] = of_sources() if home is None else node_names(arrays[home])
 
     def take_queries(self) -> dict[str, Query]:
         """Every query that has rows since the last call, or may have."""

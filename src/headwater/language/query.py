@@ -50,6 +50,8 @@ class Query:
     emit_empty: bool = False
     scope: Scope = "global"
     sums: Sums = "exact"
+    #: The column that says at which node an event is at home; None: its source is. Doors write it, from their ``home=``.
+    home: str | None = None
 
     def __post_init__(self) -> None:
         for problem in _problems(self):
@@ -68,6 +70,8 @@ class Query:
             read.update(self.window.columns)
         if self.distinct is not None:
             read.add(self.distinct)
+        if self.home is not None:
+            read.add(self.home)
         for expr in self.conditions():
             read |= expr.columns()
         return frozenset(read)
@@ -163,10 +167,11 @@ def query_of(
     emit_empty: bool = False,
     scope: Scope = "global",
     sums: Sums = "exact",
+    home: str | None = None,
 ) -> Query:
     """`query` with the aggregates as pairs, for code that writes queries; any result column's name is possible."""
     where, lateness = condition_or_given(where), duration_or_given(lateness)
-    return Query(name, window, aggregates, _names(keys), where, distinct, lateness, emit_empty, scope, sums)
+    return Query(name, window, aggregates, _names(keys), where, distinct, lateness, emit_empty, scope, sums, home)
 
 
 def _names(keys: Any) -> Any:
@@ -183,6 +188,12 @@ def _problems(query: Query) -> Iterator[Problem]:
         yield from checks.condition("where", query.where)
     yield from checks.not_negative("lateness", query.lateness)
     yield from checks.one_of("sums", query.sums, ("exact", "native"))
+    if query.home is not None:
+        yield from checks.text("home", query.home, "name the column that says where an event is at home")
+        if query.scope == "global":
+            yield Problem(
+                "home", query.home, "in scope 'global' all nodes are one: leave it out, or give another scope"
+            )
 
 
 def _window_problems(window: object, query: Query) -> Iterator[Problem]:

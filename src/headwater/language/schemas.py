@@ -146,6 +146,11 @@ def _schema_problems(query: Query, columns: _Columns, time: str) -> Iterator[Pro
         yield from _missing("keys", key, columns)
         if not _is_key(columns.types[key]):
             yield Problem("keys", key, f"keys are text, integers or bools, the column holds {columns.types[key]}")
+    if query.home is not None:
+        yield from _missing("home", query.home, columns)
+        if not _is_name(columns.types[query.home]):
+            held = columns.types[query.home]
+            yield Problem("home", query.home, f"nodes are named by text or integers, the column holds {held}")
     for alias, aggregation in query.aggregates:
         if aggregation.column is not None:
             yield from _misfit(alias, aggregation, aggregation.column, columns)
@@ -183,6 +188,10 @@ def _is_key(data_type: pa.DataType) -> bool:
     if pt.is_dictionary(data_type):
         return type_kind(data_type) == "text"
     return bool(pt.is_integer(data_type) or pt.is_boolean(data_type) or type_kind(data_type) in ("text", "null"))
+
+
+def _is_name(data_type: pa.DataType) -> bool:
+    return bool(pt.is_integer(data_type) or type_kind(data_type) in ("text", "null"))
 
 
 def _misfit(alias: str, aggregation: Aggregation, column: str, columns: _Columns) -> Iterator[Problem]:

@@ -18,6 +18,8 @@ from headwater.base.arrays import Int64Array
 from headwater.engine.core import Core
 from headwater.engine.results.shape import ResultShape
 from headwater.engine.results.side_output import malformed_warning
+from headwater.language.arguments import check_queries
+from headwater.language.homes import check_column, homed, refuse_homeless
 from headwater.language.query import Query
 from headwater.language.renames import Renaming
 from headwater.language.schemas import check_unit_of
@@ -28,6 +30,10 @@ __all__ = ["Engine", "run"]
 
 #: Batches are cut to this many events: large enough to forget the cost of Python, small enough for the cache.
 BATCH_EVENTS = 1 << 20
+#: Why a scope over nodes is refused.
+NAMELESS = (
+    "events came from a source without a name, which is at home nowhere: push(..., source='plug-7') or node='north'"
+)
 
 
 class Engine(Core):
@@ -63,8 +69,9 @@ class Engine(Core):
         """Take in events of one source: an Arrow, pandas or Polars table, in any order.
 
         ``offset`` is that of the first event (default: one after the last), or one per event; events that were accepted
-        before are passed over. ``node`` names the source's home when the source is first seen.
+        before are passed over. ``node`` names the source's home when the source is first seen; by default it is its own.
         """
+        self._check_home(source, node)
         super().push(record_batches(self._table(data), BATCH_EVENTS), source, offset, node)
         self._warn()
 
@@ -73,8 +80,24 @@ class Engine(Core):
 
         The same rows as one `push` and `flush`, without holding all partials until the end.
         """
+        self._check_home("", "")
         super().push_all(record_batches(self._table(data), BATCH_EVENTS))
         self._warn()
+
+    def add_query(self, query: Query, at: int | None = None) -> int:
+        """Add a query while the stream runs. It becomes active at the returned event time T, above every time seen so far.
+
+        Its windows are those with start >= T; ``at`` asks for a later T.
+        """
+        if not all(source.home for source in self._state.watermarks.sources.values()):
+            refuse_homeless([query], NAMELESS)
+        return super().add_query(query, at)
+
+    def _check_home(self, source: str, node: str) -> None:
+        """Refuse a source that is at home nowhere, if queries ask for its home."""
+        queries, known = self._state.registry, self._state.watermarks.sources.get(source)
+        if None in queries.homes and not (source or node or (known is not None and known.home)):
+            refuse_homeless((entry.query for entry in queries.by_name.values()), NAMELESS)
 
     def check(self, data: Any) -> None:
         """Refuse queries that do not fit the columns of ``data``, before anything is taken in."""
@@ -131,18 +154,23 @@ def run(
     strict: bool = False,
     mode: str = "desis",
     rename: Mapping[str, str] | None = None,
+    home: str | None = None,
 ) -> Results:
     """All queries over a table (Arrow, pandas or Polars) in one pass.
 
     The table is one source and a row's number is its offset. Nothing is late unless ``disorder`` is given. ``rename``
-    gives columns other names on the way in, of which queries and ``time`` speak: ``rename={"node": "device"}``.
+    gives columns other names on the way in, of which queries and ``time`` speak: ``rename={"node": "device"}``. Queries with a
+    scope over nodes need ``home``, the column that says at which node an event is at home.
 
     >>> import pyarrow as pa, headwater as hw
     >>> events = pa.table({"time": [1, 2, 11], "load": [3.0, 1.0, 5.0]})
     >>> hw.run(events, [hw.query("peak", hw.tumbling(10), top=hw.max("load"))])["peak"].column("top").to_pylist()
     [3.0, 5.0]
     """
-    engine = Engine(queries, time=time, unit=unit, disorder=disorder, strict=strict, mode=mode, rename=rename)
+    column = check_column(home, "a table is one source")
+    asked = homed(check_queries(queries), column)
+    refuse_homeless(asked, "a table is one source, and nothing says its nodes: name the column that does, home='site'")
+    engine = Engine(asked, time=time, unit=unit, disorder=disorder, strict=strict, mode=mode, rename=rename)
     table = arrow_table(data)  # once: a stream of batches can be read only once
     engine.check(table)
     if flush and disorder is None and not engine.shows_empty_windows:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from headwater.base.count_limits import CountLimits
 from headwater.engine.placement import placement
 from headwater.language.arguments import check_queries
+from headwater.language.homes import nodes_in_words
 from headwater.language.query import Query
 
 
@@ -51,5 +52,6 @@ def explain(
     for query in check_queries(queries):
         place = placement(query, round_trips, counts, CountLimits().small_max if large_only else 0)
         computed = "central" if place.way == "raw" else "distributed"
-        lines.append(Explained(query.name, computed, place.travels, place.why))
+        nodes = "" if query.scope == "global" else f"; nodes are {nodes_in_words(query)}"
+        lines.append(Explained(query.name, computed, place.travels, f"{place.why}{nodes}"))
     return Explanation(lines)

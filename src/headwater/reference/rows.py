@@ -188,7 +188,9 @@ class ReferenceStream:
             return
         row = {name: normal(value) for name, value in step.row.items()}
         for entry in live:
-            entry.events.append(Event(time, step.source.encode(), step.offset, step.node, row, source.watermark))
+            entry.events.append(
+                Event(time, step.source.encode(), step.offset, step.node or step.source, row, source.watermark)
+            )
         self.largest_time = max(self.largest_time, time)
         if self.settings.disorder is not None:
             source.watermark = max(source.watermark, time - self.settings.disorder)
@@ -216,7 +218,7 @@ class ReferenceStream:
         groups: dict[Key, dict[str, list[Event]]] = {}
         for event in sorted(kept, key=lambda event: event[:3]):
             key = () if isinstance(window, CountWindow) and window.per == "all" else key_of(query, event)
-            node = "" if query.scope == "global" else event.node
+            node = "" if query.scope == "global" else node_of(query, event)
             groups.setdefault(key, {}).setdefault(node, []).append(event)
         last = max((start for event in kept for start, _ in _fixed_bounds(query, event)), default=NEVER)
         for key, nodes in groups.items():
@@ -275,6 +277,14 @@ class ReferenceStream:
 def key_of(query: Query, event: Event) -> Key:
     """The values of the query's key columns."""
     return tuple(event.row.get(column) for column in query.keys)
+
+
+def node_of(query: Query, event: Event) -> str:
+    """The node an event belongs to: the home of its source, or what a column of its own says."""
+    if query.home is None:
+        return event.node
+    named = event.row.get(query.home)
+    return "" if named is None else str(named)
 
 
 def _fixed_bounds(query: Query, event: Event) -> list[Bounds]:

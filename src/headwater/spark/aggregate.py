@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_queries
+from headwater.language.homes import Home, check_column, check_home, homed, refuse_homeless
 from headwater.language.query import Query
 from headwater.language.renames import Renaming
 from headwater.language.windows import CountWindow
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
+#: Why scopes over nodes are refused.
+HOMELESS = (
+    "rows of a DataFrame have no sources that could be at home at a node: name the column that says it, home='site'"
+)
+HOMELESS_STREAM = f"{HOMELESS}, or the one that tells sources apart, source='sensor'"
 #: Types of Spark that look plain and have no order.
 _UNORDERED = ("variant", "interval", "geography", "geometry")
 
@@ -58,6 +64,7 @@ def aggregate(
     live: bool = False,
     buckets: int | None = None,
     rename: Mapping[str, str] | None = None,
+    home: Home = None,
 ) -> DataFrame:
     """Result rows of all queries over the rows of a DataFrame, as a DataFrame.
 
@@ -72,6 +79,9 @@ def aggregate(
 
     ``rename`` gives columns other names on the way in, of which queries and all other arguments speak.
 
+    Rows of a DataFrame have no home: for queries with a scope over nodes ``home`` names the column that holds each event's node.
+    In a streaming one with a column ``source`` each source is its own node; there ``home`` may also map sources to nodes.
+
     Of a streaming DataFrame a streaming one is made (docs/streaming-aggregate.md); the arguments from ``disorder`` to ``buckets``
     are for these alone and refused elsewhere. ``disorder``: how far times may step back before an event is late. ``source``: the
     column that tells sources apart, each of which has a watermark; ``idle``: one silent for this time is not waited for.
@@ -82,9 +92,9 @@ def aggregate(
     df = renamed_frame(df, rename)
     asked = Asked(arrow_schema(df), time, unit, sums, plan, strict)
     options = StreamOptions(disorder, source, idle, flush_when, flush_after, live, buckets)
-    call = Call.of(df, queries, order, asked, options)
+    call = Call.of(df, queries, order, asked, options, home)
     if df.isStreaming:
-        return stream_aggregate(df, call.queries, asked, call.ties, options, output)
+        return stream_aggregate(df, call.queries, asked, call.ties, options, output, call.homes)
     if output == "all":
         raise QueryError("output='all' is for streaming DataFrames: give 'results', 'aside' or 'accounts'")
     wanted = row_type(asked.root(call.queries).result_schema)
@@ -98,12 +108,16 @@ def aggregate(
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A checked call of `aggregate`: its queries, what is asked of the DataFrame, and the columns that break ties."""
+    """A checked call of `aggregate`: its queries, what is asked of the DataFrame, and the columns that break ties.
+
+    ``homes``: the nodes of the sources of a stream that are not their own.
+    """
 
     df: DataFrame
     queries: list[Query]
     asked: Asked
     ties: list[str]
+    homes: Mapping[str, str]
 
     @classmethod
     def of(
@@ -113,8 +127,16 @@ class Call:
         order: str | Sequence[str] | None,
         asked: Asked,
         options: StreamOptions,
+        home: Home = None,
     ) -> Call:
-        call = cls(df, check_queries(queries), asked, tie_breakers(df, asked.time, order))
+        if options.source is None or not df.isStreaming:
+            home = check_column(home, "rows of a DataFrame have no source")
+        home = check_home(home)
+        listed = homed(check_queries(queries), home)
+        homes = home if isinstance(home, Mapping) else {}
+        call = cls(df, listed, asked, tie_breakers(df, asked.time, order), homes)
+        if options.source is None:
+            refuse_homeless(listed, HOMELESS_STREAM if df.isStreaming else HOMELESS)
         if not df.isStreaming:
             options.refuse_batch()
         for name, value, known in (("sums", asked.sums, ("exact", "native")), ("plan", asked.plan, ("auto", "python"))):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_queries
 from headwater.language.expressions import Expr
+from headwater.language.homes import Home
 from headwater.language.query import Query
 from headwater.spark.batch.columns import Types
 from headwater.spark.batch.files import SourceOf
@@ -43,6 +44,7 @@ def read(
     tasks: int | None = None,
     output: Output = "results",
     rename: Mapping[str, str] | None = None,
+    home: Home = None,
 ) -> DataFrame:
     """Result rows of all queries over the events in ``source``, as a DataFrame; without queries the events themselves.
 
@@ -54,6 +56,9 @@ def read(
     choose events; queries say themselves what they need. ``types`` are those of columns of text whose first lines mislead.
     ``rename`` gives columns other names on the way in, of which queries and all other arguments but ``types`` speak. ``tasks``:
     how many to share the work among, at least.
+
+    For queries with a scope over nodes a file is at home in its folder, a log's partition in its log, a generator in itself.
+    ``home`` says it otherwise: a mapping from sources to nodes, or a column that holds the node of each event.
 
     ``output="aside"`` gives the events that no result has instead, each with the reason, and ``output="accounts"`` how many
     events each query had and what became of them.
@@ -68,7 +73,7 @@ def read(
     parallelism = cores_of(spark) if tasks is None else tasks
     if queries is None:
         for_queries = {"disorder": (disorder, None), "flush": (flush, True), "sources": (sources, "file")}
-        _refuse_without_queries({**for_queries, "output": (output, "results")})
+        _refuse_without_queries({**for_queries, "output": (output, "results"), "home": (home, None)})
         chosen = plan_events(
             source, format, columns, parallelism, where=where, strict=strict, types=types, rename=rename
         )
@@ -79,7 +84,7 @@ def read(
         raise QueryError(f"where is {where!r}: each query has its own; leave it out here")
     listed = check_queries(queries)
     settings: dict[str, Any] = {"time": time, "unit": unit, "disorder": disorder, "strict": strict}
-    options: dict[str, Any] = {"sources": sources, "types": types, "rename": rename}
+    options: dict[str, Any] = {"sources": sources, "types": types, "rename": rename, "home": home}
 
     def plan_of(asked: Sequence[Query]) -> ReadPlan:
         return plan_queries(source, asked, format, parallelism, flush, **options, **settings)
@@ -144,13 +149,13 @@ def _answered(spark: SparkSession, plan: ReadPlan, queries: Sequence[Query], cor
 def _born(aside: DataFrame, plan: ReadPlan) -> DataFrame:
     """Events under the places of birth that users know: a large file is read in stretches, which count from zero."""
     f = functions_of(aside)
-    parts = [piece for task in plan.tasks for piece in task if piece.source != piece.home]
+    parts = [piece for task in plan.tasks for piece in task if piece.source != piece.origin]
     if not parts:
         return aside
-    homes = f.create_map(*(f.lit(text) for piece in parts for text in (piece.source, piece.home)))
+    origins = f.create_map(*(f.lit(text) for piece in parts for text in (piece.source, piece.origin)))
     bases = f.create_map(*(f.lit(each) for piece in parts for each in (piece.source, piece.base)))
     born = {
-        "source": f.coalesce(homes[f.col("source")], f.col("source")),
+        "source": f.coalesce(origins[f.col("source")], f.col("source")),
         "offset": f.col("offset") + f.coalesce(bases[f.col("source")], f.lit(0)),
     }
     return aside.select(*(born[name].alias(name) if name in born else name for name in aside.columns))

@@ -14,6 +14,7 @@ from headwater.base.count_limits import CountLimits
 from headwater.errors import QueryError
 from headwater.language.arguments import check_disorder, check_queries
 from headwater.language.files.queries import to_json
+from headwater.language.homes import Home, check_home, homed
 from headwater.language.query import Query
 from headwater.language.schemas import check_unit_of
 from headwater.language.times import Nanos, duration, in_ticks
@@ -31,14 +32,21 @@ from headwater.spark.read import check_count
 from headwater.spark.result_rows import spark_shape
 from headwater.spark.streaming.checkpoint import About, StreamCheckpoint, checkpoint_folder
 from headwater.spark.streaming.host import RootHost
-from headwater.spark.streaming.inputs.input import Input
+from headwater.spark.streaming.inputs.input import Input, rehomed
 from headwater.spark.streaming.planning import Offset, joining
 from headwater.spark.streaming.reducers import begin_roots
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.sinks import sink_of
 from headwater.spark.streaming.start.handle import Stream
-from headwater.spark.streaming.start.prepare import cheap_batches, check_remote, check_same, choose_roots, renamed_input
-from headwater.spark.streaming.start.query_changes import change_queries, running_queries
+from headwater.spark.streaming.start.prepare import (
+    cheap_batches,
+    check_remote,
+    check_same,
+    check_same_home,
+    choose_roots,
+    renamed_input,
+)
+from headwater.spark.streaming.start.query_changes import change_queries, check_homes, running_queries
 from headwater.spark.streaming.start.trigger import spark_trigger
 from headwater.spark.streaming.watch.observer import StreamObserver
 
@@ -76,6 +84,7 @@ def stream(
     metrics_port: int | None = None,
     progress: bool | None = None,
     rename: Mapping[str, str] | None = None,
+    home: Home = None,
 ) -> Stream:
     """Answer queries over sources that grow, and go on until the stream is stopped or flushed. Returns at once.
 
@@ -100,6 +109,10 @@ def stream(
     ``count_scheme`` says what leaves send for count windows before anybody asks (see `headwater.protocols.count_windows`), from
     the first batch to the last; all but "approx" are exact. With "central", and with roots in tasks, events travel.
 
+    For queries with a scope over nodes the files of a folder are at home there, a log's partition in its log, Kafka's in their
+    topic, a generator in itself. ``home`` says it otherwise: a mapping from sources to nodes, or a column that holds the node of
+    each event.
+
     How it is doing: ``stream.status``, a line in the terminal (``progress``), on ``metrics_port`` for Prometheus (0: any port
     that is free), and in the log "headwater.stream".
     """
@@ -108,7 +121,8 @@ def stream(
     triggered = spark_trigger(trigger)
     place = checkpoint_folder(checkpoint)
     known = StreamCheckpoint(place / "headwater")
-    asked = None if queries is None else check_queries(queries)
+    home = check_home(home) or None
+    asked = None if queries is None else homed(check_queries(queries), home)
     about = known.about()
     of_folder = {"format": format, "sources": sources, "schema": schema, "types": types, "strict": strict}
     opened = renamed_input(source, known, rename, pace=pace, time=time, unit=unit, **of_folder)
@@ -126,9 +140,11 @@ def stream(
     if about is None:
         cores = cores_of(spark)
         roots, why = choose_roots(opened, asked or (), cores, root)
-        begin(known, opened, asked, settings, cores if tasks is None else tasks, roots, why, counting)
+        begin(known, opened, asked, settings, cores if tasks is None else tasks, roots, why, counting, home=home)
     else:
         check_same(about, opened, settings, place)
+        check_same_home(about, home, place)
+        check_homes(running_queries(known).values() if asked is None else asked, known)
         if asked is not None:
             change_queries(known, about, asked)
     _open(known, sinks)
@@ -172,6 +188,7 @@ def begin(
     why: str = "",
     counting: Counting | None = None,
     limits: CountLimits | None = None,
+    home: Home = None,
 ) -> None:
     """A new stream: the root meets the sources that are there, so that the first batch can read them."""
     if not queries:
@@ -184,7 +201,7 @@ def begin(
     # Roots that share the keys have no way down of their own: what would need it travels.
     root = RootNode("root", queries, schema=schema, settings=nodes, round_trips=roots == 1, counting=counting, **engine)
     to_json(queries)  # those that cannot travel are refused
-    for chain, named in joining({}, opened.extents(), chains).items():
+    for chain, named in joining({}, rehomed(opened.extents(), home), chains).items():
         root.handle(MessageReceived(chain, encode(Hello(chain, chain, sources=tuple(named.items())))), 0)
     checkpoint.prepare()
     if roots == 1:
@@ -203,6 +220,7 @@ def begin(
         why=why,
         counting=counting,
         born_ms=time_ns() // 1_000_000,
+        home=home,
     )
     checkpoint.write_about(about)
 

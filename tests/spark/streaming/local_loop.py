@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from headwater.base.count_limits import CountLimits
+from headwater.language.homes import Home
 from headwater.protocols.actions import Noted
 from headwater.protocols.count_windows import Counting
 from headwater.spark.formats import Wanted
@@ -119,7 +120,7 @@ class DurableSink:
 
     def write(self, batch: int, rows: pa.Table) -> None:
         known = self.batches.setdefault(batch, rows)
-        assert known.equals(rows), f"batch {batch} came again with other rows"
+        assert known is rows or known.equals(rows), f"batch {batch} came again with other rows"
 
     def close(self) -> None: ...
 
@@ -147,11 +148,14 @@ class Loop:
     def __init__(
         self, place: Path, opened: ListedInput, queries: Any, settings: Any, chains: int, roots: int, seed: int,
         counting: Counting | None = None, limits: CountLimits | None = None, leaf_limits: LeafLimits = LIMITS,
+        home: Home = None,
     ):  # fmt: skip
         self.checkpoint = StreamCheckpoint(place)
         self.opened = opened
         if self.checkpoint.about() is None:
-            begin(self.checkpoint, opened, queries, settings, chains, roots, counting=counting, limits=limits)
+            begin(
+                self.checkpoint, opened, queries, settings, chains, roots, counting=counting, limits=limits, home=home
+            )
         self.roots, self.leaf_limits = roots, leaf_limits
         self.dice = random.Random(seed)
         self.now_ns = 10**18

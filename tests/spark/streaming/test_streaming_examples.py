@@ -47,9 +47,9 @@ def test_a_stream_that_is_over_has_no_next_batch():
 
 
 def test_new_sources_go_to_the_chain_that_has_fewest():
-    assert joining({}, {"a": Extent(0), "b": Extent(0), "c": Extent(0)}, 2) == {
-        "00000": {"a": "", "c": ""},
-        "00001": {"b": ""},
+    assert joining({}, {"a": Extent(0, "n"), "b": Extent(0), "c": Extent(0)}, 2) == {
+        "00000": {"a": "n", "c": "c"},
+        "00001": {"b": "b"},
     }
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.base.arrays import Int32Array, Int64Array, frozen
+from headwater.base.arrow import plain_array
 from headwater.base.jit import njit
 from headwater.base.snapshots import made_of, parts, snapshot
 
@@ -23,8 +24,26 @@ from headwater.base.snapshots import made_of, parts, snapshot
 TABLE_SPAN_MAX = 1 << 22
 FIRST_LOOK = 1 << 12
 OUTSIDE, NEW = 1, 2
-#: The key column that stands for a source's home; no user's column has this name.
+#: The key column of nodes, those at which sources are at home; no user's column has this name.
 NODE_KEY = "\0node"
+
+
+def node_key(home: str | None) -> str:
+    """The key column of nodes as the column ``home`` says them; None: as sources do."""
+    return NODE_KEY if home is None else f"{NODE_KEY}:{home}"
+
+
+def is_node_key(name: str) -> bool:
+    return name.startswith(NODE_KEY)
+
+
+def node_names(column: pa.Array) -> pa.Array:
+    """The nodes that a column of events names, as text; null is the node without a name.
+
+    >>> node_names(pa.array([7, None, -1])).to_pylist()
+    ['7', '', '-1']
+    """
+    return plain_array(column).cast(pa.string()).fill_null("")
 
 
 @njit

@@ -28,6 +28,11 @@ class Source:
         self.largest_time = largest_time
 
     @property
+    def home(self) -> str:
+        """The node it belongs to: the one that was named, else the source itself."""
+        return self.node or self._book.names[self.number]
+
+    @property
     def next_offset(self) -> int:
         """The offset of the event that is expected next: how many were accepted."""
         return self._book.offsets.item(self.number)

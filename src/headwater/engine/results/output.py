@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.arrow import plain_type
-from headwater.engine.intake.keys import NODE_KEY, KeyTable
+from headwater.engine.intake.keys import KeyTable, is_node_key
 from headwater.engine.operators.numeric import CountColumn
 from headwater.engine.operators.operator import COUNT, Op
 from headwater.engine.operators.partials import PartialColumn
@@ -205,7 +205,7 @@ def piece_columns(piece: Closed, plan: OutputPlan, keys: KeyTable, layout: Layou
     }
     key_ids = pa.array(piece.key)
     for name, values in zip(keys.names, keys.columns(), strict=True):
-        columns["node" if name == NODE_KEY else name] = values.take(key_ids)
+        columns["node" if is_node_key(name) else name] = values.take(key_ids)
     if piece.gone is None:
         columns.update(zip(plan.total, _lowered_for_all(list(plan.total.values()), combined, plan), strict=True))
     for alias, choices in (plan.partial if piece.gone is None else plan.all).items():

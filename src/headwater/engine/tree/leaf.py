@@ -16,7 +16,6 @@ from headwater.engine.halves import LeafGroup
 from headwater.engine.intake.arrivals import Arrivals, read_columns, times_of
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import Events, TimeScan, read_values
-from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.intake.many_sources import SourceShares, shares
 from headwater.engine.state import EngineState
 from headwater.engine.tree.leaf_sources import LeafSources, Moved, Standing
@@ -152,10 +151,14 @@ class LeafHalf:
         marks = self._state.watermarks
         columns = {name: read_values(events.arrays[name]) for name in self._queries.value_columns}
         chunk = Chunk(events.times, events.offsets, numbers.astype(np.int32)[which], marks.names, columns)
-        if self._queries.by_node:
-            homes = pa.array([marks.sources[marks.names[number]].node for number in numbers.tolist()], pa.string())
-            events.arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(pa.array(which.astype(np.int32)), homes)
+        self._queries.add_nodes(events.arrays, lambda: self._homes(numbers, which))
         self._deal_out(Delivery(events, Events(chunk, events.arrays, scan, NEVER), ""))
+
+    def _homes(self, numbers: Int64Array, which: Int64Array) -> pa.Array:
+        """The home of each event's source."""
+        marks = self._state.watermarks
+        homes = pa.array([marks.sources[marks.names[number]].home for number in numbers.tolist()], pa.string())
+        return pa.DictionaryArray.from_arrays(pa.array(which.astype(np.int32)), homes)
 
     def _take_in_odd(
         self, sources: Sequence[str], which: Int64Array, offsets: Int64Array, batch: pa.RecordBatch, found: SourceShares

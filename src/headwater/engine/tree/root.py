@@ -15,7 +15,6 @@ from headwater.engine.families import Family
 from headwater.engine.halves import SlicedRootGroup, numbers_of, sources_problem
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import Events, read_values, scan_times
-from headwater.engine.intake.keys import NODE_KEY
 from headwater.engine.operators.operator import Op
 from headwater.engine.results.output import empty_table
 from headwater.engine.results.side_output import SCHEMA
@@ -188,13 +187,16 @@ class RootHalf:
         """Events as themselves, for one family or for all that ask for such."""
         arrays, queries = dict(part.columns), self._queries
         sources = numbers_of(part, resolve)
-        if queries.by_node:
-            arrays[NODE_KEY] = pa.DictionaryArray.from_arrays(pa.array(sources), pa.array(self.homes, pa.string()))
+        queries.add_nodes(arrays, lambda: pa.DictionaryArray.from_arrays(pa.array(sources), self._nodes()))
         columns = {name: read_values(arrays[name]) for name in queries.value_columns if name in arrays}
         chunk = Chunk(part.times, part.offsets, sources, self.names, columns)
         events = Events(chunk, arrays, scan_times(part.times), part.watermarks)
         for family in self._takers(part.family, families):
             family.accept(events, part.misfits)  # who is too late was said where the event was whole
+
+    def _nodes(self) -> pa.Array:
+        """The home of each source by its number: the one that was named, else the source itself."""
+        return pa.array([home or name for home, name in zip(self.homes, self.names, strict=True)], pa.string())
 
     def _count(self, part: AccountsPart, families: Mapping[int, Family[RootGroup]]) -> None:
         self._queries.timeless += part.timeless

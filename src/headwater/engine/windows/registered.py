@@ -31,7 +31,7 @@ class Registered:
         else:
             # Equal aggregations mostly are one object; where they are not, looking at both is only slower.
             named = tuple([(alias, id(aggregation)) for alias, aggregation in query.aggregates])
-            self.shape = (query.keys, query.distinct, query.scope, named)
+            self.shape = (query.keys, query.distinct, query.scope, query.home, named)
 
 
 def one_of_each(entries: Iterable[Registered]) -> list[Registered]:

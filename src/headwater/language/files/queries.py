@@ -54,7 +54,7 @@ _FUNCTIONS: Final[dict[str, tuple[Callable[..., Aggregation], str]]] = {
         for name, function in aggregations.FUNCTIONS.items()
     },
 }
-_QUERY_FIELDS: Final = "name window aggregates keys? where? distinct? lateness? emit_empty? scope? sums?"
+_QUERY_FIELDS: Final = "name window aggregates keys? where? distinct? lateness? emit_empty? scope? sums? home?"
 
 
 def to_json(queries: Query | Iterable[Query]) -> str:

@@ -64,6 +64,8 @@ class BatchSettings:
     buckets: int = 1
     #: Whether open windows are shown too, after each batch in which they changed.
     is_live: bool = False
+    #: Where sources are at home that are not their own nodes.
+    homes: Mapping[str, str] = field(default_factory=dict)
 
 
 def group_name(query: Query) -> str:

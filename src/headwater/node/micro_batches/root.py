@@ -106,7 +106,7 @@ class BatchRoot:
         """Let new sources join and idle ones return, and note that all of them were heard now."""
         for name in names:
             for core in self._cores.values():
-                core.join(name, name)
+                core.join(name, self._home(name))
                 if not core.sources[name].active:
                     core.resume(name)
             self._heard[name] = now_ms
@@ -124,7 +124,10 @@ class BatchRoot:
             times[list(bad)] = NEVER
             batch = batch.take(pa.array(ordered(times, [batch.column(name) for name in group.ties])))
         for name, own in _by_source(batch):
-            core.push([own.select(list(group.columns))], name, None, name)
+            core.push([own.select(list(group.columns))], name, None, self._home(name))
+
+    def _home(self, source: str) -> str:
+        return self.settings.homes.get(source, source)
 
     def _rise(self, latest: dict[str, int | None]) -> None:
         """All events of the batch are in: raise the watermarks, and close windows."""
@@ -222,10 +225,19 @@ class BatchRoot:
         _, root._latest, root._heard_ms, root._is_finished = state["numbers"]
         root._shown = {name: table_from_bytes(table) for name, table in state["shown"].items()}
         kept = {name: BatchCore.restore(core) for name, core in state["cores"].items()}
+        root._check_homes(next(iter(kept.values())))
         root._cores = {group.name: root._taken_over(group, kept) for group in settings.groups}
         asked = {query.name for group in settings.groups for query in group.queries}
         root._counted = {name: counts for name, counts in state["counted"].items() if name in asked}
         return root
+
+    def _check_homes(self, known: BatchCore) -> None:
+        for name, source in known.sources.items():
+            if source.home != self._home(name):
+                raise DataError(
+                    f"home gives source {name!r} the node {self._home(name)!r}, and in the checkpoint it is at home at "
+                    f"{source.home!r}: keep it, or begin with a new checkpoint"
+                )
 
     def _taken_over(self, group: EventGroup, kept: dict[str, BatchCore]) -> BatchCore:
         """The engine of a group: queries that are new begin above every time seen so far, those that are gone end."""
@@ -235,7 +247,7 @@ class BatchRoot:
         if core is None:
             core = self._new_core(group, begin)
             for name in known.sources:
-                core.join(name, name)
+                core.join(name, self._home(name))
             core.raise_each({name: source.watermark for name, source in known.sources.items()})
             for name, source in known.sources.items():
                 if not source.active:

@@ -11,11 +11,12 @@ import heapq
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from headwater.errors import DataError, shown
+from headwater.language.homes import Home, folder_of, home_of_files, home_of_log
 from headwater.language.places import local_path, table_hint
 from headwater.language.user_code import checked_path
 from headwater.logs import Log
@@ -41,24 +42,32 @@ ELSEWHERE = (
 SourceOf: TypeAlias = "str | Callable[[str], str]"
 
 
-def find_pieces(source: Any, kind: str | None, sources: SourceOf = "file") -> tuple[str, list[FileRange]]:
-    """The kind of the files, and all sources as pieces, sorted by name."""
+def find_pieces(
+    source: Any, kind: str | None, sources: SourceOf = "file", home: Home = None
+) -> tuple[str, list[FileRange]]:
+    """The kind of the files, and all sources as pieces, by name; ``home``: where some are at home if not where they lie."""
     kind, pieces = _find(source, kind)
+    pieces = _joined(kind, pieces, sources)
+    return kind, _rehomed(pieces, home) if isinstance(home, Mapping) else pieces
+
+
+def _rehomed(pieces: Sequence[FileRange], homes: Mapping[str, str]) -> list[FileRange]:
+    names = [piece.source for piece in pieces]
+    unknown = sorted(homes.keys() - set(names))
+    if unknown:
+        raise DataError(f"home names {unknown[0]!r}: there is no such source; there is {shown(', '.join(names))}")
+    return [dataclasses.replace(piece, home=homes.get(piece.source, piece.home)) for piece in pieces]
+
+
+def _joined(kind: str, pieces: list[FileRange], sources: SourceOf) -> list[FileRange]:
+    """The sources to which files belong."""
     if sources == "file":
-        return kind, pieces
+        return pieces
     if not callable(sources) and sources != "folder":
         raise DataError(f"sources is {sources!r}: give 'file', 'folder' or a function of a file's name")
     if kind in ("log", "generated"):
         raise DataError("sources says which files belong together; here there are none")
-    return kind, _together(pieces, sources if callable(sources) else _folder)
-
-
-def _folder(name: str) -> str:
-    """
-    >>> _folder("houses/a/1.csv"), _folder("1.csv")
-    ('houses/a', '.')
-    """
-    return name.rpartition("/")[0] or "."
+    return _together(pieces, sources if callable(sources) else folder_of)
 
 
 def _together(pieces: Sequence[FileRange], source_of: Callable[[str], str]) -> list[FileRange]:
@@ -72,7 +81,7 @@ def _together(pieces: Sequence[FileRange], source_of: Callable[[str], str]) -> l
     return [
         FileRange(
             name,
-            name,
+            home_of_files(name, "folder"),
             tuple(place for file in some for place in file.places),
             sum(file.size for file in some),
             root=some[0].root,
@@ -144,7 +153,8 @@ def _of_files(base: Path, paths: Sequence[Path], kind: str | None, where: str) -
     names = sorted(((path.relative_to(base).as_posix(), path) for path in paths), key=lambda named: named[0].encode())
     root = str(base.absolute()) if any(folder_values(name) for name, _ in names) else None
     return kind, [
-        FileRange(name, name, (str(path.absolute()),), path.stat().st_size, root=root) for name, path in names
+        FileRange(name, home_of_files(name, "file"), (str(path.absolute()),), path.stat().st_size, root=root)
+        for name, path in names
     ]
 
 
@@ -165,7 +175,7 @@ def _of_log(root: Path) -> list[FileRange]:
     for partition in range(log.partition_count):
         name = f"{partition:05d}"
         size = sum(file.stat().st_size for file in (root / name).glob("*"))
-        pieces.append(FileRange(name, name, (f"{root.absolute()}#{partition}",), size))
+        pieces.append(FileRange(name, home_of_log(root.absolute()), (f"{root.absolute()}#{partition}",), size))
     return pieces
 
 

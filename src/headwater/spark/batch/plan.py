@@ -19,6 +19,7 @@ from headwater.engine.intake.predicates import mask
 from headwater.errors import DataError
 from headwater.language.expressions import Expr, boolean
 from headwater.language.files.conditions import condition_from_data, condition_to_data
+from headwater.language.homes import Home, check_home, homed
 from headwater.language.query import Query
 from headwater.language.renames import AS_STORED, Renaming
 from headwater.language.schemas import check_condition, check_unit_of
@@ -125,11 +126,13 @@ def plan_queries(
     sources: SourceOf = "file",
     types: Types | None = None,
     rename: Mapping[str, str] | None = None,
+    home: Home = None,
     **settings: Any,
 ) -> ReadPlan:
     """How to answer queries; whatever is wrong with files or queries is said here."""
-    listed = [queries] if isinstance(queries, Query) else list(queries)
-    kind, pieces = find_pieces(source, kind, sources)
+    home = check_home(home)
+    listed = homed([queries] if isinstance(queries, Query) else queries, home)
+    kind, pieces = find_pieces(source, kind, sources, home)
     renaming = Renaming.of(rename)
     columns = columns_of(kind, pieces, types).renamed(renaming)
     root = initial_root(listed, columns.schema, **settings)

@@ -7,7 +7,7 @@ who is late is a matter of the watermark that the last batch left, and only the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,7 +41,13 @@ FRAMES = pa.schema([("bucket", pa.int32()), ("partition", pa.int32()), ("number"
 
 
 def stream_aggregate(
-    df: DataFrame, queries: Sequence[Query], asked: Asked, ties: Sequence[str], options: StreamOptions, output: str
+    df: DataFrame,
+    queries: Sequence[Query],
+    asked: Asked,
+    ties: Sequence[str],
+    options: StreamOptions,
+    output: str,
+    homes: Mapping[str, str],
 ) -> DataFrame:
     """Result rows of all queries, as they come out; see `headwater.aggregate`."""
     from headwater.spark.dataframe_streams.state import unpacked
@@ -53,7 +59,7 @@ def stream_aggregate(
     plans.check_columns(df, options)
     root = asked.root(queries)
     shape = spark_shape(queries, asked.schema, asked.time, asked.unit, is_stream=True, is_live=options.live)
-    settings = plans.stream_settings(queries, asked, ties, options)
+    settings = plans.stream_settings(queries, asked, ties, options, homes)
     rows = plans.output_schema(root.result_schema, output)
     wanted = spark_types(rows)[0]
     columns = tuple(dict.fromkeys(name for group in settings.groups for name in group.travelling))

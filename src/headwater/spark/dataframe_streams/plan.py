@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +90,11 @@ class StreamPlan:
 
 
 def stream_settings(
-    queries: Sequence[Query], asked: Asked, ties: Sequence[str], options: StreamOptions
+    queries: Sequence[Query],
+    asked: Asked,
+    ties: Sequence[str],
+    options: StreamOptions,
+    homes: Mapping[str, str] | None = None,
 ) -> BatchSettings:
     """The settings of the roots; whatever is wrong with them is said here."""
     disorder = check_disorder(options.disorder, asked.unit)
@@ -116,6 +120,7 @@ def stream_settings(
         _millis("flush_after", options.flush_after),
         buckets if any(group.keys for group in groups) else 1,
         bool(options.live),
+        dict(homes or {}),
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.types as pt
 
 from headwater.language.aggregations import Aggregation
+from headwater.language.homes import Home
 from headwater.language.query import Query
 from headwater.spark.aggregate import Call, arrow_schema, divided, renamed_frame
 from headwater.spark.batch.partition_leaves import depends_on_order
@@ -79,6 +80,7 @@ def explain(
     *,
     order: str | Sequence[str] | None = None,
     measure: bool = True,
+    home: Home = None,
     **settings: Any,
 ) -> SparkExplanation:
     """What `aggregate` would do with the same arguments, and what would cross for it.
@@ -88,7 +90,7 @@ def explain(
     """
     options = StreamOptions(**{name: settings.pop(name) for name in StreamOptions.__slots__ if name in settings})
     df = renamed_frame(df, settings.pop("rename", None))
-    call = Call.of(df, queries, order, Asked(arrow_schema(df), **settings), options)
+    call = Call.of(df, queries, order, Asked(arrow_schema(df), **settings), options, home)
     call.asked.root(call.queries)  # queries that do not fit the columns are refused
     if df.isStreaming:
         return _of_stream(call, options)

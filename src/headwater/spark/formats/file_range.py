@@ -20,9 +20,9 @@ BATCH_EVENTS = 1 << 20
 class FileRange:
     """One source, or a stretch of one: the events of some files, one file after the other.
 
-    ``source`` names it among all; ``home`` is the source it is of, in which its first event has the offset ``base``. ``groups``:
-    only the row groups [first, last) of a Parquet file. ``size`` in bytes says how much work it is. ``root``: below it the names
-    of folders say columns.
+    ``source`` names it among all, ``home`` is the node it belongs to; its first event has the offset ``base`` in its source.
+    ``groups``: only the row groups [first, last) of a Parquet file. ``size`` in bytes says how much work it is. ``root``: below
+    it the names of folders say columns.
     """
 
     source: str
@@ -32,6 +32,11 @@ class FileRange:
     groups: tuple[int, int] | None = None
     base: int = 0
     root: str | None = None
+
+    @property
+    def origin(self) -> str:
+        """The source it is of: stretches have numbers behind a zero byte."""
+        return self.source.partition("\0")[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from headwater.language.aggregations import FUNCTIONS, Aggregation
+from headwater.language.homes import nodes_in_words
 from headwater.language.query import Query
 from headwater.language.windows import Band, CountWindow, Sliding
 from headwater.node import RootNode
@@ -86,7 +87,7 @@ def why_not_windows(query: Query, asked: Asked) -> str | None:
     if asked.strict:
         return "strict looks at each event"
     if query.scope != "global":
-        return f"scope is {query.scope!r}"
+        return f"scope is {query.scope!r}: nodes are {nodes_in_words(query)}"
     if query.emit_empty:
         return "windows without events are asked for"
     if not isinstance(window, Sliding | Band | CountWindow):

@@ -28,6 +28,7 @@ import pyarrow as pa
 from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import HeadwaterError
+from headwater.language.homes import Home
 from headwater.language.places import local_path
 from headwater.logs import files
 from headwater.node.splitting import Sharing
@@ -46,7 +47,8 @@ class About:
 
     ``chains``: how many leaves share the sources; ``roots``: how many roots share the keys, ``sharing``: how, and ``why``.
     ``counting``: what leaves send for count windows; None in checkpoints of releases that knew no schemes. ``born_ms``: when it
-    began, since 1970. ``row_form``: the columns in which rows come out, `ROW_FORM` or that of an earlier release.
+    began, since 1970. ``row_form``: the columns in which rows come out, `ROW_FORM` or that of an earlier release. ``home``: the
+    column that says where events are at home, or where sources are if not where they lie.
     """
 
     id: str
@@ -61,6 +63,7 @@ class About:
     counting: Counting | None
     born_ms: int
     row_form: int = ROW_FORM
+    home: Home = None
 
     @property
     def schema_bytes(self) -> bytes:
@@ -85,6 +88,7 @@ class About:
             "why": self.why,
             "counting": None if self.counting is None else asdict(self.counting),
             "born_ms": self.born_ms,
+            **({"home": self.home} if self.home else {}),
         }
 
     @classmethod
@@ -96,7 +100,7 @@ class About:
             "counting": None if counting is None else Counting(**counting),
         }
         plain = ("id", "kind", "input", "settings", "chains", "roots", "why", "born_ms")
-        return cls(**read, **{name: data[name] for name in plain})
+        return cls(**read, **{name: data[name] for name in plain}, home=data.get("home"))
 
 
 VERSION = 3

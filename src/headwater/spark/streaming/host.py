@@ -25,7 +25,7 @@ from headwater.spark.batch.root import in_order
 from headwater.spark.streaming.checkpoint import CheckpointError, StreamCheckpoint
 from headwater.spark.streaming.directives import Directive, narrowed
 from headwater.spark.streaming.planning import Offset
-from headwater.spark.streaming.start.query_changes import check_shared, check_shown
+from headwater.spark.streaming.start.query_changes import check_homes, check_shared, check_shown
 
 #: A snapshot is written once the records since the last one are as large as it is, or after SNAPSHOT_EVERY batches.
 SNAPSHOT_EVERY = 50
@@ -105,6 +105,7 @@ class RootHost:
             if command["what"] == "add":
                 for query in from_json(command["queries"]):
                     check_shown(query, self._commands.about())
+                    check_homes([query], self._checkpoint)
                     check_shared(query, self._commands.about())
                     self._do(root, events.QueryAdded(query, command.get("at")), offset, outcome)
             elif command["what"] == "remove":

@@ -109,5 +109,5 @@ def joining(
         else:
             chain = min(counts, key=lambda each: (counts[each], each))
         counts[chain] += 1
-        joined.setdefault(chain, {})[name] = extents[name].home
+        joined.setdefault(chain, {})[name] = extents[name].home or name
     return joined

@@ -53,7 +53,11 @@ def test_every_partition_is_a_source_whose_offsets_are_kafkas(broker):
     broker.send(topic, events(7, 8), 2)
     given = KafkaInput(broker.servers, topic)
     assert given.schema.equals(SCHEMA)
-    assert given.extents() == {f"{topic}/00000": Extent(100), f"{topic}/00001": Extent(0), f"{topic}/00002": Extent(2)}
+    assert given.extents() == {
+        f"{topic}/00000": Extent(100, topic),
+        f"{topic}/00001": Extent(0, topic),
+        f"{topic}/00002": Extent(2, topic),
+    }
     assert places(read(given, f"{topic}/00000", 0, 100)) == dict(enumerate(range(100)))
     assert places(read(given, f"{topic}/00000", 40, 43), 40) == {40: 40, 41: 41, 42: 42}
     assert places(read(given, f"{topic}/00002", 1, 2), 1) == {1: 8}
@@ -80,7 +84,7 @@ def test_offsets_of_transactions_that_hold_no_event_are_passed_over(broker):
     broker.transact(topic, events(7))  # 8, and 9 for its end
     given = KafkaInput(broker.servers, topic)
     source = f"{topic}/00000"
-    assert given.extents() == {source: Extent(10)}
+    assert given.extents() == {source: Extent(10, source.rpartition("/")[0])}
     expected = {0: 1, 1: 2, 7: 6, 8: 7}
     for start in range(10):
         for end in (start + 1, 7, 10):
@@ -142,7 +146,7 @@ def test_a_partition_that_is_added_is_a_new_source_read_from_its_beginning(broke
     broker.add_partitions(topic, 2)
     broker.send(topic, events(5), 1)
     broker.send(topic, events(3), 0)
-    assert given.extents() == {f"{topic}/00000": Extent(3), f"{topic}/00001": Extent(1)}
+    assert given.extents() == {f"{topic}/00000": Extent(3, topic), f"{topic}/00001": Extent(1, topic)}
     assert read(given, f"{topic}/00000", 0, 2) == [Passed(2)]
     assert places(read(given, f"{topic}/00000", 0, 3)) == {2: 3}
     assert places(read(given, f"{topic}/00001", 0, 1)) == {0: 5}

@@ -24,7 +24,7 @@ from headwater.engine.groups.single import SingleGroup
 from headwater.engine.groups.windows import columns_read, operators
 from headwater.engine.intake.chunk import Chunk, Values
 from headwater.engine.intake.columns import Events
-from headwater.engine.intake.keys import NODE_KEY, KeyTable
+from headwater.engine.intake.keys import KeyTable, node_key
 from headwater.engine.intake.predicates import mask as predicate_mask
 from headwater.engine.intake.reorder import OrderedEvents
 from headwater.engine.operators.operator import Op
@@ -274,8 +274,8 @@ def window_key_names(query: Query, keys: tuple[str, ...]) -> tuple[str, ...]:
     Positions over all events are counted by no key, only for each node by itself.
     """
     if _counts_all(query):
-        return () if query.scope == "global" else (NODE_KEY,)
-    return (NODE_KEY, *keys) if query.scope in CONTEXT_SCOPES else keys
+        return () if query.scope == "global" else (node_key(query.home),)
+    return (node_key(query.home), *keys) if query.scope in CONTEXT_SCOPES else keys
 
 
 def _events_of(chunk: Chunk, pairs: Pairs, chosen: Int64Array, size: int) -> tuple[Chunk, Int32Array, int]:

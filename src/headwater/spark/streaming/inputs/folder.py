@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.errors import DataError
+from headwater.language.homes import home_of_files
 from headwater.language.places import local_path
 from headwater.spark.batch.columns import Types
 from headwater.spark.formats import FORMATS, Batches, Wanted, check_kinds, schema_of
@@ -125,8 +126,11 @@ class FolderInput:
         # Broken and empty files alone must not look as if there were nothing more.
         while self._discover() and self._seen.ends == before:
             pass
-        is_done = self._sources == "file"
-        return {source: Extent(end, is_done=is_done) for source, end in self._seen.ends.items()}
+        sources = self._sources
+        return {
+            source: Extent(end, home_of_files(source, sources), is_done=sources == "file")
+            for source, end in self._seen.ends.items()
+        }
 
     def _discover(self) -> bool:
         """Write down some of the new files; whether there were any."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.errors import DataError
+from headwater.language.homes import folder_of
 from headwater.language.user_code import checked_path, load_path
 from headwater.logs.files import create
 from headwater.spark.batch.columns import LOOKS_MAX, Types, columns_of
@@ -95,7 +96,7 @@ def source_namer(sources: str) -> Callable[[str], str]:
     if sources == "file":
         return lambda name: name
     if sources == "folder":
-        return lambda name: name.rpartition("/")[0] or "."
+        return folder_of
     function = load_path(sources)
 
     def named(name: str) -> str:

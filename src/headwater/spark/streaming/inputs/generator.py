@@ -307,7 +307,7 @@ class GeneratorInput:
             now_ns = min(begins, default=0) + self._clock() - self._began_ns
             for progress in self._progress.values():
                 progress.reveal_until(now_ns)
-        return {source: Extent(each.end, is_done=each.is_done) for source, each in self._progress.items()}
+        return {source: Extent(each.end, source, each.is_done) for source, each in self._progress.items()}
 
     def stretches(self, source: str, start: int, end: int) -> list[dict[str, Any]]:
         return list(self._progress[source].stretches(start, end))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from headwater.errors import DataError
+from headwater.language.homes import Home, home_of_log
 from headwater.language.places import local_path
 from headwater.language.user_code import load_path
 from headwater.logs import Log, PartitionReader
@@ -39,7 +40,10 @@ READ_EVENTS = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """A source goes up to ``end`` by now. ``is_done``: nothing will be added, so it is not waited for."""
+    """A source goes up to ``end`` by now. ``home``: the node it belongs to; without one it is its own.
+
+    ``is_done``: nothing will be added, so it is not waited for.
+    """
 
     end: int
     home: str = ""
@@ -88,6 +92,13 @@ class Input(Protocol):
         """
 
 
+def rehomed(extents: dict[str, Extent], home: Home) -> dict[str, Extent]:
+    """The sources that an input tells of, where a mapping says that they are at home."""
+    if not isinstance(home, Mapping):
+        return extents
+    return {name: replace(extent, home=home.get(name, extent.home)) for name, extent in extents.items()}
+
+
 def input_class(kind: str) -> Any:
     """The class of the inputs of a kind."""
     return load_path(KINDS.get(kind, kind))
@@ -122,7 +133,8 @@ class LogInput:
         return cls(data["path"])
 
     def extents(self) -> dict[str, Extent]:
-        return {f"{number:05d}": Extent(reader.refresh()) for number, reader in enumerate(self._readers)}
+        home = home_of_log(self._path)
+        return {f"{number:05d}": Extent(reader.refresh(), home) for number, reader in enumerate(self._readers)}
 
     def stretches(self, source: str, start: int, end: int) -> list[dict[str, Any]]:
         return [{"path": str(self._path), "partition": int(source), "start": start, "end": end}]

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.errors import DataError
+from headwater.language.homes import home_of_partition
 from headwater.spark.streaming.inputs.input import Extent
 from headwater.spark.streaming.kafka import reading as kafka_reading
 from headwater.spark.streaming.kafka.client import TIMEOUT_S, Connection, KafkaSettings, library, said, source_name
@@ -141,7 +142,7 @@ class KafkaInput:
         partitions = self._partitions()
         self._lows |= self._offsets(partitions, is_low=True)
         ends = self._offsets(partitions, is_low=False)
-        return {name: Extent(ends[name]) for name in sorted(ends)}
+        return {name: Extent(ends[name], home_of_partition(name)) for name in sorted(ends)}
 
     def stretches(self, source: str, start: int, end: int) -> list[dict[str, Any]]:
         """One description; its ``lost`` says how many events are gone."""

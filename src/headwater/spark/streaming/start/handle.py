@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError, QueryError
 from headwater.language.files.queries import to_json
+from headwater.language.homes import homed
 from headwater.language.query import Query
 from headwater.node.explanation import explain
 from headwater.spark.streaming.checkpoint import StreamCheckpoint
@@ -109,7 +110,8 @@ class Stream:
 
     def add_query(self, query: Query) -> None:
         """Answer one more query, from an event time on that lies above all seen so far. Returns when the root has it."""
-        self._ask({"what": "add", "queries": to_json([query])})
+        asked = homed([query], self._checkpoint.begun().home)
+        self._ask({"what": "add", "queries": to_json(asked)})
 
     def remove_query(self, name: str, drain: bool = False) -> None:
         """End a query: at once, or when its open windows have closed. Returns when the root knows."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from headwater.base.arrow import plain_array
 from headwater.errors import DataError, QueryError
+from headwater.language.homes import Home
 from headwater.language.places import local_path, table_hint
 from headwater.language.query import Query
 from headwater.language.renames import Renaming
@@ -104,6 +105,14 @@ def check_same(about: About, given: Input, settings: Mapping[str, Any], place: P
             raise CheckpointError(
                 f"{place}: {name} is {value!r}, but was {about.settings[name]!r} when the stream began; it cannot change"
             )
+
+
+def check_same_home(about: About, home: Home, place: Path) -> None:
+    """Refuse to move sources: where one is at home was said when it was born."""
+    if about.home != home:
+        raise CheckpointError(
+            f"{place}: home is {home!r}, but was {about.home!r} when the stream began; it cannot change"
+        )
 
 
 def _lasting(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from headwater.engine.wire.query_set import read_query_set
 from headwater.errors import QueryError
 from headwater.language.files.queries import from_json, to_json
+from headwater.language.homes import refuse_homeless
 from headwater.language.query import Query
 from headwater.language.schemas import check_schemas
 from headwater.spark.result_rows import spark_shape
@@ -59,6 +60,16 @@ def check_shown(query: Query, about: About | None) -> None:
     """Refuse a query whose bounds the sink's column of times cannot hold."""
     if about is not None and about.row_form == ROW_FORM:
         spark_shape([query], about.schema, about.settings["time"], about.settings["unit"], is_stream=True)
+
+
+def check_homes(queries: Iterable[Query], checkpoint: StreamCheckpoint) -> None:
+    """Refuse scopes over nodes in a stream that knows sources from a release that gave them no home."""
+    last = checkpoint.last_batch()
+    assigns = {} if last is None else checkpoint.said(last).assigns
+    homeless = [source.name for assign in assigns.values() for source in assign.sources if not source.home]
+    if homeless:
+        why = f"source {homeless[0]!r} of this stream is from a release in which it had no home; begin a new stream"
+        refuse_homeless(queries, f"{why} for this query, with another checkpoint")
 
 
 def check_shared(query: Query, about: About | None) -> None:
