@@ -31,6 +31,9 @@ _KIND_TESTS: Final[tuple[tuple[str, tuple[Callable[[Any], bool], ...]], ...]] = 
 )
 
 
+_KEYS_ARE: Final = "keys are text, integers, bools, dates, times, decimals or bytes"
+
+
 def check_schema(query: Query, schema: pa.Schema, time: str) -> None:
     """Refuse a query that does not fit the columns of its data; call it before anything runs.
 
@@ -97,7 +100,10 @@ def _schema_problems(query: Query, columns: _Columns, time: str) -> Iterator[Pro
     for key in query.keys:
         yield from _missing("keys", key, columns)
         if not _is_key(columns.types[key]):
-            yield Problem("keys", key, f"keys are text, integers or bools, the column holds {columns.types[key]}")
+            held = columns.types[key]
+            # Which of two floats that look alike are one key would be decided by their last bits.
+            advice = "; cast it to integers or decimals" if pt.is_floating(held) else ""
+            yield Problem("keys", key, f"{_KEYS_ARE}, the column holds {held}{advice}")
     for alias, aggregation in query.aggregates:
         if aggregation.column is not None:
             yield from _misfit(alias, aggregation, aggregation.column, columns)
@@ -132,9 +138,8 @@ def _is_time(data_type: pa.DataType) -> bool:
 
 
 def _is_key(data_type: pa.DataType) -> bool:
-    if pt.is_dictionary(data_type):
-        return type_kind(data_type) == "text"
-    return bool(pt.is_integer(data_type) or pt.is_boolean(data_type) or type_kind(data_type) in ("text", "null"))
+    data_type = data_type.value_type if pt.is_dictionary(data_type) else data_type
+    return type_kind(data_type) is not None and not pt.is_floating(data_type)
 
 
 def _misfit(alias: str, aggregation: Aggregation, column: str, columns: _Columns) -> Iterator[Problem]:
