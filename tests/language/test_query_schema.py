@@ -30,8 +30,6 @@ SCHEMA = pa.schema(
         ("clock", pa.time64("us")),
         ("list", pa.list_(pa.int64())),
         ("nothing", pa.null()),
-        ("twice", pa.int64()),
-        ("twice", pa.int64()),
     ]
 )
 WINDOW = tumbling("1 s")
@@ -89,7 +87,6 @@ def test_conditions_that_fit_the_schema_are_taken(condition: Expr) -> None:
             "keys is 'float': keys are text, integers, bools, dates, times, decimals or bytes, the column holds float; cast",
         ),
         ("time", {"keys": ["list"]}, "keys is 'list': keys are text, integers, bools, dates, times, decimals or bytes"),
-        ("time", {"keys": ["twice"]}, "keys is 'twice': the data has several columns of this name"),
         ("time", {"distinct": "id"}, "distinct is 'id': the data has no such column"),
         ("time", {"distinct": "list"}, "distinct is 'list': an id is a plain value"),
         ("time", {"x": hw.sum("text")}, "aggregate 'x'.column is 'text': sum needs numbers, the column holds string"),

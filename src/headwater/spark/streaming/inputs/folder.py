@@ -166,9 +166,8 @@ class FolderInput:
         if schema is None:
             return  # There is nothing at all in it.
         for name in self.schema.names:
-            if (count := schema.names.count(name)) != 1:
-                are = f"are {count} columns" if count else "is no column"
-                raise DataError(f"{place}: there {are} {name!r}, but one in other files")
+            if name not in schema.names:
+                raise DataError(f"{place}: there is no column {name!r}, but one in other files")
         if FORMATS[kind].has_types:
             check_kinds(place, schema, self.schema, self.schema.names)
 
