@@ -188,7 +188,7 @@ DOUBLED = {
 def test_doubled_columns_are_refused_in_one_sentence(maker):
     engine = hw.Engine([counted()])
     for door in (engine.push, engine.push_all, engine.check, lambda data: hw.run(data, counted())):
-        with pytest.raises(hw.DataError, match="^the data has 2 columns '[v7]': it is unclear which one is meant"):
+        with pytest.raises(hw.DataError, match=r"^the data has 2 columns '[v7]': it is unclear which one is meant"):
             door(DOUBLED[maker])
     assert engine.counters()["n"]["in"] == 0
 
