@@ -10,6 +10,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, TypeVar
 
@@ -39,9 +40,18 @@ from headwater.reference.history import (
     StreamSettings,
 )
 from headwater.simulator.workloads.queries import ANY, NUMBERS, ORDERED, cut_at_stops, cut_before_stops
-from headwater.simulator.workloads.queries import SCHEMA as SCHEMA  # tests take it from here
+from headwater.simulator.workloads.queries import SCHEMA as SIMULATED
 
 Drawn = TypeVar("Drawn")
+
+#: The columns of events: those of the simulator, and keys of every other kind.
+SCHEMA = pa.schema([*SIMULATED, ("day", pa.date32()), ("at", pa.timestamp("us", "Asia/Tokyo")), ("b", pa.binary())])
+DAYS = (date(1969, 12, 31), date(2024, 2, 29), None)
+MOMENTS = (datetime(2024, 2, 29, 23, 59, 59, 999_999, UTC), datetime(1969, 12, 31, tzinfo=UTC), None)
+BYTES = (b"", b"\xff\x00", None)
+KEYS: st.SearchStrategy[tuple[str, ...]] = st.sampled_from(
+    [(), (), ("k",), ("k",), ("g", "k"), ("g", "k"), ("day",), ("at", "g"), ("d",), ("b", "day")]
+)
 
 INTEGERS = st.integers(-3, 9) | st.sampled_from([2**62, -(2**62), 2**63 - 1, -(2**63), 10**15 + 1])
 FLOATS = st.sampled_from(
@@ -187,7 +197,7 @@ def queries(
     kinds: Sequence[str] = tuple(WINDOWS),
     aggregates: dict[str, st.SearchStrategy[Aggregation]] = EXACT,
     scopes: Sequence[str] = ("global", "global", "node", "ordinal", "matched", "overlap"),
-    keys: st.SearchStrategy[tuple[str, ...]] = st.sampled_from([(), ("k",), ("g", "k")]),
+    keys: st.SearchStrategy[tuple[str, ...]] = KEYS,
     where: st.SearchStrategy[Expr | None] = st.none() | conditions,
     durations: str = "short",
 ) -> Query:
@@ -214,7 +224,7 @@ def alike(
     kinds: Sequence[str] = tuple(WINDOWS), scopes: Sequence[str] = ("global", "node")
 ) -> st.SearchStrategy[st.SearchStrategy[Query]]:
     """Queries that share keys and condition, and so share slices: a strategy for them, itself drawn."""
-    shared = st.tuples(st.sampled_from([(), ("k",), ("g", "k")]), st.none() | conditions)
+    shared = st.tuples(KEYS, st.none() | conditions)
     return shared.map(
         lambda chosen: queries(kinds=kinds, scopes=scopes, keys=st.just(chosen[0]), where=st.just(chosen[1]))
     )
@@ -236,6 +246,9 @@ def rows(draw: st.DrawFn, base: int = 0, bad_times: bool = True) -> dict[str, An
         "s": draw(st.none() | WORDS),
         "id": draw(st.sampled_from([None, 1, 2, 3, 4, 5])),
         "mark": draw(st.sampled_from(["start", "stop", "none", "none", None])),
+        "day": draw(st.sampled_from(DAYS)),
+        "at": draw(st.sampled_from(MOMENTS)),
+        "b": draw(st.sampled_from(BYTES)),
     }
 
 
@@ -391,6 +404,9 @@ def _bulk_row(dice: random.Random, time: int, key_count: int, has_nulls: bool) -
         "s": dice.choice(["", "a", "b", "ab"]),
         "id": dice.randrange(50),
         "mark": dice.choice(["start", "stop", *["none"] * 20]),
+        "day": date.fromordinal(738_000 + dice.randrange(key_count)),
+        "at": datetime.fromtimestamp(dice.randrange(key_count) - 5, UTC),
+        "b": bytes([dice.randrange(key_count)]),
     }
     if has_nulls:
         row = {name: None if dice.random() < 0.05 else value for name, value in row.items()}

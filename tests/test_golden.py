@@ -39,6 +39,8 @@ from headwater.protocols.messages import Message, decode, encode
 from headwater.reference.history import Arrived, Flushed, Joined, StreamSettings
 
 GOLDEN = write.contents(write.PLACE)
+#: States of older releases, which this one still reads.
+OLD = write.PLACE / "old"
 FRAMES = [name for name in GOLDEN if name.startswith("frames/")]
 MESSAGES = messages()
 
@@ -151,6 +153,12 @@ def test_an_engine_goes_on() -> None:
         assert said["rows"] and said["aside"]
 
 
+def test_an_engine_of_a_release_that_told_windows_apart_by_hashes_goes_on() -> None:
+    restored = hw.Engine.restore((OLD / "engine.snapshot").read_bytes())
+    said, never = states.engine_goes_on(restored), states.engine_goes_on(states.engine_halfway())
+    assert repr(said) == repr(never)
+
+
 @pytest.mark.parametrize("kind", states.RECORDED)
 def test_a_record_is_the_event_it_was(kind: str) -> None:
     name = f"tree/{kind}.record"
@@ -159,10 +167,10 @@ def test_a_record_is_the_event_it_was(kind: str) -> None:
         assert record_of(*event_of(GOLDEN[name])) == GOLDEN[name]
 
 
-def recovered_root(folder: Path) -> tuple[RootNode, list[str]]:
+def recovered_root(folder: Path, data: bytes = GOLDEN["tree/root.journal"]) -> tuple[RootNode, list[str]]:
     """The root of the journal, and the rows that it gives again."""
     path = folder / "root.journal"
-    path.write_bytes(GOLDEN["tree/root.journal"])
+    path.write_bytes(data)
     journal = Journal(path)
     kept = journal.read()
     journal.close()
@@ -197,11 +205,12 @@ def test_a_node_goes_on_among_others_that_never_stopped(name: str, tmp_path: Pat
         assert after == never.take_rows()
 
 
-def test_a_tree_goes_on_in_which_each_node_is_made_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", [write.PLACE / "tree", OLD], ids=["now", "by hashes"])
+def test_a_tree_goes_on_in_which_each_node_is_made_again(place: Path, tmp_path: Path) -> None:
     never, before = story_halfway()
     never.rest()
     with golden("tree/root.journal"):
-        root, repeated = recovered_root(tmp_path)
+        root, repeated = recovered_root(tmp_path, (place / "root.journal").read_bytes())
         assert repeated and set(repeated) <= set(before)
         assert root.counters() == story_halfway()[0].tree.root.counters()
         nodes = {"root": root, **{name: restored_node(name) for name in states.PARENTS}}
@@ -219,6 +228,12 @@ def test_a_root_for_micro_batches_goes_on() -> None:
         never = states.batch_root_goes_on(states.batch_root_halfway())
         assert repr(said) == repr(never)
         assert any(rows for rows, _, _ in said)
+
+
+def test_a_root_for_micro_batches_of_a_release_that_told_windows_apart_by_hashes_goes_on() -> None:
+    restored = BatchRoot.restore((OLD / "batch_root.snapshot").read_bytes(), states.batch_settings())
+    never = states.batch_root_goes_on(states.batch_root_halfway())
+    assert repr(states.batch_root_goes_on(restored)) == repr(never)
 
 
 def test_a_frame_of_a_micro_batch_is_what_it_was() -> None:

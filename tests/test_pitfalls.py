@@ -150,7 +150,11 @@ def test_an_alias_like_a_key_of_another_query_is_refused():
         (lambda e: e.add_query(counted(), at=5.5), hw.QueryError, "5.5"),
         (lambda e: e.add_query("count"), hw.QueryError, "hw.query"),
         (lambda e: e.push({"time": [1], "v": [1.0]}, source=3), hw.DataError, "text"),
-        (lambda e: e.push({"time": [1, 2], "v": [1.0, 1.0]}, offset=np.array([5])), hw.DataError, "fewer offsets"),
+        (
+            lambda e: e.push({"time": [1, 2], "v": [1.0, 1.0]}, offset=np.array([5])),
+            hw.DataError,
+            "1 offsets for 2 events",
+        ),
         (
             lambda e: e.push({"time": [1, 2], "v": [1.0, 1.0]}, offset=np.array([5, 4])),
             hw.DataError,
@@ -170,6 +174,23 @@ def test_wrong_arguments_are_refused_in_one_sentence(call, error, words):
         call(hw.Engine([total()]))
     assert words in str(refusal.value)
     assert "\n" not in str(refusal.value)
+
+
+DOUBLED = {
+    "pandas": pd.DataFrame([[1, 1.0, 2.0]], columns=["time", "v", "v"]),
+    "pandas, of one text": pd.DataFrame([[1, 1.0, 2.0]], columns=["time", 7, "7"]),
+    "Arrow": pa.Table.from_arrays([pa.array([1])] * 3, names=["time", "v", "v"]),
+    "a batch": pa.RecordBatch.from_arrays([pa.array([1])] * 3, names=["time", "v", "v"]),
+}
+
+
+@pytest.mark.parametrize("maker", DOUBLED)
+def test_doubled_columns_are_refused_in_one_sentence(maker):
+    engine = hw.Engine([counted()])
+    for door in (engine.push, engine.push_all, engine.check, lambda data: hw.run(data, counted())):
+        with pytest.raises(hw.DataError, match=r"^the data has 2 columns '[v7]': it is unclear which one is meant"):
+            door(DOUBLED[maker])
+    assert engine.counters()["n"]["in"] == 0
 
 
 def test_one_query_needs_no_list():

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
-from headwater.engine.core import Core, check_offset
+from headwater.engine.core import Core
 from headwater.errors import DataError, QueryError
 from headwater.language.times import FOREVER
 
@@ -110,7 +110,39 @@ def test_a_mode_that_is_none_is_told_what_there_is():
         Core([TOTAL], mode="desw")
 
 
-@pytest.mark.parametrize("offset", [[3, 3], [1.5], "a", np.zeros((1, 1), int)])
-def test_offsets_are_whole_numbers_that_rise(offset: object):
-    with pytest.raises(DataError, match="offset"):
-        check_offset(offset)
+@pytest.mark.parametrize(
+    ("offset", "words"),
+    [
+        (-5, "offset is -5; offsets count up from 0"),
+        ([-1, 0], "offset is -1; offsets count up from 0"),
+        (2**63 - 2, "the offset behind the last event is 9223372036854775808; the largest is 2\\*\\*63 - 1"),
+        (2**64, "the offset behind the last event is 18446744073709551618"),
+        (np.array([1, 2**64 - 1], np.uint64), "the offset behind the last event is 18446744073709551616"),
+        ([0, 2**70], "offset is .*; give the first event's offset, or one whole number per event"),
+        ([3, 3], "offset 3 follows 3; .* each above the one before"),
+        ([5, 4], "offset 4 follows 5"),
+        ([1.5, 2.5], "offset is \\[1.5, 2.5\\]"),
+        ("a", "offset is 'a'"),
+        (True, "offset is True"),
+        (np.zeros((1, 1), int), "offset is array"),
+        ([7], "there are 1 offsets for 2 events"),
+        ([7, 8, 9], "there are 3 offsets for 2 events"),
+    ],
+)
+def test_an_offset_that_cannot_be_is_refused_and_swallows_no_event(offset: object, words: str):
+    core = Core([TOTAL])
+    for source in ("", "meter"):
+        with pytest.raises(DataError, match=f"source '{source}': {words}"):
+            core.push([batch([1], [1]), batch([2], [2])], source, offset)
+    assert core.counters()["total"]["in"] == 0 and core.decisions == ()
+    core.push([batch([1], [1]), batch([2], [2])], offset=0)
+    core.flush()
+    assert totals(core) == [(0, 3)]
+
+
+def test_offsets_that_run_out_are_refused():
+    core = Core([TOTAL])
+    core.push([batch([1], [1])], offset=2**63 - 2)
+    with pytest.raises(DataError, match="the offset behind the last event is 9223372036854775808"):
+        core.push([batch([2], [2])])
+    assert core.counters()["total"]["in"] == 1

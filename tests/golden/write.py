@@ -17,6 +17,7 @@ line in CHANGELOG.md and golden files of its own; the old ones stay as long as t
     log/                          a segment log
     queries.json, queries.yaml    queries with everything that can be said
     versions.json                 the libraries that had a part in the bytes; for people
+    old/                          states of before windows were compared: they told them apart by hashes; still read
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ def contents(place: Path) -> dict[str, bytes]:
     return {
         file.relative_to(place).as_posix(): file.read_bytes()
         for file in sorted(found)
-        if "__pycache__" not in file.parts and file.name != "versions.json"
+        if not {"__pycache__", "old"} & {*file.parts} and file.name != "versions.json"
     }
 
 
@@ -160,7 +161,7 @@ def main() -> None:
         for write in (*WRITERS.values(), write_versions):
             write(Path(folder))
         for old in PLACE.iterdir():
-            if old.suffix != ".py" and old.name != KEPT:
+            if old.suffix != ".py" and old.name not in (KEPT, "old"):
                 shutil.rmtree(old) if old.is_dir() else old.unlink()
         shutil.copytree(folder, PLACE, dirs_exist_ok=True)
 

@@ -49,6 +49,13 @@ def test_wrong_files_and_queries_are_refused_before_any_job(given, options, sent
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("columns", ["id time, id v, id v", "id time, id v, id V"])
+def test_doubled_columns_of_a_dataframe_are_refused(columns, spark):
+    frame = spark.range(3).selectExpr(*columns.split(", "))
+    with pytest.raises(hw.DataError, match="the DataFrame has 2 columns 'v': it is unclear which one is meant"):
+        aggregate(frame, hw.query("n", hw.tumbling(10), n=hw.count()))
+
+
 def test_queries_that_clash_are_refused(spark, tmp_path):
     save(tmp_path)
     with pytest.raises(hw.QueryError, match="there already"):

@@ -19,6 +19,36 @@ def plain_array(array: pa.Array) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
+def is_time_like(type_: pa.DataType) -> bool:
+    """Timestamps, dates, times of day and durations: integers with a meaning."""
+    tests = (pa.types.is_timestamp, pa.types.is_date, pa.types.is_duration, pa.types.is_time)
+    return any(test(type_) for test in tests)
+
+
+def integers_of(array: pa.Array) -> pa.Array:
+    """Integers, booleans, dates and times as int64; nulls stay.
+
+    >>> integers_of(pa.array([3, None], pa.date32())).to_pylist(), integers_of(pa.array([True])).to_pylist()
+    ([3, None], [1])
+    """
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.int8())
+    elif pa.types.is_date32(array.type) or pa.types.is_time32(array.type):
+        array = array.cast(pa.int32())  # Arrow casts these to their own width only
+    return array.cast(pa.int64())
+
+
+def array_of_integers(integers: pa.Array, type_: pa.DataType) -> pa.Array:
+    """The array of this type of which `integers_of` made these.
+
+    >>> array_of_integers(pa.array([3, None]), pa.timestamp("us", "UTC")).type
+    TimestampType(timestamp[us, tz=UTC])
+    """
+    if pa.types.is_date32(type_) or pa.types.is_time32(type_):
+        integers = integers.cast(pa.int32())
+    return integers.cast(type_)
+
+
 def schema_to_bytes(schema: pa.Schema) -> bytes:
     """A schema as Arrow writes it."""
     return bytes(schema.serialize().to_pybytes())

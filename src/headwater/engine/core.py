@@ -9,12 +9,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, Self
+from typing import Generic, Self
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.base.offsets import check_offsets
 from headwater.base.source_book import Decision
 from headwater.engine.families import AnyGroup, Family
 from headwater.engine.intake.arrivals import Arrivals, each_offset, read_columns, times_of
@@ -180,19 +181,18 @@ class Core:
         ``offset`` is that of the first event (default: one after the last), or one per event; events that were accepted
         before are passed over. ``node`` names the source's home when the source is first seen; by default it is its own.
         """
-        offset = check_offset(offset)
-        origin = self._state.watermarks.source(check_source(source), node)
+        batches = list(batches)
+        known = self._state.watermarks.sources.get(check_source(source))
+        first = (0 if known is None else known.next_offset) if offset is None else offset
+        offsets = check_offsets(source, first, sum(map(len, batches)))
+        origin = self._state.watermarks.source(source, node)
         origin.node = origin.node or node
         self._state.watermarks.resume(source)
+        done = 0
         for batch in batches:
-            first = origin.next_offset if offset is None else offset
-            if not isinstance(first, int) and len(first) < len(batch):
-                raise DataError(
-                    f"source {source!r}: there are fewer offsets than events; give one for each, or the first one"
-                )
-            self._push_batch(batch, origin, first if isinstance(first, int) else first[: len(batch)])
-            if offset is not None:
-                offset = offset + len(batch) if isinstance(offset, int) else offset[len(batch) :]
+            own = offsets + done if isinstance(offsets, int) else offsets[done : done + len(batch)]
+            self._push_batch(batch, origin, own)
+            done += len(batch)
             if self._holds_much():
                 self._emit()
         self._emit()
@@ -332,20 +332,3 @@ class Core:
 def repeated(text: str, count: int) -> pa.DictionaryArray:
     """A column that has one text in every row."""
     return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), [text])
-
-
-def check_offset(offset: Any) -> int | Int64Array | None:
-    """
-    >>> check_offset(np.int64(3)), check_offset(None), check_offset([4, 6])
-    (3, None, array([4, 6]))
-    """
-    if offset is None or type(offset) is int:
-        return offset
-    if isinstance(offset, int | np.integer) and not isinstance(offset, bool):
-        return int(offset)
-    offsets = np.asarray(offset)
-    if offsets.dtype.kind not in "iu" or offsets.ndim != 1 or (np.diff(offsets.astype(np.int64)) <= 0).any():
-        raise DataError(
-            "offset: give the first event's offset, or one whole number per event, each above the one before"
-        )
-    return offsets.astype(np.int64)

@@ -6,13 +6,14 @@ type null has no values and fits everywhere; nested types can only be counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from headwater.errors import Problem, QueryError
+from headwater.errors import DataError, Problem, QueryError
 from headwater.language.aggregations import FUNCTIONS, Aggregation
 from headwater.language.comparisons import kind_of
 from headwater.language.expressions import BooleanChain, Column, Compare, Expr, In, Matches, Not, Range
@@ -30,6 +31,9 @@ _KIND_TESTS: Final[tuple[tuple[str, tuple[Callable[[Any], bool], ...]], ...]] = 
     ("clock", (pt.is_time, pt.is_duration)),
     ("null", (pt.is_null,)),
 )
+
+
+_KEYS_ARE: Final = "keys are text, integers, bools, dates, times, decimals or bytes"
 
 
 def check_schema(query: Query, schema: pa.Schema, time: str) -> None:
@@ -113,17 +117,32 @@ def check_condition(field: str, expr: Expr, schema: pa.Schema) -> None:
 
 
 class _Columns(NamedTuple):
-    """What is known of the data: types and kinds by name, and all names as they stand there."""
+    """What is known of the data: types and kinds by name."""
 
     types: dict[str, pa.DataType]
     kinds: dict[str, str | None]
-    names: tuple[str, ...]
+
+
+def refuse_doubled(names: Sequence[str], place: str = "the data", plain: Callable[[str], str] = str) -> None:
+    """Refuse columns that share a name, or a ``plain`` form of it, whether a query reads them or not.
+
+    >>> refuse_doubled(["time", "load", "load"])
+    Traceback (most recent call last):
+    headwater.errors.DataError: the data has 2 columns 'load': it is unclear which one is meant; rename or drop all but
+        one
+    """
+    counts = Counter(map(plain, names))
+    for name in names:
+        if (count := counts[plain(name)]) > 1:
+            raise DataError(
+                f"{place} has {count} columns {name!r}: it is unclear which one is meant; rename or drop all but one"
+            )
 
 
 def _columns(schema: pa.Schema) -> _Columns:
-    # Names that occur twice are left out: it would be unclear which column is meant.
-    types = {name: schema.field(name).type for name in schema.names if schema.names.count(name) == 1}
-    return _Columns(types, {name: type_kind(data_type) for name, data_type in types.items()}, tuple(schema.names))
+    refuse_doubled(schema.names)
+    types = {field.name: field.type for field in schema}
+    return _Columns(types, {name: type_kind(data_type) for name, data_type in types.items()})
 
 
 def type_kind(data_type: pa.DataType) -> str | None:
@@ -145,7 +164,10 @@ def _schema_problems(query: Query, columns: _Columns, time: str) -> Iterator[Pro
     for key in query.keys:
         yield from _missing("keys", key, columns)
         if not _is_key(columns.types[key]):
-            yield Problem("keys", key, f"keys are text, integers or bools, the column holds {columns.types[key]}")
+            held = columns.types[key]
+            # Which of two floats that look alike are one key would be decided by their last bits.
+            advice = "; cast it to integers or decimals" if pt.is_floating(held) else ""
+            yield Problem("keys", key, f"{_KEYS_ARE}, the column holds {held}{advice}")
     if query.home is not None:
         yield from _missing("home", query.home, columns)
         if not _is_name(columns.types[query.home]):
@@ -174,9 +196,8 @@ def _conditions(query: Query) -> Iterator[tuple[str, Expr]]:
 
 def _missing(field: str, name: str, columns: _Columns) -> Iterator[Problem]:
     if name not in columns.types:
-        what = "the data has several columns of this name" if name in columns.names else "the data has no such column"
-        there = ", ".join(map(repr, columns.names)) or "none"
-        yield Problem(field, name, f"{what}; its columns are {there}")
+        there = ", ".join(map(repr, columns.types)) or "none"
+        yield Problem(field, name, f"the data has no such column; its columns are {there}")
 
 
 def _is_time(data_type: pa.DataType) -> bool:
@@ -185,9 +206,8 @@ def _is_time(data_type: pa.DataType) -> bool:
 
 
 def _is_key(data_type: pa.DataType) -> bool:
-    if pt.is_dictionary(data_type):
-        return type_kind(data_type) == "text"
-    return bool(pt.is_integer(data_type) or pt.is_boolean(data_type) or type_kind(data_type) in ("text", "null"))
+    data_type = data_type.value_type if pt.is_dictionary(data_type) else data_type
+    return type_kind(data_type) is not None and not pt.is_floating(data_type)
 
 
 def _is_name(data_type: pa.DataType) -> bool:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from headwater.errors import DataError
 from headwater.language.arguments import data_kind
+from headwater.language.schemas import refuse_doubled
 
 #: A table of chunks shorter than this, on average, is put together first: every batch has its price.
 CHUNK_ROWS = 1 << 14
@@ -30,6 +31,7 @@ def record_batches(table: pa.Table, size: int) -> Iterator[pa.RecordBatch]:
 def arrow_table(data: Any) -> pa.Table:
     """An Arrow, pandas or Polars table (or anything with the Arrow interface) as an Arrow table, if possible without a copy."""
     table = _table(data)
+    refuse_doubled(table.schema.names)
     plain = pa.schema([field.with_type(_plain_type(field.type)) for field in table.schema])
     return table if plain.equals(table.schema) else table.cast(plain)
 
@@ -62,6 +64,7 @@ def _table(data: Any) -> pa.Table:
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if type(data).__module__.partition(".")[0] == "pandas":
+        refuse_doubled([str(name) for name in getattr(data, "columns", ())])
         return pa.Table.from_pandas(data, preserve_index=False)
     if hasattr(data, "__arrow_c_stream__") or isinstance(data, dict):
         return pa.table(data)

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.base.offsets import check_offset
 from headwater.base.packing import Bytes
+from headwater.errors import DataError
 from headwater.language.query import Query
 
 
@@ -54,6 +56,9 @@ class BatchArrived:
     batch: pa.RecordBatch
     watermark: int | None = None
 
+    def __post_init__(self) -> None:
+        check_offset(self.source, self.offset, len(self.batch))
+
 
 @dataclass(frozen=True, slots=True)
 class MixedBatchArrived:
@@ -63,6 +68,15 @@ class MixedBatchArrived:
     which: Int64Array
     offsets: Int64Array
     batch: pa.RecordBatch
+
+    def __post_init__(self) -> None:
+        if not len(self.which) == len(self.offsets) == len(self.batch):
+            raise DataError(
+                f"there are {len(self.which)} sources and {len(self.offsets)} offsets for {len(self.batch)} events; "
+                "give one of each for every event"
+            )
+        for place in (int(self.offsets.argmin()), int(self.offsets.argmax())) if len(self.offsets) else ():
+            check_offset(self.sources[self.which[place]], self.offsets[place], 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +94,9 @@ class EventsPassed:
     low: int | None = None
     high: int | None = None
 
+    def __post_init__(self) -> None:
+        check_offset(self.source, self.offset, self.count)
+
 
 @dataclass(frozen=True, slots=True)
 class SourceEnded:
@@ -87,6 +104,9 @@ class SourceEnded:
 
     source: str
     offset: int
+
+    def __post_init__(self) -> None:
+        check_offset(self.source, self.offset)
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,9 +127,13 @@ def _quantile(values: list[Any], parameter: Any) -> Any:
     low, high = math.floor(position), math.ceil(position)
     if method != "linear":
         return ranked[{"lower": low, "upper": high, "nearest": round(position)}[method]]
-    lower, higher = float(ranked[low]), float(ranked[high])
-    # As Spark's percentile writes it; with equal neighbours it takes one of them, which also keeps infinities whole.
-    return lower if order(lower) == order(higher) else (high - position) * lower + (position - low) * higher
+    if order(ranked[low]) == order(ranked[high]):
+        return float(ranked[low])
+    lower, higher, rest = float(ranked[low]), float(ranked[high]), position - low
+    if math.isfinite(lower) and math.isfinite(higher) and math.isinf(higher - lower):
+        # The one place where Spark says infinity: the way between the neighbours is longer than the largest double.
+        return 2 * (lower / 2 + rest * (higher / 2 - lower / 2))
+    return lower + rest * (higher - lower)
 
 
 def _range(values: list[Any], _: Any) -> Any:

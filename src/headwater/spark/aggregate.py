@@ -6,7 +6,6 @@ leaf stands in front of each partition, and a root behind them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -19,6 +18,7 @@ from headwater.language.arguments import check_queries
 from headwater.language.homes import Home, check_column, check_home, homed, refuse_homeless
 from headwater.language.query import Query
 from headwater.language.renames import Renaming
+from headwater.language.schemas import refuse_doubled
 from headwater.language.windows import CountWindow
 from headwater.spark.batch.partition_leaves import depends_on_order, through_python
 from headwater.spark.batch.root import Output, fitted_rows, row_type
@@ -223,10 +223,7 @@ def tie_breakers(df: DataFrame, time: str, order: str | Sequence[str] | None) ->
             type_name = refused[0].dataType.simpleString()
             raise DataError(f"order is {refused[0].name!r}: Spark has no order for {type_name}; name another column")
         return list(named)
-    # Of columns that share a name it is unknown which is meant.
-    once = Counter(name.lower() for name in df.columns)
-    fields = [field for field in df.schema if field.name != time and once[field.name.lower()] == 1]
-    return [field.name for field in fields if _can_be_ordered(field.dataType)]
+    return [field.name for field in df.schema if field.name != time and _can_be_ordered(field.dataType)]
 
 
 def _can_be_ordered(type_: DataType) -> bool:
@@ -243,6 +240,9 @@ def arrow_schema(df: DataFrame) -> pa.Schema:
     """The columns as they will come; those that Arrow has no type for can be in no query."""
     from pyspark.sql.pandas.types import to_arrow_type
 
+    # Where a session does not tell capitals apart, v and V are one name.
+    is_exact = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    refuse_doubled(df.columns, "the DataFrame", str if is_exact else str.lower)
     fields = []
     for field in df.schema:
         try:

@@ -1,5 +1,7 @@
 """The key table against a dictionary: numbers, values, order, and what is forgotten."""
 
+from datetime import UTC, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,12 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.base.arrow import plain_type
+from headwater.base.packing import Reader, Writer
 from headwater.engine.intake.keys import IntegerNumbers, KeyTable
+from headwater.engine.wire.part_bytes import read_keys, write_keys
+from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
+from headwater.engine.wire.split import bucket_numbers
 
 near = st.integers(-20, 20)
 far = st.sampled_from([-(2**63), 2**63 - 1, 2**40, -(2**40), 0])
@@ -21,6 +28,17 @@ COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "word": (pa.string(), words),
     "nullable word": (pa.string(), st.none() | words),
     "coded": (pa.dictionary(pa.int32(), pa.string()), st.none() | words),
+    "day": (pa.date32(), st.none() | st.dates()),
+    "coded day": (pa.dictionary(pa.int32(), pa.date32()), st.none() | st.dates()),
+    "moment": (pa.timestamp("us"), st.none() | st.datetimes()),
+    "zoned": (pa.timestamp("ms", "Asia/Tokyo"), st.none() | near.map(lambda s: datetime.fromtimestamp(s, UTC))),
+    "clock": (pa.time32("s"), st.none() | near.map(lambda second: time(second=second % 60))),
+    "lasting": (pa.duration("us"), st.none() | near.map(lambda second: timedelta(seconds=second))),
+    "decimal": (pa.decimal128(9, 2), st.none() | near.map(lambda cents: Decimal(cents).scaleb(-2))),
+    "bytes": (pa.binary(), st.none() | st.binary(max_size=2)),
+    "long bytes": (pa.large_binary(), st.binary(max_size=2)),
+    "two bytes": (pa.binary(2), st.none() | st.binary(min_size=2, max_size=2)),
+    "unsigned": (pa.uint64(), st.sampled_from([0, 2**64 - 1, None])),
 }
 
 
@@ -33,7 +51,8 @@ def batches(draw: st.DrawFn) -> tuple[list[pa.DataType], list[list[tuple[Any, ..
 
 
 def arrays(types: list[pa.DataType], keys: list[tuple[Any, ...]]) -> list[pa.Array]:
-    return [pa.array([key[i] for key in keys], type_) for i, type_ in enumerate(types)]
+    found = [pa.array([key[i] for key in keys], plain_type(type_)) for i, type_ in enumerate(types)]
+    return [array if array.type == type_ else array.dictionary_encode() for array, type_ in zip(found, types)]
 
 
 def order(key: tuple[Any, ...]) -> list[Any]:
@@ -80,11 +99,27 @@ def test_a_restored_table_goes_on_with_the_same_numbers(
     restored = KeyTable(names)
     for keys in all_batches:
         again = KeyTable(names)
-        again.restore(restored.state())
+        again.restore(from_bytes(to_bytes(restored.state())))
         restored = again
         expected = never.encode(arrays(types, keys), len(keys)).tolist()
         assert restored.encode(arrays(types, keys), len(keys)).tolist() == expected
     assert values_of(restored) == values_of(never)
+
+
+@given(batches())
+def test_keys_of_any_type_travel_and_go_to_one_root_each(drawn: tuple[list[pa.DataType], list[list[tuple[Any, ...]]]]):
+    types, all_batches = drawn
+    buckets: dict[tuple[Any, ...], int] = {}
+    for keys in all_batches:
+        columns = arrays(types, keys)
+        writer = Writer(1)
+        write_keys(writer, columns, np.arange(len(keys)))
+        back, places = read_keys(Reader(writer.finish(), "keys", 1))
+        assert [column.type for column in back] == [plain_type(type_) for type_ in types]
+        assert list(zip(*(column.to_pylist() for column in back))) == keys
+        assert places.tolist() == list(range(len(keys)))
+        for key, bucket in zip(keys, bucket_numbers(columns, 4).tolist()):
+            assert buckets.setdefault(key, bucket) == bucket
 
 
 @given(batches(), st.data())

@@ -7,6 +7,8 @@ import tempfile
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -185,6 +187,23 @@ def test_strict_names_file_line_and_byte(name, content, sentence, tmp_path):
     with pytest.raises(hw.DataError) as caught:
         without_spark(plan_of(tmp_path, strict=True), ASKED)
     assert str(caught.value).endswith(sentence)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "csv"])
+def test_doubled_columns_of_a_file_are_refused(suffix, tmp_path):
+    table = pa.Table.from_arrays([pa.array([1])] * 3, names=["time", "load", "load"])
+    path = tmp_path / f"a.{suffix}"
+    if suffix == "parquet":
+        pq.write_table(table, path)
+    elif suffix == "arrow":
+        feather.write_feather(table, path)
+    else:
+        path.write_text("time,load,load\n1,1,1\n")
+    count = hw.query("n", hw.tumbling(10), n=hw.count())
+    with pytest.raises(hw.DataError, match=f"a.{suffix}.* has 2 columns 'load': it is unclear which one is meant"):
+        plan_queries(tmp_path, [count], None, 1, True)
+    with pytest.raises(hw.DataError, match="has 2 columns 'load'"):
+        plan_events(tmp_path, None, None, 1)
 
 
 def test_a_broken_gzip_stream_names_file_and_byte(tmp_path):

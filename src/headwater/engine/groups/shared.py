@@ -255,7 +255,7 @@ class QueryGroup:
     def close(self, until: int) -> list[Closed]:
         """The group's watermark rises to ``until``: everything that this closes or revises."""
         # Not after closing: what closed is still named by the numbers of its keys.
-        if len(self.keys) > max(KEYS_KEPT, 4 * (len(self.store) + len(self.stragglers))):
+        if len(self.keys) > max(KEYS_KEPT, 4 * (len(self.store) + len(self.stragglers) + len(self.buffer))):
             self._forget_keys()
         after, self.watermark = self.watermark, until
         for stretch in self.buffer.release(until) if self.in_order else ():
@@ -306,13 +306,16 @@ class QueryGroup:
         self._add(rows, self.lifted(stretch.chunk, rows.of_event, len(rows)))
 
     def _forget_keys(self) -> None:
-        """Forget keys that nothing refers to any more: streams have new ones for ever. Counts and open markers need theirs."""
-        if self.in_order or self.windows.fixed.remembers_keys:
+        """Forget keys that nothing refers to any more: streams have new ones for ever."""
+        if self.windows.remembers_keys or len(self.by_key.base):
             return
-        used = [*(block.key for block in self.store.blocks()), self.stragglers.keys, *self.windows.keys_in_use()]
+        waiting = [part.keys for part in self.buffer.parts]
+        rows = [block.key for block in self.store.blocks()]
+        used = [*rows, *waiting, self.stragglers.keys, *self.windows.keys_in_use()]
         numbers = self.keys.keep(np.unique(np.concatenate(used)).astype(np.int64))
         self.store.renumber(numbers)
         self.stragglers.renumber(numbers)
+        self.buffer.renumber(numbers)
         self.windows.renumber(numbers)
         self.work.renumber(numbers, len(self.keys))
 
@@ -359,7 +362,7 @@ class QueryGroup:
         self.stragglers.keep(self.stragglers.watermarks < FOREVER)
 
     def forget_unused_keys(self) -> None:
-        if len(self.keys) > KEYS_KEPT and len(self.store) + len(self.stragglers) == 0:
+        if len(self.keys) > KEYS_KEPT and len(self.store) + len(self.stragglers) == 0 and not self.in_order:
             self._forget_keys()
 
     # --- accounts and snapshots ---

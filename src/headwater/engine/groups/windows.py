@@ -193,6 +193,11 @@ class GroupWindows:
 
     # --- keys ---
 
+    @property
+    def remembers_keys(self) -> bool:
+        """Whether some window needs all keys there ever were: open markers and counts of each key, empty windows."""
+        return bool(self.walks) or any(walk.by_key for walk in self.count_walks) or self.fixed.remembers_keys
+
     def keys_in_use(self) -> list[Int32Array]:
         used = [self.fixed.keys_in_use(), *(session.history.keys_in_use() for session in self.sessions)]
         return [np.array(keys, np.int32) for keys in used]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.base.arrays import Int64Array, frozen
-from headwater.base.arrow import plain_array, plain_type
+from headwater.base.arrow import integers_of, is_time_like, plain_array, plain_type
 from headwater.engine.intake.chunk import Chunk, Values, steps_back
 from headwater.language.schemas import type_kind
 from headwater.language.times import TICK_NANOS, TIME_MAX
@@ -123,8 +123,7 @@ def read_values(array: pa.Array) -> Values:
         data = np.ascontiguousarray(filled.to_numpy(zero_copy_only=False), np.float64)
         return Values(data, valid, type_)
     if pa.types.is_integer(type_) and not pa.types.is_uint64(type_) or is_time_like(type_):
-        narrow = pa.types.is_date32(type_) or pa.types.is_time32(type_)  # Arrow casts these to their own width only
-        integers = (array.cast(pa.int32()) if narrow else array).cast(pa.int64())
+        integers = integers_of(array)
         filled = integers if valid is None else integers.fill_null(0)
         return Values(np.ascontiguousarray(filled.to_numpy(zero_copy_only=False)), valid, type_)
     if pa.types.is_boolean(type_):
@@ -135,15 +134,6 @@ def read_values(array: pa.Array) -> Values:
     data = np.empty(len(array), object)
     data[:] = array.to_pylist()
     return Values(data, valid, array.type)
-
-
-def is_time_like(type_: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_timestamp(type_)
-        or pa.types.is_date(type_)
-        or pa.types.is_duration(type_)
-        or pa.types.is_time(type_)
-    )
 
 
 def conform(array: pa.Array, wanted: pa.DataType, name: str) -> tuple[pa.Array, dict[int, str]]:

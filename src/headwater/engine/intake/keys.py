@@ -1,22 +1,23 @@
 """Keys as small dense numbers, so that kernels index arrays by key instead of hashing.
 
-A key is a tuple of column values (strings, integers, nulls). Each distinct one gets the next number when it is first seen;
-new integers of one batch are numbered in their own order.
+A key is a tuple of column values (text, integers, times, decimals, bytes, nulls). Each distinct one gets the next number when it
+is first seen; new integers of one batch are numbered in their own order. Dates and times are the integers that they are made of.
 Integers that lie close together go through a table, others through a hash kernel; strings are hashed once per distinct value of
 a batch. Several columns are numbered one by one and their pairs of numbers numbered again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.base.arrays import Int32Array, Int64Array, frozen
-from headwater.base.arrow import plain_array
+from headwater.base.arrow import array_of_integers, integers_of, is_time_like, plain_array, plain_type
 from headwater.base.jit import njit
 from headwater.base.snapshots import made_of, parts, snapshot
 
@@ -228,26 +229,32 @@ class IntegerNumbers:
         return len(self._slots_id) // 2 - self._count
 
 
+def _plain_objects(known: Mapping[object, int]) -> list[object]:
+    """Objects as a snapshot can hold them."""
+    return [{"decimal": str(each)} if isinstance(each, Decimal) else each for each in known]
+
+
+def _object_of(plain: Any) -> object:
+    return Decimal(plain["decimal"]) if isinstance(plain, dict) else plain
+
+
 class ColumnNumbers:
-    """Distinct values of one key column (integers, strings, booleans), null among them."""
+    """Distinct values of one key column, null among them: as int64 where they fit, else as objects."""
 
     def __init__(self) -> None:
         self.type: pa.DataType | None = None
         self._integers = IntegerNumbers()
-        self._strings: dict[str | None, int] = {}
+        self._objects: dict[object, int] = {}  # texts, bytes, decimals, integers beyond int64
         self._null_id: int | None = None  # integers only: the number that stands for null
 
     def encode(self, array: pa.Array) -> Int32Array:
         """Numbers of the values of ``array``; its type was checked before."""
-        if pa.types.is_dictionary(array.type):
-            if self.type is None:
-                self.type = array.type.value_type
-            return self._encode_dictionary(array)
+        type_ = plain_type(array.type)
         if self.type is None:
-            self.type = array.type
-        if is_integer_key(array.type):
-            return self._encode_integers(array)
-        return self._encode_dictionary(pc.dictionary_encode(array))
+            self.type = type_
+        if is_integer_key(type_):
+            return self._encode_integers(integers_of(plain_array(array)))
+        return self._encode_dictionary(array if pa.types.is_dictionary(array.type) else pc.dictionary_encode(array))
 
     def in_order(self) -> Int64Array | None:
         """The numbers sorted by value, where that is quickly done: integers without a null."""
@@ -265,8 +272,6 @@ class ColumnNumbers:
         return DirectKeys(frozen(to_int64(array), np.int64), self._integers.table_low, table, len(self._integers))
 
     def _encode_integers(self, array: pa.Array) -> Int32Array:
-        if pa.types.is_boolean(array.type):
-            array = array.cast(pa.int8())
         if array.null_count == 0:
             return self._shift(self._integers.encode(to_int64(array)))
         valid = np.asarray(array.is_valid())
@@ -285,7 +290,7 @@ class ColumnNumbers:
 
     def _encode_dictionary(self, array: pa.DictionaryArray) -> Int32Array:
         entries = array.dictionary.to_pylist()
-        known = self._strings
+        known = self._objects
         mapping = np.array([known.setdefault(entry, len(known)) for entry in entries], np.int32)
         if array.null_count == 0:
             return np.asarray(mapping[np.asarray(array.indices)], np.int32)
@@ -296,23 +301,23 @@ class ColumnNumbers:
     state, restore = snapshot(
         "type",
         made_of("_integers", lambda integers: integers.values, IntegerNumbers),
-        made_of("_strings", list, lambda texts: {text: number for number, text in enumerate(texts)}),
+        made_of("_objects", _plain_objects, lambda plain: {_object_of(each): i for i, each in enumerate(plain)}),
         "_null_id",
     )
 
     def __len__(self) -> int:
-        return len(self._strings) or len(self._integers) + (self._null_id is not None)
+        return len(self._objects) or len(self._integers) + (self._null_id is not None)
 
     def values(self) -> pa.Array:
         """The value of each number, in the column's own type."""
         if self.type is None or not is_integer_key(self.type):
-            return pa.array(list(self._strings), pa.string() if self.type is None else self.type)
+            return pa.array(list(self._objects), pa.string() if self.type is None else self.type)
         values = self._integers.values
         if self._null_id is None:
-            return pa.array(values).cast(self.type)
+            return array_of_integers(pa.array(values), self.type)
         mask = np.zeros(len(values) + 1, bool)
         mask[self._null_id] = True
-        return pa.array(np.insert(values, self._null_id, 0), mask=mask).cast(self.type)
+        return array_of_integers(pa.array(np.insert(values, self._null_id, 0), mask=mask), self.type)
 
 
 class DirectKeys(NamedTuple):
@@ -393,7 +398,7 @@ class KeyTable:
         return list(reversed(reversed_columns))
 
     def in_order(self) -> Int64Array:
-        """The numbers of all keys, sorted by key: nulls first, strings by their UTF-8 bytes."""
+        """The numbers of all keys, sorted by key: nulls first, text as UTF-8 bytes, all else by value."""
         if len(self._order) != len(self):
             order = self._parts[0].in_order() if len(self._parts) == 1 else None
             self._order = _sorted_indices(self.columns(), len(self)) if order is None else order
@@ -417,12 +422,13 @@ def _sorted_indices(columns: list[pa.Array], length: int) -> Int64Array:
 
 
 def is_integer_key(type_: pa.DataType) -> bool:
-    """Whether values fit int64; unsigned 64-bit integers are numbered like text."""
-    return bool(pa.types.is_integer(type_) and not pa.types.is_uint64(type_) or pa.types.is_boolean(type_))
+    """Whether values fit int64: integers, booleans, dates and times; unsigned 64-bit integers are numbered like text."""
+    is_whole = pa.types.is_integer(type_) and not pa.types.is_uint64(type_) or pa.types.is_boolean(type_)
+    return bool(is_whole) or is_time_like(type_)
 
 
 def to_int64(array: pa.Array) -> Int64Array:
-    """An integer array without nulls as int64, without a copy where it is int64 already."""
+    """Integers, booleans, dates or times without nulls as int64, without a copy where it is int64 already."""
     if not pa.types.is_int64(array.type):
-        array = array.cast(pa.int64())
+        array = integers_of(array)
     return np.ascontiguousarray(array.to_numpy(zero_copy_only=False))

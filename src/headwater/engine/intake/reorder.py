@@ -87,4 +87,9 @@ class ReorderBuffer:
             found.append(part.keys[low:high][part.markers[marker][low:high]].astype(np.int64))
         return np.unique(np.concatenate(found))
 
+    def renumber(self, numbers: Int32Array) -> None:
+        """Keys have new numbers: key k is now ``numbers[k]``."""
+        for part in self.parts:
+            part.keys = numbers[part.keys]
+
     state, restore = snapshot(rows("parts", OrderedEvents))

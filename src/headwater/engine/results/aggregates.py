@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Float64Array
-from headwater.base.arrow import plain_type
+from headwater.base.arrow import array_of_integers, plain_type
 from headwater.engine.operators.numeric import CountColumn
 from headwater.engine.operators.objects import ObjectColumn, scaled, unscaled
 from headwater.engine.operators.operator import Op
@@ -339,6 +339,4 @@ def typed_array(values: np.ndarray[Any, Any] | Sequence[object], valid: BoolArra
     if pa.types.is_boolean(type_):
         return pa.array(values.astype(np.bool_), mask=~valid)
     numbers = number_array(values, valid)
-    if pa.types.is_date32(type_) or pa.types.is_time32(type_):
-        numbers = numbers.cast(pa.int32())
-    return numbers if numbers.type == type_ else numbers.cast(type_)
+    return numbers if numbers.type == type_ else array_of_integers(numbers, type_)

@@ -68,16 +68,34 @@ class CountWalk:
         first = np.minimum.accumulate(block.first[order][::-1])[::-1]
         first_time = first[np.searchsorted(position, start)]
         last_time = last[np.searchsorted(position, end) - 1]
-        keys = view.keys_in_order
-        window, key = np.repeat(np.arange(len(start)), len(keys)), np.tile(keys, len(start))
-        lo, hi = ranges_by_key(block.position, view.key_starts, key, start[window], end[window])
-        there = np.flatnonzero(lo < hi)
-        window = window[there]
+        window, key, lo = self._windows_of_rows(view, start)
+        _, hi = ranges_by_key(block.position, view.key_starts, key, start[window], end[window])
         query = np.zeros(len(window), np.int32)
         return Closed(
-            query, start[window], end[window], key[there].astype(np.int32), lo[there], hi[there], view.partials,
+            query, start[window], end[window], key.astype(np.int32), lo, hi, view.partials,
             first_time=first_time[window], last_time=last_time[window],
         )  # fmt: skip
+
+    def _windows_of_rows(self, view: View, start: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """For each window and key that has rows: window, key and the first of the rows; by window, then as keys are listed.
+
+        Found from the rows, each of which lies in few windows: windows times keys may be far more than there are events.
+        """
+        block = view.block
+        assert block is not None and block.position is not None
+        size, step = self.window.size, self.window.step
+        # A row lies in the windows [from_, to) of those that close, and both rise along the rows of a key.
+        since = block.position - int(start[0])
+        to = np.clip(since // step + 1, 0, len(start))
+        from_ = np.clip((since - size) // step + 1, 0, len(start))
+        follows = np.flatnonzero(block.key[1:] == block.key[:-1]) + 1
+        from_[follows] = np.maximum(from_[follows], to[follows - 1])
+        fresh = np.maximum(to - from_, 0)
+        window, row = spread(from_, fresh), np.repeat(np.arange(len(fresh)), fresh)
+        rank = np.empty(len(view.keys_in_order), np.int64)
+        rank[view.keys_in_order] = np.arange(len(rank))
+        order = np.lexsort((rank[block.key[row]], window))
+        return window[order], block.key[row[order]].astype(np.int64), row[order]
 
     def needed(self, view: View) -> BoolArray:
         """Which rows are at or after the first position of the next window."""

@@ -21,7 +21,7 @@ Bounds = tuple[int, int, int]  # (start, end, revision)
 
 @dataclass(slots=True)
 class Current(RowArrays):
-    """Windows that hold now, sorted by (key, start, end). ``content`` differs whenever the members of a window differ."""
+    """Windows that hold now, sorted by (key, start, end). ``content``, from 0 on, differs where a window is not as it was."""
 
     key: Int32Array
     start: Int64Array
@@ -39,6 +39,8 @@ class Changes:
     gone: list[tuple[int, int, int, int]]  # (key, start, end, revision that says so)
 
 
+#: Contents that are not known: taken for those of now, or for others.
+UNCHANGED, CHANGED = -1, -2
 #: The columns of `Current`.
 Lists: TypeAlias = tuple[Int32Array, Int64Array, Int64Array, Int64Array]
 
@@ -60,7 +62,7 @@ def _match(a: Lists, b: Lists) -> tuple[BoolArray, BoolArray, Int64Array]:
         elif a_end[i] != b_end[j]:
             behind = a_end[i] < b_end[j]
         else:
-            same = a_content[i] == b_content[j]
+            same = a_content[i] == b_content[j] or b_content[j] == UNCHANGED
             a_same[i] = same
             b_same[j] = same
             a_twin[i] = j
@@ -143,6 +145,10 @@ class WindowHistory:
             self._revision = self._revision[~settled]
         if self._past:
             self._past = {window: number for window, number in self._past.items() if window[2] >= before}
+
+    def overlook(self, is_unchanged: bool) -> None:
+        """What windows hold is not known here: at the next look they are as they were, or none of them is."""
+        self._windows.content = np.full(len(self._windows), UNCHANGED if is_unchanged else CHANGED)
 
     def keys_in_use(self) -> list[int]:
         return [*np.unique(self._windows.key).tolist(), *(key for key, _, _ in self._past)]

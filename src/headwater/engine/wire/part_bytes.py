@@ -12,7 +12,16 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
-from headwater.base.arrow import plain_array, table_from_bytes, table_to_bytes, type_from_bytes, type_to_bytes
+from headwater.base.arrow import (
+    array_of_integers,
+    integers_of,
+    is_time_like,
+    plain_array,
+    table_from_bytes,
+    table_to_bytes,
+    type_from_bytes,
+    type_to_bytes,
+)
 from headwater.base.packing import Bytes, Reader, Writer
 from headwater.engine.intake.keys import is_integer_key, to_int64
 from headwater.engine.operators.operator import Op
@@ -118,9 +127,9 @@ def write_keys(writer: Writer, columns: list[pa.Array], key: Int64Array) -> None
     for column in map(plain_array, columns):
         _write_type(writer, column.type)
         if is_integer_key(column.type) and column.null_count == 0:
-            writer.number(0).ints(to_int64(column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column))
+            writer.number(0).ints(to_int64(column))
         else:
-            writer.number(1).objects(column.to_pylist())
+            writer.number(1).objects((integers_of(column) if is_time_like(column.type) else column).to_pylist())
     writer.ints(key)
 
 
@@ -130,12 +139,17 @@ def read_keys(reader: Reader) -> tuple[list[pa.Array], Int64Array]:
     for _ in range(reader.count()):
         type_ = _read_type(reader)
         is_plain = reader.number() == 0
-        columns.append(pa.array(reader.ints()).cast(type_) if is_plain else pa.array(reader.objects(), type_))
+        columns.append(_key_column(reader.ints() if is_plain else reader.objects(), type_))
     key = reader.ints()
     size = parts.key_count(columns)
     if len(key) and not 0 <= int(key.min()) <= int(key.max()) < size or any(len(c) != size for c in columns):
         raise FormatError("a part names keys that it does not list")
     return columns, key
+
+
+def _key_column(values: Int64Array | list[object], type_: pa.DataType) -> pa.Array:
+    is_whole = isinstance(values, np.ndarray) or is_time_like(type_)
+    return array_of_integers(pa.array(values, pa.int64()), type_) if is_whole else pa.array(values, type_)
 
 
 def _write_type(writer: Writer, type_: pa.DataType) -> None:

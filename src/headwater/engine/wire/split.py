@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int64Array, UInt64Array
-from headwater.base.arrow import plain_array
+from headwater.base.arrow import integers_of, plain_array
 from headwater.engine.intake.keys import is_integer_key, to_int64
 from headwater.engine.operators.hashing import hash_texts, hash_values, mixed_with
 from headwater.engine.operators.operator import clean_floats
 from headwater.engine.slices.store import map_columns
 from headwater.engine.wire.parts import EventsPart, LatePart, Part, RowsPart
+from headwater.language.schemas import type_kind
 
 #: The key columns of each family by its number; a family without any stays together.
 KeyNames = Mapping[int, Sequence[str]]
@@ -70,18 +72,20 @@ def hash_column(column: pa.Array) -> UInt64Array:
     """A hash of each value; nulls are alike."""
     column = plain_array(column)
     type_ = column.type
-    if pa.types.is_boolean(type_):
-        return hash_column(column.cast(pa.int8()))
     if is_integer_key(type_):
-        return hash_values(
-            to_int64(column.fill_null(pa.scalar(0, pa.int64()).cast(type_)) if column.null_count else column)
-        )
+        return hash_values(to_int64(integers_of(column).fill_null(0) if column.null_count else column))
     if pa.types.is_floating(type_):
         floats = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
         return hash_values(clean_floats(floats))
-    if pa.types.is_string(type_) or pa.types.is_binary(type_) or pa.types.is_large_string(type_):
+    if type_kind(type_) in ("text", "bytes"):
         return hash_texts(column.cast(pa.large_binary()).fill_null(b""))
-    return hash_texts(pa.array([repr(value).encode() for value in column.to_pylist()], pa.large_binary()))
+    return hash_texts(pa.array(map(_text_of, column.to_pylist()), pa.large_binary()))
+
+
+def _text_of(value: object) -> bytes:
+    # However many digits behind the point a column has, a decimal is itself.
+    text = f"{value:f}" if isinstance(value, Decimal) else repr(value)
+    return (text.rstrip("0").rstrip(".") if isinstance(value, Decimal) and "." in text else text).encode()
 
 
 def _takes(numbers: Int64Array, buckets: int) -> dict[int, Int64Array]:

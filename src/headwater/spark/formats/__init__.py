@@ -12,7 +12,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from headwater.errors import DataError, HeadwaterError
-from headwater.language.schemas import type_kind
+from headwater.language.schemas import refuse_doubled, type_kind
 from headwater.spark.formats import csv_lines, ipc, json_lines, parquet, streams
 from headwater.spark.formats.file_range import Batches, FileRange, Format, Passed, Wanted, sentence
 from headwater.spark.formats.folder_columns import filled, folder_scalars
@@ -48,7 +48,10 @@ FORMATS: dict[str, Format] = {
 def schema_of(kind: str, place: str) -> pa.Schema | None:
     """The columns of a file's events; None if it is so empty that it does not say."""
     schema = named(kind, place, FORMATS[kind].schema)
-    return None if schema is None else schema.remove_metadata()
+    if schema is None:
+        return None
+    refuse_doubled(schema.names, place)
+    return schema.remove_metadata()
 
 
 def row_count(kind: str, place: str) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.errors import DataError
+from headwater.language.schemas import refuse_doubled
 from headwater.spark.formats.file_range import Wanted
 from headwater.spark.formats.text import ParsedColumn, converted, in_text, one_batch
 
@@ -30,9 +30,7 @@ class CsvLines:
         self.begin_number = 1 + first_block.count(b"\n", 0, self.begin)
         header = first_block[skipped : self.begin].decode("utf-8", "replace")
         self._header = next(csv.reader([header.rstrip("\r\n")]))
-        twice = [name for name in self._header if self._header.count(name) > 1]
-        if twice:
-            raise DataError(f"the first line names two columns {twice[0]!r}")
+        refuse_doubled(self._header, "the first line")
 
     def is_empty(self, line: bytes) -> bool:
         return line in (b"", b"\r")

@@ -101,9 +101,45 @@ def test_the_extremes_of_int64_are_picked() -> None:
 def test_neighbours_beyond_2_to_53_are_interpolated_as_spark_does() -> None:
     # Different integers that are the same double: Spark compares the integers, then computes with doubles.
     values = [2**62, 2**62 + 1]
-    position = 0.3
-    expected = (1 - position) * 2.0**62 + position * 2.0**62
-    assert RunColumn.of_rows([values]).quantiles(np.array([0.3]))[0, 0] == expected
+    assert RunColumn.of_rows([values]).quantiles(np.array([0.3]))[0, 0] == 2.0**62
+
+
+def test_quantiles_are_those_of_the_newest_spark_and_never_fall() -> None:
+    years = RunColumn.of_rows([[2012, 2013]])
+    assert years.quantiles(np.array([0.3]))[0, 0] == 2012.3
+    percents = np.arange(101) / 100
+    large = RunColumn.of_rows([[10**18 + 128 * n for n in range(11)]])
+    assert (np.diff(large.quantiles(percents)[0]) >= 0).all()
+
+
+@pytest.mark.parametrize("pick_cost", [0, 20, 10**9])
+@given(
+    rows=st.lists(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1), min_size=1, max_size=3),
+    qs=st.lists(st.floats(0, 1), min_size=2, max_size=20).map(sorted),
+)
+def test_quantiles_never_fall_and_lie_between_the_extremes(
+    pick_cost: int, rows: list[list[float]], qs: list[float]
+) -> None:
+    column = RunColumn.of_rows(rows).combine_ranges(int64(0), int64(len(rows)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_parts, "PICK_COST", pick_cost)
+        found = column.quantiles(np.array(qs))[:, 0]
+    assert (found[1:] >= found[:-1]).all()
+    assert min(map(min, rows)) <= found[0] and found[-1] <= max(map(max, rows))
+    assert found.tolist() == [row[0] for row in expected_quantiles([joined(rows)], qs)]
+
+
+@given(
+    low=st.floats(allow_nan=False, allow_infinity=False),
+    ulps=st.integers(1, 4) | st.integers(1, 2**62),
+    rest=st.sampled_from([5e-324, 2**-53, 0.5, 1 - 2**-53]) | st.floats(0, 1, exclude_min=True, exclude_max=True),
+)
+def test_no_quantile_lies_above_the_larger_neighbour(low: float, ulps: int, rest: float) -> None:
+    word = int(np.float64(abs(low) + 0.0).view(np.int64))
+    high = float(np.int64(min(word + ulps, 0x7FEFFFFFFFFFFFFF)).view(np.float64))
+    for pair in ([abs(low), high], [-high, -abs(low)], [-high, high]):
+        (found,) = RunColumn.of_rows([pair]).quantiles(np.array([rest]))[0].tolist()
+        assert pair[0] <= found <= pair[1]
 
 
 def test_many_quantiles_of_long_windows_are_read_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -316,7 +316,7 @@ BROKEN = {
     "half.csv.gz": (lambda path: (write(path, events(0, 50_000)), half(path)), r"broken behind byte \d+ of its text"),
     "other.parquet": (lambda path: write(path, events(0, 5).drop_columns("load")), "there is no column 'load'"),
     "other.csv": (lambda path: path.write_text("time,place\n1,2\n"), "there is no column 'load'"),
-    "twice.csv": (lambda path: path.write_text("time,load,load\n1,2,3\n"), "names two columns 'load'"),
+    "twice.csv": (lambda path: path.write_text("time,load,load\n1,2,3\n"), "has 2 columns 'load'"),
     "kinds.parquet": (
         lambda path: write(path, pa.table({"time": ["noon"], "load": [1.5]})),
         "column 'time' holds string, but int64 in other files",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
 from headwater.base.arrays import Int64Array
+from headwater.base.snapshots import pairs, snapshot
 from headwater.engine.groups.replay.kept import LONG_AGO, Formed, KeptEvents
 from headwater.engine.intake.chunk import Chunk, source_ranks
 from headwater.engine.operators.operator import Op
@@ -21,7 +21,6 @@ from headwater.language.windows import Band, Punctuated, Sliding
 
 #: The column in which events carry the number of their own key, where windows hold events of several keys.
 OWN_KEY = "\0key"
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(slots=True)
@@ -93,37 +92,43 @@ def time_spans(times: Int64Array, ranges: Int64Array, size: int) -> tuple[Int64A
     return first, last
 
 
-def contents(chunk: Chunk, pairs: Pairs, size: int) -> Int64Array:
-    """A number per window that changes with its members: the sum of a hash of their places of birth."""
-    # Not `operators/hashing.py`: these numbers lie in snapshots, and a window with another number is emitted again.
-    source = chunk.source_ids.astype(np.uint64)
-    birth = (chunk.offsets.astype(np.uint64) + (source << np.uint64(40)) + np.uint64(1)) * _MIX
-    birth = (birth ^ (birth >> np.uint64(29))) * _MIX
-    total = np.zeros(size, np.uint64)
-    np.add.at(total, pairs.window, birth[pairs.event])
-    return total.view(np.int64)
-
-
-def fingerprints(query: Query, partials: Mapping[Op, Any], counts: Int64Array, chunk: Chunk) -> Int64Array:
-    """What each row of ``partials`` says, as one number; ``counts`` are numbers of events, ``chunk`` tells the types of columns.
+class Sayings:
+    """What windows said, as numbers: equal rows have equal numbers, different ones never.
 
     A late copy of an id may take the place of the first one, and a window of one node may go from one union to another. Only
     windows that changed are emitted again, so these are compared by their values and not by their members.
-
-    >>> from headwater.language.aggregations import count
-    >>> from headwater.engine.operators.numeric import CountColumn
-    >>> from headwater.language.query import query
-    >>> from headwater.language.windows import tumbling
-    >>> numbers = np.array([2, 3, 2])
-    >>> events = Chunk(numbers, 0, 0, [""])
-    >>> found = fingerprints(query("q", tumbling(5), n=count()), {Op("count"): CountColumn(numbers)}, numbers, events)
-    >>> bool(found[0] == found[2]), bool(found[0] == found[1])
-    (True, False)
     """
-    columns = [counts.tolist()]
-    for _, aggregation in query.aggregates:
-        type_ = None if aggregation.column is None else chunk.columns[aggregation.column].type
-        columns.append(lower(aggregation, partials, type_).to_pylist())
-    # Not hash(): it differs from process to process, and numbers are kept in snapshots.
-    digests = [blake2b(repr(row).encode(), digest_size=8).digest() for row in zip(*columns, strict=True)]
-    return np.frombuffer(b"".join(digests), np.int64)
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+        self._next = 0
+
+    def numbers(self, query: Query, partials: Mapping[Op, Any], counts: Int64Array, chunk: Chunk) -> Int64Array:
+        """What each row of ``partials`` says; ``counts`` are numbers of events, ``chunk`` tells the types of columns.
+
+        >>> from headwater.language.aggregations import count
+        >>> from headwater.engine.operators.numeric import CountColumn
+        >>> from headwater.language.query import query
+        >>> from headwater.language.windows import tumbling
+        >>> numbers = np.array([2, 3, 2])
+        >>> events = Chunk(numbers, 0, 0, [""])
+        >>> Sayings().numbers(query("q", tumbling(5), n=count()), {Op("count"): CountColumn(numbers)}, numbers, events)
+        array([0, 1, 0])
+        """
+        columns = [counts.tolist()]
+        for _, aggregation in query.aggregates:
+            type_ = None if aggregation.column is None else chunk.columns[aggregation.column].type
+            columns.append(lower(aggregation, partials, type_).to_pylist())
+        found = np.empty(len(counts), np.int64)
+        for place, row in enumerate(zip(*columns, strict=True)):
+            # As text: NaN is NaN there, and every bit of a number shows.
+            found[place] = self._known.setdefault(repr(row), self._next)
+            self._next += int(found[place] == self._next)
+        return found
+
+    def keep(self, used: Int64Array) -> None:
+        """Forget what no window says any more."""
+        numbers = set(used.tolist())
+        self._known = {text: number for text, number in self._known.items() if number in numbers}
+
+    state, restore = snapshot(pairs("_known"), "_next")

@@ -69,6 +69,19 @@ def sort_short(words: Int64Array, starts: Int64Array, flip: np.int64) -> None:
 
 
 @njit
+def _between(low: float, high: float, rest: float) -> float:
+    """The value at ``rest`` of the way from low to high, as SPARK-57982 has it: it never falls as ``rest`` grows.
+
+    Not (1 - rest) * low + rest * high, which falls: it rounds twice what may be one and the same number.
+    """
+    step = high - low
+    if step == np.inf and low > -np.inf and high < np.inf:
+        # Beyond the largest double, where Spark says infinity. Halves of such numbers are exact.
+        return 2.0 * (0.5 * low + rest * (0.5 * high - 0.5 * low))
+    return low + rest * step
+
+
+@njit
 def read_quantiles(
     values: NDArray[Any], begins: Int64Array, ends: Int64Array, qs: Float64Array, columns: Int64Array, out: Float64Array
 ) -> None:
@@ -87,9 +100,8 @@ def read_quantiles(
             at = np.uint64(below)
             low = run[at]
             high = run[at + np.uint64(rest > 0.0)]
-            # Not low + rest * (high - low): the last bits would differ from Spark's, and high - low can overflow.
-            between = (below + 1.0 - position) * np.float64(low) + rest * np.float64(high)
-            out[k, column] = np.float64(low) if low == high else between
+            # Told by the values themselves: two integers may be one double, and infinity less itself is NaN.
+            out[k, column] = np.float64(low) if low == high else _between(np.float64(low), np.float64(high), rest)
 
 
 @njit
@@ -190,7 +202,7 @@ def interpolate(low: Float64Array, high: Float64Array, same: BoolArray, position
         if rest == 0.0 or same[row]:
             out[row] = low[row]
         else:
-            out[row] = (below + 1.0 - positions[row]) * low[row] + rest * high[row]
+            out[row] = _between(low[row], high[row], rest)
     return out
 
 

@@ -181,9 +181,8 @@ class FolderInput:
             return  # There is nothing at all in it.
         own = [name for name in self.schema.names if name not in said or name in schema.names]
         for name in own:
-            if (count := schema.names.count(name)) != 1:
-                are = f"are {count} columns" if count else "is no column"
-                raise DataError(f"{place}: there {are} {name!r}, but one in other files")
+            if name not in schema.names:
+                raise DataError(f"{place}: there is no column {name!r}, but one in other files")
         if FORMATS[kind].has_types:
             check_kinds(place, schema, self.schema, own)
 

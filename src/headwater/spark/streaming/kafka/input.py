@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.base.arrow import schema_from_bytes, schema_to_bytes
+from headwater.base.offsets import check_offset
 from headwater.errors import DataError
 from headwater.language.homes import home_of_partition
 from headwater.spark.streaming.inputs.input import Extent
@@ -77,7 +78,7 @@ class KafkaInput:
         for name, offset in begin.items():
             if name not in lows:
                 raise DataError(f"begin names {name!r}: there is no such source; there is {', '.join(sorted(lows))}")
-            if not lows[name] <= offset <= highs[name]:
+            if not lows[name] <= check_offset(name, offset) <= highs[name]:
                 raise DataError(f"begin[{name!r}] is {offset}: Kafka holds [{lows[name]}, {highs[name]})")
         self._begins = {**lows, **begin}
 
