@@ -83,7 +83,7 @@ class Intake(Generic[AnyGroup]):
         return self._placed(events.timed(), origin, source)
 
     def _set_aside(self, events: Arrivals, source: str) -> None:
-        """Count and keep the events that some query cannot use, each once with its first reason."""
+        """Count the events that some query cannot use, and keep them with their first reason for it."""
         bad = events.bad()
         if not bad:
             return
@@ -94,7 +94,10 @@ class Intake(Generic[AnyGroup]):
             )
         self._state.registry.timeless += len(events.timeless)
         self._state.malformed += len(rows)
-        self._state.side.malformed(events.batch, rows, [bad[row] for row in rows], source, places[rows])
+        for query, reasons in self._state.registry.concerned(events.timeless, events.misfits):
+            which = sorted(reasons)
+            why = [reasons[row] for row in which]
+            self._state.side.malformed(events.batch, which, why, source, places[which], query)
 
     def _placed(self, arrivals: Arrivals, origin: Source, source: str) -> Delivery | None:
         """The events with their places of birth and values, and their source's watermark before each."""
@@ -230,6 +233,8 @@ class Core:
             batch, offsets = batch.filter(pa.array(fresh)), offsets[fresh]
         delivery = self._intake.read(batch, origin, offsets, known) if len(batch) else None
         if delivery is not None:
+            if delivery.arrivals.misfits:
+                self._state.registry.divide(delivery.arrivals.misfits)
             self._intake.deal_out(delivery, self._state.registry.families.values())
             self._state.watermarks.saw(origin, delivery.events.scan.low, delivery.events.scan.high)
 

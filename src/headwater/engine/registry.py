@@ -5,7 +5,8 @@ Queries come and go, all of one call or none: whatever is wrong is found before 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic
 
 import pyarrow as pa
@@ -46,6 +47,7 @@ class Registry(Generic[AnyGroup]):
         self.timeless = 0  # events without a usable time: they are malformed for every query
         self._timeless_before: dict[int, int] = {}
         self._family_of: dict[int, FamilyName] = {}
+        self._divided: dict[FamilyName, list[FamilyName]] = {}  # families that fell apart, and into which
         self._leaving: dict[str, Query] = {}  # removed, with rows that were not taken yet
         self._unchecked: list[Registered] = []
         self._numbered: dict[int, Family[AnyGroup]] | None = None  # until queries come or go
@@ -74,7 +76,7 @@ class Registry(Generic[AnyGroup]):
             self._timeless_before[entry.number] = self.timeless
             name = self._maker.family_of(entry)
             if name is not None:
-                added.setdefault(name, []).append(entry)
+                added.setdefault(self._part_of(name, entry), []).append(entry)
         for name, members in added.items():
             self._settle_family(name, members, watermark)
         return [entry for members in added.values() for entry in members]
@@ -88,6 +90,34 @@ class Registry(Generic[AnyGroup]):
         self._family_of |= dict.fromkeys((entry.number for entry in entries), name)
         self.families[name].register(entries)
         return self.families[name]
+
+    def _part_of(self, name: FamilyName, entry: Registered) -> FamilyName:
+        """The name of the family itself or, once it is divided, of the one for the columns that the query reads."""
+        if name not in self._divided:
+            return name
+        part = (*name, "reads", entry.query.columns())
+        if part not in self._divided[name]:
+            self._divided[name].append(part)
+        return part
+
+    def divide(self, misfits: Iterable[str]) -> None:
+        """Values of a wrong type came in these columns: families of which only some queries read one fall apart, for good.
+
+        Whoever does not read the column takes the events, the others do not; from then on they share no slices.
+        """
+        for name, family in [*self.families.items()]:
+            if family.is_divided_by(misfits):
+                self._divided[name] = []
+                del self.families[name]
+                for part in family.divided():
+                    self._take_part(name, part)
+                self._numbered = None
+
+    def _take_part(self, name: FamilyName, part: Family[AnyGroup]) -> None:
+        entries = part.group.queries()
+        name = self._part_of(name, entries[0])
+        self.families[name] = part
+        self._family_of |= dict.fromkeys((entry.number for entry in entries), name)
 
     def remove(self, name: str) -> None:
         """End a query at once."""
@@ -146,6 +176,16 @@ class Registry(Generic[AnyGroup]):
             self._numbered = {min(entry.number for entry in f.group.queries()): f for f in self.families.values()}
         return self._numbered
 
+    def kin(self, number: int) -> list[Family[AnyGroup]]:
+        """The family of this number, with all others that were one with it before they were divided; none if it is gone."""
+        family = self.numbered_families().get(number)
+        if family is None or not self._divided:
+            return [] if family is None else [family]
+        for parts in self._divided.values():
+            if self._family_of[number] in parts:
+                return [self.families[part] for part in parts if part in self.families]
+        return [family]
+
     # --- what they are asked ---
 
     def check(self, schema: pa.Schema) -> None:
@@ -161,6 +201,31 @@ class Registry(Generic[AnyGroup]):
         self.types |= types
         self._unchecked = []
         self._refresh()
+
+    def concerned(
+        self, timeless: Mapping[int, str], misfits: Mapping[str, Mapping[int, str]]
+    ) -> Iterator[tuple[str | None, dict[int, str]]]:
+        """Whom malformed events concern: the query (None for all of them), and per event its first reason.
+
+        ``timeless`` events concern everybody, a value of a wrong type those who read its column.
+        """
+        found: dict[frozenset[str], list[str]] = {}
+        wrong_columns = frozenset(misfits)
+        reads = {entry.shape: entry.query.columns() & wrong_columns for entry in one_of_each(self.by_name.values())}
+        for name, entry in self.by_name.items() if misfits else ():
+            found.setdefault(reads[entry.shape], []).append(name)
+        common = dict(timeless)
+        for columns, names in found.items():
+            wrong: dict[int, str] = {}
+            for column in (name for name in misfits if name in columns):
+                wrong = {**misfits[column], **wrong}
+            wrong = {row: why for row, why in wrong.items() if row not in timeless}
+            if len(found) == 1:
+                common |= wrong
+            elif wrong:
+                yield from ((name, wrong) for name in names)
+        if common:
+            yield None, common
 
     def take_queries(self) -> dict[str, Query]:
         """Every query that has rows since the last call, or may have."""
@@ -206,9 +271,11 @@ class Registry(Generic[AnyGroup]):
         self.types = dict(state["types"])
         self._unchecked = [self.entries[number] for number in state["unchecked"]]
         self._timeless_before = dict(map(tuple, state["malformed_before"]))
-        for numbers, kept in state["families"]:
-            entries = [self.entries[number] for number in numbers]
-            name = self._maker.family_of(entries[0])
+        names = [self._maker.family_of(self.entries[numbers[0]]) for numbers, _ in state["families"]]
+        # Where there are several of one name, they are the parts of a family that was divided.
+        self._divided = {name: [] for name, count in Counter(names).items() if name is not None and count > 1}
+        for name, (numbers, kept) in zip(names, state["families"], strict=True):
             assert name is not None, "a query has a state and no family; this is a bug in headwater, please report it"
-            self._settle_family(name, entries, NEVER).restore(kept, self.types)
+            entries = [self.entries[number] for number in numbers]
+            self._settle_family(self._part_of(name, entries[0]), entries, NEVER).restore(kept, self.types)
         self._refresh()

@@ -82,8 +82,8 @@ class QueryGroup:
         self.accounts.open(entry.number for entry in entries)
         self.in_order |= bool(self.windows.cut_queries or self.windows.count_queries)
 
-    def unregister(self, number: int) -> None:
-        self.windows.remove(number, self.buffer)
+    def unregister(self, *numbers: int) -> None:
+        self.windows.remove(frozenset(numbers), self.buffer)
 
     def changed(self) -> None:
         """The time at which a query ends was changed."""
