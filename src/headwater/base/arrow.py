@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
+
+from headwater.errors import DataError
 
 
 def plain_type(type_: pa.DataType) -> pa.DataType:
@@ -17,6 +21,19 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
 def plain_array(array: pa.Array) -> pa.Array:
     """An array with its values in place, not as a dictionary."""
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def arrow_schema(schema: Any) -> pa.Schema:
+    """The columns of events, as they were written: a schema, a mapping of names to types, or a list of both.
+
+    >>> arrow_schema({"time": pa.int64()}).names
+    ['time']
+    """
+    try:
+        return schema if isinstance(schema, pa.Schema) else pa.schema(schema)
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        form = 'give an Arrow schema, as pa.schema({"time": pa.int64()})'
+        raise DataError(f"schema is {schema!r}: {form} ({error})") from error
 
 
 def schema_to_bytes(schema: pa.Schema) -> bytes:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.base.arrow import arrow_schema
 from headwater.base.source_book import Decision
 from headwater.engine.families import AnyGroup, Family
 from headwater.engine.intake.arrivals import Arrivals, each_offset, read_columns, times_of
@@ -71,7 +72,8 @@ class Intake(Generic[AnyGroup]):
         are not new, what cannot be used was set aside when they came first.
         """
         state, queries = self._state, self._state.registry
-        queries.check(batch.schema)
+        if queries.learn(batch):
+            state.refit()
         arrays, misfits = read_columns(batch, queries.needed, queries.types)
         times, timeless, scan = times_of(batch, state.time, state.unit) if known is None else known
         events = Arrivals(batch, offsets, arrays, times, scan, timeless, misfits)
@@ -148,10 +150,13 @@ class Core:
         disorder: object = None,
         strict: bool = False,
         mode: str = "desis",
+        schema: Any = None,
     ) -> None:
         self._state = EngineState(group_maker(mode), time=time, unit=unit, disorder=disorder, strict=strict)
         self._intake = Intake(self._state)
         self._state.register(queries)
+        if schema is not None:
+            self._state.registry.fix(arrow_schema(schema))
 
     # --- queries ---
 

@@ -18,6 +18,7 @@ from headwater.base.snapshots import pairs, snapshot
 from headwater.engine.groups.baselines.work import WorkCount
 from headwater.engine.intake.columns import Events, scan_times
 from headwater.engine.intake.keys import KeyTable
+from headwater.engine.intake.widening import Widening
 from headwater.engine.results.output import Layout, OutputPlan, ResultColumns, piece_columns
 from headwater.engine.windows.assembler import Closed
 from headwater.engine.windows.late import Dropped
@@ -41,6 +42,7 @@ class Group(Protocol):
     def unregister(self, *numbers: int) -> None: ...
     def changed(self) -> None: ...
     def prepare(self, types: Mapping[str, pa.DataType]) -> None: ...
+    def retype(self, changes: Mapping[str, Widening], types: Mapping[str, pa.DataType]) -> None: ...
     def accept(self, events: Events) -> list[Dropped]: ...
     def expected_rows(self, until: int) -> int: ...
     def is_due(self, until: int) -> bool: ...
@@ -91,6 +93,11 @@ class Family(Generic[AnyGroup]):
         read = [entry.query.columns() for entry in one_of_each(self.group.queries())]
         self.columns = frozenset().union(*read)
         self._read_by_all = self.columns.intersection(*read)
+
+    def retype(self, changes: Mapping[str, Widening], types: Mapping[str, pa.DataType]) -> None:
+        """Columns have grown to these types."""
+        self.group.retype(changes, types)
+        self._plan = None
 
     def is_divided_by(self, misfits: Iterable[str]) -> bool:
         """Whether of these columns some queries read one that others do not: then not all go without the same events."""

@@ -11,8 +11,10 @@ from typing import Any, Generic
 
 import pyarrow as pa
 
+from headwater.base.arrow import plain_type
 from headwater.engine.families import AnyGroup, Family, FamilyName, GroupMaker
 from headwater.engine.intake.columns import plan_type
+from headwater.engine.intake.widening import Widening, wider_type
 from headwater.engine.results.output import Layout
 from headwater.engine.windows.registered import Registered, one_of_each
 from headwater.errors import QueryError
@@ -26,7 +28,7 @@ from headwater.language.windows import Custom
 class Registry(Generic[AnyGroup]):
     """Queries by number and name, with their families.
 
-    ``types``: of the columns, fixed by the first events that have them; ``needed``: those that are read at all, and
+    ``types``: of the columns, as wide as values have made them or as `fix` says; ``needed``: those that are read at all, and
     ``value_columns`` those of which values are aggregated; ``layout`` and ``names``: how result rows look.
     """
 
@@ -39,6 +41,11 @@ class Registry(Generic[AnyGroup]):
         self.query_names: list[str] = []  # of every number ever given
         self.families: dict[FamilyName, Family[AnyGroup]] = {}
         self.types: dict[str, pa.DataType] = {}
+        self._valueless: set[str] = set()  # columns that have had no value: their types are no more than a guess
+        self._schema: pa.Schema | None = None  # if types are fixed: those of all columns
+        self._seen: pa.Schema | None = (
+            None  # the columns of the last batch: nothing is to be learned from the same again
+        )
         self.needed: tuple[str, ...] = ()
         self.value_columns: tuple[str, ...] = ()
         self.layout = Layout({}, {}, False, False)
@@ -167,6 +174,7 @@ class Registry(Generic[AnyGroup]):
     def take_over(self, entries: list[Registered], names: list[str], types: Mapping[str, pa.DataType]) -> None:
         """Take over all queries of another engine, under the same numbers and with columns of the same types."""
         self.query_names, self.types = list(names), dict(types)
+        self._schema = pa.schema(list(types.items()))
         self._settle(entries, NEVER)
         self._refresh()
 
@@ -199,8 +207,57 @@ class Registry(Generic[AnyGroup]):
         types = {name: plan_type(schema.field(name).type, name in keys) for name in new}
         Layout.of(one_of_each(self.by_name.values()), self.types | types)
         self.types |= types
-        self._unchecked = []
+        self._valueless.update(new if self._schema is None else ())
+        self._unchecked, self._seen = [], None
         self._refresh()
+
+    def fix(self, schema: pa.Schema) -> None:
+        """The columns of all events are these: what is of another type and does not fit is malformed."""
+        self._schema = schema
+        self.check(schema)
+
+    def learn(self, batch: pa.RecordBatch) -> bool:
+        """Let columns grow by the values of a batch; returns whether one that is read has."""
+        if self._schema is not None:
+            self.check(self._schema)
+            return False
+        self.check(batch.schema)
+        if not self._valueless and self._seen is not None and batch.schema.equals(self._seen):
+            return False
+        self._seen = batch.schema
+        arrays = ((name, batch.column(name)) for name in self.needed if batch.schema.get_field_index(name) >= 0)
+        return self.grow({name: array.type for name, array in arrays if array.null_count < len(array)})
+
+    def grow(self, found: Mapping[str, pa.DataType]) -> bool:
+        """Columns have values of these types: they grow where queries can take it; returns whether one has."""
+        keys = {name for entry in one_of_each(self.by_name.values()) for name in entry.query.keys}
+        changes = {}
+        for name, type_ in found.items():
+            known, other, is_key = self.types[name], plan_type(type_, name in keys), name in keys
+            is_first = name in self._valueless
+            new = other if is_first else wider_type(known, other, is_key)
+            if new != known and self._takes(name, new):
+                changes[name] = Widening(None if is_first else plain_type(known), new)
+                self.types[name] = new
+            if new == self.types[name]:
+                self._valueless.discard(name)
+        if not changes:
+            return False
+        for family in self.families.values():
+            family.retype(changes, self.types)
+        self._refresh()
+        return True
+
+    def _takes(self, name: str, type_: pa.DataType) -> bool:
+        """Whether all queries can go on with a column of this type."""
+        kinds, types = one_of_each(self.by_name.values()), self.types | {name: type_}
+        known = types | dict.fromkeys(self._valueless - {name}, pa.null())
+        try:
+            check_schemas([entry.query for entry in kinds], pa.schema({self._time: pa.int64()} | known), self._time)
+            Layout.of(kinds, types)
+        except QueryError:
+            return False
+        return True
 
     def concerned(
         self, timeless: Mapping[int, str], misfits: Mapping[str, Mapping[int, str]]
@@ -254,6 +311,8 @@ class Registry(Generic[AnyGroup]):
             "leaving": [to_json([query]) for query in self._leaving.values()] if has_rows else [],
             "names": self.query_names,
             "types": self.types,
+            **({"valueless": sorted(self._valueless)} if self._valueless else {}),
+            **({} if self._schema is None else {"schema": {field.name: field.type for field in self._schema}}),
             "unchecked": [entry.number for entry in self._unchecked if entry.number in self.entries],
             "malformed_before": [[number, self._timeless_before[number]] for number in self.entries],
             "families": [
@@ -269,6 +328,8 @@ class Registry(Generic[AnyGroup]):
         self._leaving = {query.name: query for text in state["leaving"] for query in from_json(text)}
         self.query_names = state["names"]
         self.types = dict(state["types"])
+        self._valueless = set(state.get("valueless", ()))
+        self._schema = pa.schema(state["schema"]) if "schema" in state else None
         self._unchecked = [self.entries[number] for number in state["unchecked"]]
         self._timeless_before = dict(map(tuple, state["malformed_before"]))
         names = [self._maker.family_of(self.entries[numbers[0]]) for numbers, _ in state["families"]]

@@ -32,6 +32,9 @@ class Engine(Core):
     >>> engine.advance(10)
     >>> engine.results()["load"].select(["window_start", "window_end", "total"]).to_pylist()
     [{'window_start': 0, 'window_end': 10, 'total': 3.0}]
+
+    ``schema`` says the columns of events beforehand (an Arrow schema, or a mapping of names to types): values that do not fit it
+    are malformed. Without, types grow with the values that come (docs/semantics.md).
     """
 
     def push(self, data: Any, source: str = "", offset: int | Int64Array | None = None, node: str = "") -> None:

@@ -27,7 +27,7 @@ NOTHING = SCHEMA.empty_table()
 
 
 class SideOutput:
-    """Rows of the side output: query (null for an event that is malformed for all), reason, place of birth, and the event as it came."""
+    """Rows of the side output: query (null: all of them), reason, place of birth, and the event as it came."""
 
     def __init__(self) -> None:
         self.tables: list[pa.Table] = []

@@ -142,9 +142,7 @@ class EventsInstead:
                 others.append(family)
         return others
 
-    def _odd(
-        self, number: int, family: Family[LeafGroup], events: Events, misfits: dict[str, list[int]]
-    ) -> EventsPart:
+    def _odd(self, number: int, family: Family[LeafGroup], events: Events, misfits: dict[str, list[int]]) -> EventsPart:
         columns = sorted(family.columns)
         wrong = {name: rows for name, rows in misfits.items() if name in family.columns}
         self.dropped += too_late(family.group.queries(), events, wrong)

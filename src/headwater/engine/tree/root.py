@@ -93,8 +93,18 @@ class RootHalf:
         return empty_table(self._queries.layout, self._queries.names).schema
 
     def check(self, schema: pa.Schema) -> None:
-        """Refuse queries that do not fit the columns; fixes the types of the columns that they read."""
+        """Refuse queries that do not fit the columns; says the types of those that they read."""
         self._queries.check(schema)
+
+    def grow(self, schema: pa.Schema) -> bool:
+        """Let columns have the types that stand here, where these are wider; returns whether one that is read has grown."""
+        needed = self._queries.needed
+        has_grown = self._queries.grow(
+            {c.name: c.type for c in schema if c.name in needed and not pa.types.is_null(c.type)}
+        )
+        if has_grown:
+            self._state.refit()
+        return has_grown
 
     @property
     def open_count(self) -> int:
