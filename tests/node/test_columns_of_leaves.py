@@ -81,7 +81,7 @@ def test_columns_of_leaves_that_have_no_type_in_common_are_refused(order: tuple[
     }
     tree = InstantTree(dict.fromkeys(schemas, "root"), [hw.query("q", hw.tumbling(10), last=hw.last("v"))])
     tree.open(order[0], order[0], schema=schemas[order[0]])
-    with pytest.raises(hw.QueryError, match="column 'v' is .* at other leaves: give it one type, or give the root"):
+    with pytest.raises(hw.QueryError, match=r"column 'v' is .* at other leaves: give it one type, or give the root"):
         tree.open(order[1], order[1], schema=schemas[order[1]])
 
 
