@@ -27,6 +27,7 @@ from headwater.language.times import TIME_MAX
 from headwater.language.user_code import Aggregate, Operator, aggregate_of
 from headwater.language.windows import Window
 from headwater.reference.history import (
+    UNREAD,
     Added,
     Advanced,
     Arrived,
@@ -231,12 +232,12 @@ def alike(
 
 
 @st.composite
-def rows(draw: st.DrawFn, base: int = 0, bad_times: bool = True) -> dict[str, Any]:
-    """An event's row, at a time at or soon after `base`; now and then its time is none."""
+def rows(draw: st.DrawFn, base: int = 0, bad_times: bool = True, wrong_types: bool = False) -> dict[str, Any]:
+    """An event's row, at a time at or soon after `base`; now and then its time is none (or a value has a wrong type)."""
     time: Any = base + draw(st.integers(0, 20))
     if bad_times and draw(st.integers(0, 29)) == 29:
         time = draw(BAD_TIMES)
-    return {
+    row = {
         "time": time,
         "k": draw(st.sampled_from(["u", "v", "é", None])),
         "g": draw(st.sampled_from([1, 2, None])),
@@ -250,6 +251,13 @@ def rows(draw: st.DrawFn, base: int = 0, bad_times: bool = True) -> dict[str, An
         "at": draw(st.sampled_from(MOMENTS)),
         "b": draw(st.sampled_from(BYTES)),
     }
+    return draw(wrongly_typed(row)) if wrong_types and draw(st.integers(0, 14)) == 14 else row
+
+
+def wrongly_typed(row: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """The row with a value of a wrong type in one of its columns."""
+    columns = st.sampled_from([name for name in row if name != "time"])
+    return columns.map(lambda name: row | {name: None, UNREAD + name: "?"})
 
 
 @dataclass
@@ -268,6 +276,7 @@ class _Script:
     query_strategy: st.SearchStrategy[Query]
     bad_times: bool
     bases: st.SearchStrategy[int]
+    wrong_types: bool
     steps: list[Step] = field(default_factory=list)
     offsets: dict[str, int] = field(default_factory=dict)
     idle: set[str] = field(default_factory=set)
@@ -290,7 +299,7 @@ class _Script:
         source, base = self.source(), self.draw(self.bases)
         node = self.home(source)
         self.speak(source)
-        for row in self.draw(st.lists(rows(base, self.bad_times), min_size=1, max_size=6)):
+        for row in self.draw(st.lists(rows(base, self.bad_times, self.wrong_types), min_size=1, max_size=6)):
             offset = self.offsets.get(source, 0)
             self.offsets[source] = offset + 1
             self.steps.append(Arrived(source, offset, row, node))
@@ -339,6 +348,7 @@ def scenarios(
     changes_queries: bool = True,
     bad_times: bool = True,
     bases: st.SearchStrategy[int] = st.integers(-10, 60),
+    wrong_types: bool = True,
 ) -> Scenario:
     """Queries and a history: batches, watermarks, decisions about sources, added and removed queries, perhaps the end.
 
@@ -347,7 +357,7 @@ def scenarios(
     drawn = query_strategy if query_strategy is not None else queries()
     asked = draw(st.lists(drawn, min_size=1, max_size=query_count_max))
     asked = [_renamed(each, f"q{number}") for number, each in enumerate(asked)]
-    script = _Script(draw, drawn, bad_times, bases, names=[each.name for each in asked])
+    script = _Script(draw, drawn, bad_times, bases, wrong_types, names=[each.name for each in asked])
     kinds = [script.arrive, script.arrive, script.arrive, script.advance, script.advance, script.decide]
     if changes_queries:
         kinds.append(script.change_queries)
@@ -410,4 +420,7 @@ def _bulk_row(dice: random.Random, time: int, key_count: int, has_nulls: bool) -
     }
     if has_nulls:
         row = {name: None if dice.random() < 0.05 else value for name, value in row.items()}
+    if dice.random() < 0.02:
+        name = dice.choice(sorted(row))
+        row |= {name: None, UNREAD + name: "?"}
     return {"time": time} | row

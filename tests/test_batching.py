@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agreement import assert_agreement
-from headwater.cases.hosts import EngineHost, Played
+from headwater.cases.hosts import EngineHost, Played, batch_of
 from headwater.engine import core
 from headwater.engine.groups import shared as group
 from headwater.engine.intake import keys
@@ -59,7 +59,7 @@ class MakerHost(EngineHost):
 
     def push(self, engine: Any, arrivals: Sequence[Arrived], schema: pa.Schema) -> None:
         first = arrivals[0]
-        table = pa.Table.from_pylist([arrival.row for arrival in arrivals], schema=schema)
+        table = pa.Table.from_batches([batch_of([arrival.row for arrival in arrivals], schema)])
         engine.push(self._make(table), source=first.source, offset=first.offset, node=first.node)
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
+
+from headwater.errors import DataError
 
 
 def plain_type(type_: pa.DataType) -> pa.DataType:
@@ -47,6 +51,19 @@ def array_of_integers(integers: pa.Array, type_: pa.DataType) -> pa.Array:
     if pa.types.is_date32(type_) or pa.types.is_time32(type_):
         integers = integers.cast(pa.int32())
     return integers.cast(type_)
+
+
+def arrow_schema(schema: Any) -> pa.Schema:
+    """The columns of events, as they were written: a schema, a mapping of names to types, or a list of both.
+
+    >>> arrow_schema({"time": pa.int64()}).names
+    ['time']
+    """
+    try:
+        return schema if isinstance(schema, pa.Schema) else pa.schema(schema)
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        form = 'give an Arrow schema, as pa.schema({"time": pa.int64()})'
+        raise DataError(f"schema is {schema!r}: {form} ({error})") from error
 
 
 def schema_to_bytes(schema: pa.Schema) -> bytes:

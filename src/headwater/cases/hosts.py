@@ -118,7 +118,7 @@ class EngineHost:
     def push(self, engine: Any, arrivals: Sequence[steps.Arrived], schema: pa.Schema) -> None:
         """Let the engine take in events of one source: a test may cut them into other batches."""
         first = arrivals[0]
-        table = pa.Table.from_pylist([arrival.row for arrival in arrivals], schema=schema)
+        table = pa.Table.from_batches([batch_of([arrival.row for arrival in arrivals], schema)])
         engine.push(table, source=first.source, offset=first.offset, node=first.node)
 
     def finish(self, aggregation: Aggregation, parts: Sequence[Sequence[Any]]) -> Any:
@@ -163,6 +163,16 @@ def arrow_schema(history: Sequence[steps.Step], time: str) -> pa.Schema:
     return pa.schema({time: pa.int64()} | types)
 
 
+def batch_of(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as a batch; values of a wrong type are texts beside their columns.
+
+    >>> batch_of([{"load": None, "\\0load": "many"}], pa.schema({"load": pa.int64()})).to_pylist()
+    [{'load': None, '\\x00load': 'many'}]
+    """
+    wrong = sorted({name for row in rows for name in row if name.startswith(steps.UNREAD)})
+    return pa.RecordBatch.from_pylist(rows, schema=pa.schema([*schema, *((name, pa.string()) for name in wrong)]))
+
+
 def batches(history: Sequence[steps.Step]) -> list[tuple[int, steps.Step, list[steps.Arrived]]]:
     """Neighbouring arrivals of one source, of consecutive offsets, together; every other step alone."""
 
@@ -195,6 +205,6 @@ def _drive(engine: Any, step: steps.Step) -> None:
 
 
 def dropped_places(side_output: pa.Table) -> frozenset[Place]:
-    # Malformed events are there too; they are so for all queries and name none.
-    rows = side_output.select(["query", "source", "offset"]).to_pylist()
-    return frozenset((row["query"], row["source"], row["offset"]) for row in rows if row["query"] is not None)
+    # Malformed events are there too.
+    rows = side_output.select(["query", "reason", "source", "offset"]).to_pylist()
+    return frozenset((row["query"], row["source"], row["offset"]) for row in rows if row["reason"] == "too late")

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.cases.differences import explain_difference
-from headwater.cases.hosts import EngineHost, Played, arrow_schema, batches, dropped_places
+from headwater.cases.hosts import EngineHost, Played, arrow_schema, batch_of, batches, dropped_places
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values
 from headwater.engine.operators.operator import Op
@@ -139,7 +139,7 @@ class Player:
         known = self.offsets.setdefault(first.source, [])
         fresh = [arrival for arrival in arrivals if not known or arrival.offset > known[-1]]
         known.extend(arrival.offset for arrival in fresh)
-        self._tree.push(first.source, _batch([arrival.row for arrival in fresh], self._schema))
+        self._tree.push(first.source, batch_of([arrival.row for arrival in fresh], self._schema))
 
     def _open(self, source: str) -> None:
         if source not in self._tree.sources:
@@ -183,7 +183,7 @@ class Player:
         return leaf.watermark(source)
 
     def _advance(self, source: str, watermark: int) -> None:
-        self._tree.push(source, _batch([], self._schema), watermark)
+        self._tree.push(source, batch_of([], self._schema), watermark)
 
 
 def part_frame(ops: Sequence[Op], values: pa.Array) -> bytes:
@@ -199,10 +199,6 @@ def finished(aggregation: Aggregation, frames: Sequence[bytes], type_: pa.DataTy
     (part,) = map(part_from_bytes, merged([[frame] for frame in frames]))
     assert isinstance(part, RowsPart)
     return lower(aggregation, part.partials, type_)[0].as_py()
-
-
-def _batch(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
 def in_order(rows: list[ResultRow], names: list[str]) -> list[ResultRow]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Generic, Self
+from typing import Any, Generic, Self
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.base.arrow import arrow_schema
 from headwater.base.offsets import check_offsets
 from headwater.base.source_book import Decision
 from headwater.engine.families import AnyGroup, Family
@@ -71,7 +72,8 @@ class Intake(Generic[AnyGroup]):
         are not new, what cannot be used was set aside when they came first.
         """
         state, queries = self._state, self._state.registry
-        queries.check(batch.schema)
+        if queries.learn(batch):
+            state.refit()
         arrays, misfits = read_columns(batch, queries.needed, queries.types)
         times, timeless, scan = times_of(batch, state.time, state.unit) if known is None else known
         events = Arrivals(batch, offsets, arrays, times, scan, timeless, misfits)
@@ -83,7 +85,7 @@ class Intake(Generic[AnyGroup]):
         return self._placed(events.timed(), origin, source)
 
     def _set_aside(self, events: Arrivals, source: str) -> None:
-        """Count and keep the events that some query cannot use, each once with its first reason."""
+        """Count the events that some query cannot use, and keep them with their first reason for it."""
         bad = events.bad()
         if not bad:
             return
@@ -94,7 +96,10 @@ class Intake(Generic[AnyGroup]):
             )
         self._state.registry.timeless += len(events.timeless)
         self._state.malformed += len(rows)
-        self._state.side.malformed(events.batch, rows, [bad[row] for row in rows], source, places[rows])
+        for query, reasons in self._state.registry.concerned(events.timeless, events.misfits):
+            which = sorted(reasons)
+            why = [reasons[row] for row in which]
+            self._state.side.malformed(events.batch, which, why, source, places[which], query)
 
     def _placed(self, arrivals: Arrivals, origin: Source, source: str) -> Delivery | None:
         """The events with their places of birth and values, and their source's watermark before each."""
@@ -144,10 +149,13 @@ class Core:
         disorder: object = None,
         strict: bool = False,
         mode: str = "desis",
+        schema: Any = None,
     ) -> None:
         self._state = EngineState(group_maker(mode), time=time, unit=unit, disorder=disorder, strict=strict)
         self._intake = Intake(self._state)
         self._state.register(queries)
+        if schema is not None:
+            self._state.registry.fix(arrow_schema(schema))
 
     # --- queries ---
 
@@ -228,6 +236,8 @@ class Core:
             batch, offsets = batch.filter(pa.array(fresh)), offsets[fresh]
         delivery = self._intake.read(batch, origin, offsets, known) if len(batch) else None
         if delivery is not None:
+            if delivery.arrivals.misfits:
+                self._state.registry.divide(delivery.arrivals.misfits)
             self._intake.deal_out(delivery, self._state.registry.families.values())
             self._state.watermarks.saw(origin, delivery.events.scan.low, delivery.events.scan.high)
 

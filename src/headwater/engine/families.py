@@ -6,9 +6,10 @@ one process, `tree.roles` those of the halves of an engine over a tree.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from headwater.base.snapshots import pairs, snapshot
 from headwater.engine.groups.baselines.work import WorkCount
 from headwater.engine.intake.columns import Events, scan_times
 from headwater.engine.intake.keys import KeyTable
+from headwater.engine.intake.widening import Widening
 from headwater.engine.results.output import Layout, OutputPlan, ResultColumns, piece_columns
 from headwater.engine.windows.assembler import Closed
 from headwater.engine.windows.late import Dropped
@@ -37,9 +39,10 @@ class Group(Protocol):
 
     def queries(self) -> list[Registered]: ...
     def register(self, entries: Sequence[Registered]) -> None: ...
-    def unregister(self, number: int) -> None: ...
+    def unregister(self, *numbers: int) -> None: ...
     def changed(self) -> None: ...
     def prepare(self, types: Mapping[str, pa.DataType]) -> None: ...
+    def retype(self, changes: Mapping[str, Widening], types: Mapping[str, pa.DataType]) -> None: ...
     def accept(self, events: Events) -> list[Dropped]: ...
     def expected_rows(self, until: int) -> int: ...
     def is_due(self, until: int) -> bool: ...
@@ -69,6 +72,7 @@ class Family(Generic[AnyGroup]):
     def __init__(self, group: AnyGroup) -> None:
         self.group = group
         self.columns: frozenset[str] = frozenset()
+        self._read_by_all: frozenset[str] = frozenset()
         self.malformed = 0
         self._malformed_before: dict[int, int] = {}
         self._plan: OutputPlan | None = None
@@ -78,14 +82,43 @@ class Family(Generic[AnyGroup]):
         self._malformed_before |= dict.fromkeys((entry.number for entry in entries), self.malformed)
         self._changed()
 
-    def unregister(self, number: int) -> None:
-        self.group.unregister(number)
-        del self._malformed_before[number]
+    def unregister(self, *numbers: int) -> None:
+        self.group.unregister(*numbers)
+        for number in numbers:
+            del self._malformed_before[number]
         self._changed()
 
     def _changed(self) -> None:
         self._plan = None
-        self.columns = frozenset().union(*(entry.query.columns() for entry in one_of_each(self.group.queries())))
+        read = [entry.query.columns() for entry in one_of_each(self.group.queries())]
+        self.columns = frozenset().union(*read)
+        self._read_by_all = self.columns.intersection(*read)
+
+    def retype(self, changes: Mapping[str, Widening], types: Mapping[str, pa.DataType]) -> None:
+        """Columns have grown to these types."""
+        self.group.retype(changes, types)
+        self._plan = None
+
+    def is_divided_by(self, misfits: Iterable[str]) -> bool:
+        """Whether of these columns some queries read one that others do not: then not all go without the same events."""
+        return any(name in self.columns and name not in self._read_by_all for name in misfits)
+
+    def divided(self) -> list[Self]:
+        """A family for each set of columns that queries read, all as if they had been apart from the start."""
+        entries = self.group.queries()
+        classes: dict[frozenset[str], set[int]] = {}
+        reads = {entry.shape: entry.query.columns() for entry in one_of_each(entries)}
+        for entry in entries:
+            classes.setdefault(reads[entry.shape], set()).add(entry.number)
+        parts: list[Self] = []
+        for numbers in classes.values():
+            # Queries belong to the registry: they are not copied.
+            part = copy.deepcopy(self, {id(entry): entry for entry in entries})
+            part.unregister(*(entry.number for entry in entries if entry.number not in numbers))
+            if parts:
+                part.group.work.forget()  # it was done once
+            parts.append(part)
+        return parts
 
     def accept(self, events: Events, misfits: Mapping[str, Iterable[int]]) -> list[Dropped]:
         """Take in events. ``misfits``: per column those with a value of a wrong type; who reads it goes without them."""

@@ -121,7 +121,8 @@ class SlicedRootGroup(QueryGroup):
     def columns_problem(self, columns: Mapping[str, pa.Array], types: Types, kind: str) -> str | None:
         """What is wrong with the columns of events that came as themselves: operators need their values."""
         needed = {name: _kept_type(types[name]) for name in columns_read(self.ops)}
-        if {name: column.type for name, column in columns.items()} == needed:
+        # What only other queries read may be among them: leaves do not know that the root has divided a family.
+        if needed.items() <= {name: column.type for name, column in columns.items()}.items():
             return None
         return f"{kind} events need the columns {', '.join(sorted(needed)) or 'none'}, in the types they are kept in"
 
@@ -136,7 +137,7 @@ class SlicedRootGroup(QueryGroup):
                 first = part.slices if part.first is None else part.first
                 self.add_block(RowBlock(keys, first, part.last, None, None, dict(part.partials)))
             case LatePart():
-                columns = {name: parts.values_of(array, types[name]) for name, array in part.columns.items()}
+                columns = {name: parts.values_of(part.columns[name], types[name]) for name in columns_read(self.ops)}
                 chunk = Chunk(part.times, part.offsets, numbers_of(part, resolve), self.names, columns)
                 self.add_late(chunk, keys, part.watermarks)
 

@@ -5,14 +5,17 @@ Queries come and go, all of one call or none: whatever is wrong is found before 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic
 
 import pyarrow as pa
 
+from headwater.base.arrow import plain_type
 from headwater.engine.families import AnyGroup, Family, FamilyName, GroupMaker
 from headwater.engine.intake.columns import plan_type
 from headwater.engine.intake.keys import node_key, node_names
+from headwater.engine.intake.widening import Widening, wider_type
 from headwater.engine.results.output import Layout
 from headwater.engine.results.shape import ResultShape
 from headwater.engine.windows.registered import Registered, one_of_each
@@ -28,7 +31,7 @@ from headwater.language.windows import Custom
 class Registry(Generic[AnyGroup]):
     """Queries by number and name, with their families.
 
-    ``types``: of the columns, fixed by the first events that have them; ``needed``: those that are read at all, and
+    ``types``: of the columns, as wide as values have made them or as `fix` says; ``needed``: those that are read at all, and
     ``value_columns`` those of which values are aggregated; ``layout`` and ``names``: how result rows look.
     """
 
@@ -41,6 +44,11 @@ class Registry(Generic[AnyGroup]):
         self.query_names: list[str] = []  # of every number ever given
         self.families: dict[FamilyName, Family[AnyGroup]] = {}
         self.types: dict[str, pa.DataType] = {}
+        self._valueless: set[str] = set()  # columns that have had no value: their types are no more than a guess
+        self._schema: pa.Schema | None = None  # if types are fixed: those of all columns
+        self._seen: pa.Schema | None = (
+            None  # the columns of the last batch: nothing is to be learned from the same again
+        )
         self.needed: tuple[str, ...] = ()
         self.value_columns: tuple[str, ...] = ()
         self.layout = Layout({}, {}, False, False)
@@ -50,6 +58,7 @@ class Registry(Generic[AnyGroup]):
         self.timeless = 0  # events without a usable time: they are malformed for every query
         self._timeless_before: dict[int, int] = {}
         self._family_of: dict[int, FamilyName] = {}
+        self._divided: dict[FamilyName, list[FamilyName]] = {}  # families that fell apart, and into which
         self._leaving: dict[str, Query] = {}  # removed, with rows that were not taken yet
         self._unchecked: list[Registered] = []
         self._written: list[Query] = []  # the same as users wrote them: in ticks a duration does not tell its unit
@@ -81,7 +90,7 @@ class Registry(Generic[AnyGroup]):
             self._timeless_before[entry.number] = self.timeless
             name = self._maker.family_of(entry)
             if name is not None:
-                added.setdefault(name, []).append(entry)
+                added.setdefault(self._part_of(name, entry), []).append(entry)
         for name, members in added.items():
             self._settle_family(name, members, watermark)
         return [entry for members in added.values() for entry in members]
@@ -95,6 +104,34 @@ class Registry(Generic[AnyGroup]):
         self._family_of |= dict.fromkeys((entry.number for entry in entries), name)
         self.families[name].register(entries)
         return self.families[name]
+
+    def _part_of(self, name: FamilyName, entry: Registered) -> FamilyName:
+        """The name of the family itself or, once it is divided, of the one for the columns that the query reads."""
+        if name not in self._divided:
+            return name
+        part = (*name, "reads", entry.query.columns())
+        if part not in self._divided[name]:
+            self._divided[name].append(part)
+        return part
+
+    def divide(self, misfits: Iterable[str]) -> None:
+        """Values of a wrong type came in these columns: families of which only some queries read one fall apart, for good.
+
+        Whoever does not read the column takes the events, the others do not; from then on they share no slices.
+        """
+        for name, family in [*self.families.items()]:
+            if family.is_divided_by(misfits):
+                self._divided[name] = []
+                del self.families[name]
+                for part in family.divided():
+                    self._take_part(name, part)
+                self._numbered = None
+
+    def _take_part(self, name: FamilyName, part: Family[AnyGroup]) -> None:
+        entries = part.group.queries()
+        name = self._part_of(name, entries[0])
+        self.families[name] = part
+        self._family_of |= dict.fromkeys((entry.number for entry in entries), name)
 
     def remove(self, name: str) -> None:
         """End a query at once."""
@@ -144,6 +181,7 @@ class Registry(Generic[AnyGroup]):
     def take_over(self, entries: list[Registered], names: list[str], types: Mapping[str, pa.DataType]) -> None:
         """Take over all queries of another engine, under the same numbers and with columns of the same types."""
         self.query_names, self.types = list(names), dict(types)
+        self._schema = pa.schema(list(types.items()))
         self._settle(entries, NEVER)
         self._refresh()
 
@@ -152,6 +190,16 @@ class Registry(Generic[AnyGroup]):
         if self._numbered is None:
             self._numbered = {min(entry.number for entry in f.group.queries()): f for f in self.families.values()}
         return self._numbered
+
+    def kin(self, number: int) -> list[Family[AnyGroup]]:
+        """The family of this number, with all others that were one with it before they were divided; none if it is gone."""
+        family = self.numbered_families().get(number)
+        if family is None or not self._divided:
+            return [] if family is None else [family]
+        for parts in self._divided.values():
+            if self._family_of[number] in parts:
+                return [self.families[part] for part in parts if part in self.families]
+        return [family]
 
     # --- what they are asked ---
 
@@ -168,7 +216,8 @@ class Registry(Generic[AnyGroup]):
         types = {name: plan_type(schema.field(name).type, name in keys) for name in new}
         Layout.of(one_of_each(self.by_name.values()), self.types | types)
         self.types |= types
-        self._unchecked, self._written = [], []
+        self._valueless.update(new if self._schema is None else ())
+        self._unchecked, self._written, self._seen = [], [], None
         self._refresh()
 
     def _learn_time(self, schema: pa.Schema) -> None:
@@ -194,6 +243,79 @@ class Registry(Generic[AnyGroup]):
         """Add the nodes of events to their columns, as queries know them; ``of_sources`` gives the homes of their sources."""
         for home in self.homes:
             arrays[node_key(home)] = of_sources() if home is None else node_names(arrays[home])
+
+    def fix(self, schema: pa.Schema) -> None:
+        """The columns of all events are these: what is of another type and does not fit is malformed."""
+        self._schema = schema
+        self.check(schema)
+
+    def learn(self, batch: pa.RecordBatch) -> bool:
+        """Let columns grow by the values of a batch; returns whether one that is read has."""
+        if self._schema is not None:
+            self.check(self._schema)
+            return False
+        self.check(batch.schema)
+        if not self._valueless and self._seen is not None and batch.schema.equals(self._seen):
+            return False
+        self._seen = batch.schema
+        arrays = ((name, batch.column(name)) for name in self.needed if batch.schema.get_field_index(name) >= 0)
+        return self.grow({name: array.type for name, array in arrays if array.null_count < len(array)})
+
+    def grow(self, found: Mapping[str, pa.DataType]) -> bool:
+        """Columns have values of these types: they grow where queries can take it; returns whether one has."""
+        keys = {name for entry in one_of_each(self.by_name.values()) for name in (*entry.query.keys, entry.query.home)}
+        changes = {}
+        for name, type_ in found.items():
+            known, other, is_key = self.types[name], plan_type(type_, name in keys), name in keys
+            is_first = name in self._valueless
+            new = other if is_first else wider_type(known, other, is_key)
+            if new != known and self._takes(name, new):
+                changes[name] = Widening(None if is_first else plain_type(known), new)
+                self.types[name] = new
+            if new == self.types[name]:
+                self._valueless.discard(name)
+        if not changes:
+            return False
+        for family in self.families.values():
+            family.retype(changes, self.types)
+        self._refresh()
+        return True
+
+    def _takes(self, name: str, type_: pa.DataType) -> bool:
+        """Whether all queries can go on with a column of this type."""
+        kinds, types = one_of_each(self.by_name.values()), self.types | {name: type_}
+        known = types | dict.fromkeys(self._valueless - {name}, pa.null())
+        try:
+            check_columns([entry.query for entry in kinds], pa.schema({self._time: pa.int64()} | known), self._time)
+            Layout.of(kinds, types)
+        except QueryError:
+            return False
+        return True
+
+    def concerned(
+        self, timeless: Mapping[int, str], misfits: Mapping[str, Mapping[int, str]]
+    ) -> Iterator[tuple[str | None, dict[int, str]]]:
+        """Whom malformed events concern: the query (None for all of them), and per event its first reason.
+
+        ``timeless`` events concern everybody, a value of a wrong type those who read its column.
+        """
+        found: dict[frozenset[str], list[str]] = {}
+        wrong_columns = frozenset(misfits)
+        reads = {entry.shape: entry.query.columns() & wrong_columns for entry in one_of_each(self.by_name.values())}
+        for name, entry in self.by_name.items() if misfits else ():
+            found.setdefault(reads[entry.shape], []).append(name)
+        common = dict(timeless)
+        for columns, names in found.items():
+            wrong: dict[int, str] = {}
+            for column in (name for name in misfits if name in columns):
+                wrong = {**misfits[column], **wrong}
+            wrong = {row: why for row, why in wrong.items() if row not in timeless}
+            if len(found) == 1:
+                common |= wrong
+            elif wrong:
+                yield from ((name, wrong) for name in names)
+        if common:
+            yield None, common
 
     def take_queries(self) -> dict[str, Query]:
         """Every query that has rows since the last call, or may have."""
@@ -223,6 +345,8 @@ class Registry(Generic[AnyGroup]):
             "leaving": [to_json([query]) for query in self._leaving.values()] if has_rows else [],
             "names": self.query_names,
             "types": self.types,
+            **({"valueless": sorted(self._valueless)} if self._valueless else {}),
+            **({} if self._schema is None else {"schema": {field.name: field.type for field in self._schema}}),
             "unchecked": [entry.number for entry in self._unchecked if entry.number in self.entries],
             "malformed_before": [[number, self._timeless_before[number]] for number in self.entries],
             "families": [
@@ -238,11 +362,15 @@ class Registry(Generic[AnyGroup]):
         self._leaving = {query.name: query for text in state["leaving"] for query in from_json(text)}
         self.query_names = state["names"]
         self.types = dict(state["types"])
+        self._valueless = set(state.get("valueless", ()))
+        self._schema = pa.schema(state["schema"]) if "schema" in state else None
         self._unchecked = [self.entries[number] for number in state["unchecked"]]
         self._timeless_before = dict(map(tuple, state["malformed_before"]))
-        for numbers, kept in state["families"]:
-            entries = [self.entries[number] for number in numbers]
-            name = self._maker.family_of(entries[0])
+        names = [self._maker.family_of(self.entries[numbers[0]]) for numbers, _ in state["families"]]
+        # Where there are several of one name, they are the parts of a family that was divided.
+        self._divided = {name: [] for name, count in Counter(names).items() if name is not None and count > 1}
+        for name, (numbers, kept) in zip(names, state["families"], strict=True):
             assert name is not None, "a query has a state and no family; this is a bug in headwater, please report it"
-            self._settle_family(name, entries, NEVER).restore(kept, self.types)
+            entries = [self.entries[number] for number in numbers]
+            self._settle_family(self._part_of(name, entries[0]), entries, NEVER).restore(kept, self.types)
         self._refresh()

@@ -15,7 +15,7 @@ from headwater.base.snapshots import Attribute, Spec, made_of, restore_into, sta
 from headwater.engine.families import AnyGroup, Family, GroupMaker
 from headwater.engine.intake.watermarks import Watermarks
 from headwater.engine.registry import Registry
-from headwater.engine.results.output import ResultColumns, empty_table, layout_table
+from headwater.engine.results.output import ResultColumns, empty_table, fitted, layout_table
 from headwater.engine.results.side_output import SideOutput
 from headwater.engine.wire.snapshot_bytes import to_bytes
 from headwater.errors import DataError, QueryError
@@ -77,6 +77,10 @@ class EngineState(Generic[AnyGroup]):
             self.registry.remove(name)
 
     # --- rows ---
+
+    def refit(self) -> None:
+        """Columns have grown: rows that were not taken yet follow."""
+        self.tables = [fitted(table, self.registry.layout.columns) for table in self.tables]
 
     def close(self, families: Iterable[Family[AnyGroup]], until: int) -> None:
         """Make rows of what a watermark of ``until`` closes in these families."""

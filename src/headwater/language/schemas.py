@@ -202,7 +202,8 @@ def _missing(field: str, name: str, columns: _Columns) -> Iterator[Problem]:
 
 def _is_time(data_type: pa.DataType) -> bool:
     # Floats too: pandas makes them of integers as soon as one is missing. What is no whole number is set aside, event by event.
-    return any(test(data_type) for test in (pt.is_integer, pt.is_timestamp, pt.is_date, pt.is_floating))
+    # And no type at all: a batch without any time says nothing about those that follow.
+    return any(test(data_type) for test in (pt.is_integer, pt.is_timestamp, pt.is_date, pt.is_floating, pt.is_null))
 
 
 def _is_key(data_type: pa.DataType) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
+from headwater.base.arrow import arrow_schema
 from headwater.engine.core import Core
 from headwater.engine.results.shape import ResultShape
 from headwater.engine.results.side_output import malformed_warning
@@ -45,6 +46,9 @@ class Engine(Core):
     >>> engine.advance(10)
     >>> engine.results()["load"].select(["window_start", "window_end", "total"]).to_pylist()
     [{'window_start': 0, 'window_end': 10, 'total': 3.0}]
+
+    ``schema`` says the columns of events beforehand (an Arrow schema, or a mapping of names to types): values that do not fit it
+    are malformed. Without, types grow with the values that come (docs/semantics.md).
     """
 
     def __init__(
@@ -56,11 +60,15 @@ class Engine(Core):
         disorder: object = None,
         strict: bool = False,
         mode: str = "desis",
+        schema: Any = None,
         rename: Mapping[str, str] | None = None,
     ) -> None:
         """``rename``: columns that the data calls otherwise, new names by old ones; queries and ``time`` say the new."""
-        super().__init__(queries, time=time, unit=unit, disorder=disorder, strict=strict, mode=mode)
-        self._state.rename = dict(Renaming.of(rename).names)
+        renaming = Renaming.of(rename)
+        if schema is not None:
+            schema = renaming.schema(arrow_schema(schema))
+        super().__init__(queries, time=time, unit=unit, disorder=disorder, strict=strict, mode=mode, schema=schema)
+        self._state.rename = dict(renaming.names)
         self._disorder = disorder
         self._is_checked = False
         self._is_warned = False

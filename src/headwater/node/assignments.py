@@ -9,8 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.base.arrow import schema_from_bytes, schema_to_bytes
+from headwater.engine.intake.widening import have_one_type, is_kept_as, united_schema
 from headwater.engine.tree.root import RootHalf
 from headwater.engine.wire.query_set import query_set_text
+from headwater.errors import QueryError
 from headwater.language.times import NEVER
 from headwater.node.count_rounds import CountRounds
 from headwater.node.cut_rounds import CutRounds
@@ -39,25 +41,52 @@ class Assignments:
     counts: CountRounds
     #: The columns of events, as far as leaves have told.
     schema: pa.Schema | None = None
+    #: The columns whose types were told by leaves: they grow where another leaf has a wider one.
+    told: set[str] = field(default_factory=set)
     #: How often the queries have changed, from 1.
     version: int = 1
+    has_grown: bool = False  # whether the columns that queries read have, with what was taken over last
     _versions: dict[str, int] = field(default_factory=dict)  # of the queries that each chain's leaf has
     _text: str | None = None
 
     # --- queries ---
 
+    def give(self, schema: pa.Schema) -> None:
+        """Take over columns of events whose types hold, whatever leaves have."""
+        self._take(schema)
+
     def learn(self, schema: pa.Schema) -> bool:
-        """Take columns of events over; the first type of a column holds. Returns whether there was a new one."""
-        if self.schema is not None:
-            known = set(self.schema.names)
-            new = [column for column in schema if column.name not in known]
-            if not new:
-                return False
-            schema = pa.schema([*self.schema, *new])
+        """Take over the columns of a leaf; where leaves differ the wider type holds. Returns whether there was anything new."""
+        known = pa.schema([]) if self.schema is None else self.schema
+        self._refuse_strangers(known, schema)
+        new = [column for column in schema if column.name in self.told or column.name not in known.names]
+        united = schema if self.schema is None else united_schema(known, pa.schema(new))
+        if united is known:
+            return False
+        self.told.update(column.name for column in new)
+        self._take(united)
+        return True
+
+    def _take(self, schema: pa.Schema) -> None:
         self.half.check(schema)
+        self.has_grown = self.half.grow(schema)
         self.schema = schema
         self._text = None
-        return True
+
+    def _refuse_strangers(self, known: pa.Schema, schema: pa.Schema) -> None:
+        """Refuse columns that have no type in common with those of other leaves: whose values count would be a race."""
+        for column in schema:
+            if column.name not in self.told or column.name not in self.half.columns:
+                continue
+            before = known.field(column.name).type
+            is_kept_alike = have_one_type(before, column.type)
+            if self.half.counting():
+                is_kept_alike &= is_kept_as(before, column.type)
+            if not is_kept_alike:
+                raise QueryError(
+                    f"column {column.name!r} is {column.type} here and {before} at other leaves: give it one type, "
+                    "or give the root a schema that says which"
+                )
 
     @property
     def query_text(self) -> str:
@@ -152,9 +181,11 @@ class Assignments:
 
     def state(self) -> dict[str, Any]:
         schema = None if self.schema is None else schema_to_bytes(self.schema)
-        return {"schema": schema, "version": self.version}
+        told = {"told": sorted(self.told)} if self.told else {}
+        return {"schema": schema, "version": self.version, **told}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         schema = state["schema"]
         self.schema = None if schema is None else schema_from_bytes(schema)
         self.version = state["version"]
+        self.told = set(state.get("told", ()))

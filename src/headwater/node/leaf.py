@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headwater.base.arrow import schema_to_bytes
+import pyarrow as pa
+
+from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.base.packing import Bytes
+from headwater.engine.intake.widening import united_schema
 from headwater.engine.tree.leaf import LeafHalf
 from headwater.engine.tree.leaf_sources import Standing
 from headwater.engine.wire.looks import looks_from_bytes
@@ -135,11 +138,16 @@ class LeafNode:
     def _on_opened(self, event: events.SourceOpened) -> list[Action]:
         is_new = event.source not in self._homes
         self._homes.setdefault(event.source, event.home)
-        if event.schema is not None and not self._schema:
-            self._schema = schema_to_bytes(event.schema)
-            is_new = True
+        if event.schema is not None:
+            is_new |= self._learn(event.schema)
         # Not at once: sources mostly come together.
         return [act.SetTimer("hello", 0)] if is_new else []
+
+    def _learn(self, schema: pa.Schema) -> bool:
+        """Take over the columns of a source; returns whether the root has to be told."""
+        before = self._schema
+        self._schema = schema_to_bytes(united_schema(schema_from_bytes(before), schema) if before else schema)
+        return self._schema != before
 
     def _hello(self, epoch: int, version: int = 0) -> act.SendMessage:
         """Ask for the chain, anew if this leaf has it; the answer has the queries unless this leaf has their ``version``."""

@@ -83,7 +83,7 @@ class RootNode:
         self._since_checkpoint = 0
         self._changed = False  # whether the event that is handled has to be recorded
         if schema is not None:
-            self.assignments.learn(schema)
+            self.assignments.give(schema)
         _ = self.assignments.query_text  # queries that cannot travel are refused here
 
     def _hold(
@@ -241,8 +241,13 @@ class RootNode:
             note = Noted("refused", {"chain": chain, "why": problem})
             return [note, act.SendMessage(sender, encode(messages.Refuse(chain, problem)))]
         self.assignments.has_queries(chain, hello.version)
+        again: list[Action] = []
+        if self.assignments.has_grown:
+            # What leaves have cut so far is of the narrower types.
+            self.assignments.has_grown = False
+            again = self.assignments.change_queries()
         if self.assignments.is_settled(hello):
-            return self.assignments.tell(chain)
+            return [*again, *self.assignments.tell(chain)]
         self._changed = True
         is_new = chain not in members.chains
         members.join(chain, hello.node, hello.sources, now_ns)
@@ -252,7 +257,7 @@ class RootNode:
                 members.mark(chain)
         self._ledger.new_epoch(chain)
         tell = self.assignments.tell_waiting if hello.schema else self.assignments.tell
-        return [*self._decided(), *tell(chain)]
+        return [*again, *self._decided(), *tell(chain)]
 
     def _misfit(self, schema: bytes) -> str | None:
         """Why the queries do not fit a leaf's columns."""
@@ -486,6 +491,7 @@ class RootNode:
         self._changed = True
         if schema is not None:
             self._half.check(schema)
+            self._half.grow(schema)
         note = self._noted("query added", name=event.query.name, at=begin)
         return [note, *self.assignments.change_queries()]
 

@@ -1,6 +1,7 @@
 """What happens to a stream, step by step: the input of the reference, and the script that every host can play.
 
-Times, watermarks and offsets are plain integers; a row is a dict that holds the time column and all others.
+Times, watermarks and offsets are plain integers; a row is a dict that holds the time column and all others. A value that is not
+of its column's type stands as text under the name of the column with `UNREAD` in front, and the column itself is null.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwater.language.query import Query
+
+UNREAD = "\0"
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,6 +205,8 @@ class ReferenceStream:
     def fate(self, entry: Entry, event: Event) -> str:
         """What an event is to a query, as far as the event alone decides."""
         query = entry.query
+        if any(event.row.get(steps.UNREAD + name) is not None for name in query.columns()):
+            return "malformed"
         if query.where is not None and not forming.matches(query.where, event):
             return "filtered"
         if not all(fits(aggregation, event.row) for _, aggregation in query.aggregates):

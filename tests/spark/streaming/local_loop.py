@@ -18,6 +18,7 @@ from headwater.base.count_limits import CountLimits
 from headwater.language.homes import Home
 from headwater.protocols.actions import Noted
 from headwater.protocols.count_windows import Counting
+from headwater.reference.history import UNREAD
 from headwater.spark.formats import Wanted
 from headwater.spark.stream import begin
 from headwater.spark.streaming.checkpoint import StreamCheckpoint
@@ -72,7 +73,10 @@ class ListedInput:
 
     @staticmethod
     def read(stretch: Mapping[str, Any], wanted: Wanted) -> Any:
-        table = TABLES[stretch["source"]].select(list(wanted.columns))
+        table = TABLES[stretch["source"]]
+        # Texts of values that could not be read stand beside their columns, as in all formats.
+        texts = [UNREAD + name for name in wanted.columns if UNREAD + name in table.schema.names]
+        table = table.select([*wanted.columns, *texts])
         at, end = stretch["start"], stretch["end"]
         told = {position: time for position, time in TOLD.get(stretch["source"], ()) if at <= position <= end}
         while at < end:

@@ -23,9 +23,11 @@ from headwater.engine.intake.columns import Events
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.intake.predicates import mask as predicate_mask
 from headwater.engine.intake.reorder import OrderedEvents, ReorderBuffer
+from headwater.engine.intake.widening import Widening, widen_chunks
 from headwater.engine.operators.numeric import CountColumn
 from headwater.engine.operators.operator import COUNT, Op
 from headwater.engine.operators.partials import PartialColumn, lift
+from headwater.engine.operators.retyping import retyped
 from headwater.engine.operators.sums.exact_sum import SumColumn
 from headwater.engine.slices.dense import lift_slices
 from headwater.engine.slices.order_slicer import CountState, KeyCuts, cut_in_order, position_cut_count, position_cuts
@@ -82,8 +84,8 @@ class QueryGroup:
         self.accounts.open(entry.number for entry in entries)
         self.in_order |= bool(self.windows.cut_queries or self.windows.count_queries)
 
-    def unregister(self, number: int) -> None:
-        self.windows.remove(number, self.buffer)
+    def unregister(self, *numbers: int) -> None:
+        self.windows.remove(frozenset(numbers), self.buffer)
 
     def changed(self) -> None:
         """The time at which a query ends was changed."""
@@ -109,6 +111,17 @@ class QueryGroup:
         for chunk in [*waiting, *self.stragglers.chunks()]:
             for name in sorted({*columns_read(self.ops)} - chunk.columns.keys()):
                 chunk.columns[name] = blank(types.get(name, pa.float64()), len(chunk))
+
+    def retype(self, changes: Mapping[str, Widening], types: Mapping[str, pa.DataType]) -> None:
+        """Columns have grown: everything that is held becomes what it were if they had been so from the start."""
+        self.keys.retype(changes)
+        self.windows.ops, self.windows.is_changed = [], True
+        self.prepare(types)
+        for block in self.store.blocks():
+            block.partials = retyped(block.partials, changes, self.windows.template)
+        widen_chunks([*(part.chunk for part in self.buffer.parts), *self.stragglers.chunks()], changes)
+        for name in changes:
+            self._spreads.pop(name, None)
 
     # --- events ---
 

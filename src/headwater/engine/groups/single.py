@@ -59,7 +59,7 @@ class SingleGroup:
     def register(self, entries: Sequence[Registered]) -> None:
         """Nothing to do: the query came when the group was made."""
 
-    def unregister(self, number: int) -> None:
+    def unregister(self, *numbers: int) -> None:
         self._is_gone = True
 
     def changed(self) -> None:

@@ -87,14 +87,14 @@ class GroupWindows:
         self.conditions.append(expr)
         return len(self.conditions) - 1
 
-    def remove(self, number: int, buffer: ReorderBuffer) -> None:
-        """A query goes, and with it the markers of waiting events that only it has asked for."""
-        self.fixed.queries = [entry for entry in self.fixed.queries if entry.number != number]
-        self.sessions = [q for q in self.sessions if q.entry.number != number]
-        self.cut_queries = [q for q in self.cut_queries if q.entry.number != number]
-        self.count_queries = [q for q in self.count_queries if q.entry.number != number]
-        self.walks = _without(self.walks, number)
-        self.count_walks = _without(self.count_walks, number)
+    def remove(self, numbers: frozenset[int], buffer: ReorderBuffer) -> None:
+        """Queries go, and with them the markers of waiting events that only they have asked for."""
+        self.fixed.queries = [entry for entry in self.fixed.queries if entry.number not in numbers]
+        self.sessions = [q for q in self.sessions if q.entry.number not in numbers]
+        self.cut_queries = [q for q in self.cut_queries if q.entry.number not in numbers]
+        self.count_queries = [q for q in self.count_queries if q.entry.number not in numbers]
+        self.walks = _without(self.walks, numbers)
+        self.count_walks = _without(self.count_walks, numbers)
         used = sorted({i for walk in self.walks for i in walk.conditions})
         self.conditions = [self.conditions[i] for i in used]
         for part in buffer.parts:
@@ -279,8 +279,8 @@ def _shared(walks: list[_AnyWalk], fresh: _AnyWalk) -> _AnyWalk:
     return fresh
 
 
-def _without(walks: list[_AnyWalk], number: int) -> list[_AnyWalk]:
-    """The walks that are left when a query goes."""
+def _without(walks: list[_AnyWalk], numbers: frozenset[int]) -> list[_AnyWalk]:
+    """The walks that are left when queries go."""
     for walk in walks:
-        walk.entries = [entry for entry in walk.entries if entry.number != number]
+        walk.entries = [entry for entry in walk.entries if entry.number not in numbers]
     return [walk for walk in walks if walk.entries]

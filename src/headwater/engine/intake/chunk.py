@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array, frozen
+from headwater.base.arrow import plain_type
 from headwater.base.jit import njit
 
 
@@ -185,11 +186,23 @@ def concat_values(parts: Sequence[Values]) -> Values:
     return Values(data, np.concatenate(masks), parts[0].type)
 
 
+#: Types whose values are Python objects here.
+_KEPT_AS_OBJECTS = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_fixed_size_binary,
+    pa.types.is_decimal,
+)
+
+
 def blank(type_: pa.DataType, length: int) -> Values:
     """A column that holds nothing: for events that came before a query asked for the column."""
+    type_ = plain_type(type_)
     if pa.types.is_floating(type_):
         data: np.ndarray = np.zeros(length, np.float64)
-    elif pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_decimal(type_):
+    elif any(test(type_) for test in _KEPT_AS_OBJECTS):
         data = np.full(length, None, object)
     else:
         data = np.zeros(length, np.int64)

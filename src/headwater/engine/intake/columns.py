@@ -61,6 +61,8 @@ def read_times(array: pa.Array, unit: str) -> Times:
         array = _ticks(array, unit)
     elif pa.types.is_floating(array.type):
         array = _whole_numbers(array, bad)
+    elif pa.types.is_null(array.type):
+        return np.zeros(len(array), np.int64), dict.fromkeys(range(len(array)), "time is null"), None
     elif not pa.types.is_integer(array.type):
         wrong = f"time is of type {array.type}, not an integer or a timestamp"
         return np.zeros(len(array), np.int64), dict.fromkeys(range(len(array)), wrong), None
@@ -146,16 +148,22 @@ def conform(array: pa.Array, wanted: pa.DataType, name: str) -> tuple[pa.Array, 
         return array, {}
     if pa.types.is_dictionary(array.type) or pa.types.is_dictionary(wanted):
         return conform(plain_array(array), plain_type(wanted), name)
-    if type_kind(array.type) != type_kind(wanted):
+    if _kind(array.type) != _kind(wanted):
         # Text that happens to be a number is not one: what it means would depend on how it is written.
         rows = np.flatnonzero(np.asarray(array.is_valid())).tolist()
         return pa.nulls(len(array), wanted), {
             row: f"column {name!r} is {array[row].as_py()!r}, not {wanted}" for row in rows
         }
+    if pa.types.is_integer(array.type) and pa.types.is_float64(wanted):
+        return array.cast(wanted, safe=False), {}  # the nearest double, as everywhere
     try:
         return array.cast(wanted), {}
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return _conform_each(array, wanted, name)
+
+
+def _kind(type_: pa.DataType) -> str | None:
+    return "boolean" if pa.types.is_boolean(type_) else type_kind(type_)
 
 
 def _conform_each(array: pa.Array, wanted: pa.DataType, name: str) -> tuple[pa.Array, dict[int, str]]:
@@ -170,10 +178,10 @@ def _conform_each(array: pa.Array, wanted: pa.DataType, name: str) -> tuple[pa.A
 
 
 def plan_type(type_: pa.DataType, is_key: bool) -> pa.DataType:
-    """The type in which a column of values is taken for good.
+    """The type in which a column of values is taken.
 
     Unsigned 64-bit integers do not fit int64 and are taken as decimals; a column without any value yet is taken for numbers, as
-    a key for text.
+    a key for text, until it has one.
     """
     if pa.types.is_null(type_):
         return pa.string() if is_key else pa.float64()

@@ -20,6 +20,7 @@ from headwater.base.arrays import Int32Array, Int64Array, frozen
 from headwater.base.arrow import array_of_integers, integers_of, is_time_like, plain_array, plain_type
 from headwater.base.jit import njit
 from headwater.base.snapshots import made_of, parts, snapshot
+from headwater.engine.intake.widening import Widening
 
 #: Integers that span more go through a hash table.
 TABLE_SPAN_MAX = 1 << 22
@@ -256,6 +257,16 @@ class ColumnNumbers:
             return self._encode_integers(integers_of(plain_array(array)))
         return self._encode_dictionary(array if pa.types.is_dictionary(array.type) else pc.dictionary_encode(array))
 
+    def retype(self, change: Widening) -> None:
+        """The column has grown; one without values may turn into any other."""
+        if change.old is None:
+            has_null = len(self) > 0
+            self._integers, self._strings, self._null_id = IntegerNumbers(), {}, None
+            if has_null:
+                self.encode(pa.nulls(1, plain_type(change.new)))
+        if self.type is not None:
+            self.type = plain_type(change.new)
+
     def in_order(self) -> Int64Array | None:
         """The numbers sorted by value, where that is quickly done: integers without a null."""
         if self.type is None or not is_integer_key(self.type) or self._null_id is not None:
@@ -353,6 +364,12 @@ class KeyTable:
         for part, pair, array in zip(self._parts[1:], self._pairs, arrays[1:], strict=True):
             ids = pair.encode((ids.astype(np.int64) << 32) | part.encode(array))
         return ids
+
+    def retype(self, changes: Mapping[str, Widening]) -> None:
+        """Key columns have grown: keys keep their numbers."""
+        for name, part in zip(self.names, self._parts, strict=True):
+            if name in changes:
+                part.retype(changes[name])
 
     def direct(self, arrays: Sequence[pa.Array]) -> DirectKeys | None:
         """A single integer column without nulls, for kernels that look numbers up themselves."""

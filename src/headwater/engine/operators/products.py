@@ -11,6 +11,7 @@ exponent; of integers the number itself (0: beyond ``2**63``) and two zeros. So 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
@@ -104,6 +105,27 @@ class ProductColumn(RowArrays):
         result = self._with_marks(roots, np.ones(len(self), np.int64))
         result[odd_negatives & (self.marks[:, ZERO] == 0)] = np.nan
         return result, self.marks[:, FACTORS] > 0
+
+    def as_float(self) -> Self:
+        """Products of integers as products of floats. One that is beyond 64 bits is infinite: its size is not known any more.
+
+        >>> column = lift_product(np.array([2**60 + 1, -3]), None, np.zeros(2, np.int32), 1)
+        >>> column.as_float().values()[0] == -3.0 * (2**60 + 1)
+        array([ True])
+        """
+        marks, words = self.marks.copy(), np.tile(identity(True), (len(self), 1))
+        for row, magnitude in enumerate(self.words[:, 0].view(np.uint64).tolist()):
+            if magnitude == 0:
+                marks[row, INFINITE] += 1
+                continue
+            exponent = magnitude.bit_length() - 1
+            mantissa = float(magnitude)
+            rest = math.ldexp(float(magnitude - int(mantissa)), -exponent)
+            if mantissa == 2.0 ** (exponent + 1):
+                exponent, rest = exponent + 1, rest / 2
+            parts = np.array([math.ldexp(mantissa, -exponent), rest])
+            words[row] = *parts.view(np.int64).tolist(), exponent
+        return type(self)(words, marks, True)
 
     def to_bytes(self) -> bytes:
         """The byte form."""

@@ -131,6 +131,31 @@ def alias_plans(entries: Sequence[Registered]) -> dict[str, AliasPlan]:
     return plans
 
 
+def fitted(table: pa.Table, types: Mapping[str, pa.DataType]) -> pa.Table:
+    """A table of rows in the types that their columns have by now; what came before a column had values holds none.
+
+    >>> fitted(pa.table({"top": pa.nulls(1, pa.float64())}), {"top": pa.string()})["top"].type
+    DataType(string)
+    """
+    for place, column in enumerate(table.schema):
+        wanted = types.get(column.name)
+        if wanted is not None and wanted != column.type and column.name != "query":
+            table = table.set_column(place, column.name, _fitted_column(table.column(place), wanted))
+    return table
+
+
+def _fitted_column(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    if column.null_count == len(column):
+        return pa.chunked_array([pa.nulls(len(column), wanted)])
+    if pa.types.is_list(wanted):
+        lists = column.combine_chunks()
+        lists = lists.chunk(0) if isinstance(lists, pa.ChunkedArray) else lists
+        items = _fitted_column(pa.chunked_array([lists.flatten()]), wanted.value_type).combine_chunks()
+        offsets = np.append(0, np.cumsum(np.asarray(lists.value_lengths().fill_null(0)))).astype(np.int32)
+        return pa.chunked_array([pa.ListArray.from_arrays(pa.array(offsets), items, type=wanted)])
+    return column.cast(wanted, safe=False)
+
+
 #: Bits of the 64 bytes to which Arrow pads: a buffer that is longer by less is written whole.
 _SPARE = 512
 

@@ -30,18 +30,25 @@ TOO_LATE = "too late"
 
 
 class SideOutput:
-    """Rows of the side output: query (null for a malformed event), reason, place of birth, and the event as it came."""
+    """Rows of the side output: query (null: all of them), reason, place of birth, and the event as it came."""
 
     def __init__(self) -> None:
         self.tables: list[pa.Table] = []
         self._shown = 0  # how many of the tables were shown, and not taken
 
     def malformed(
-        self, batch: pa.RecordBatch, rows: list[int], reasons: list[str], source: str, offsets: Int64Array
+        self,
+        batch: pa.RecordBatch,
+        rows: list[int],
+        reasons: list[str],
+        source: str,
+        offsets: Int64Array,
+        query: str | None = None,
     ) -> None:
+        """Add events that a query cannot use; without one, that none can."""
         size = len(rows)
         none = pa.nulls(size, pa.int64())
-        columns = [pa.nulls(size, pa.string()), pa.array(reasons), _repeat(source, size), pa.array(offsets), none, none]
+        columns = [_repeat(query, size), pa.array(reasons), _repeat(source, size), pa.array(offsets), none, none]
         self._add(columns, batch.take(pa.array(rows)))
 
     def dropped(self, batch: pa.RecordBatch, offsets: Int64Array, dropped: Dropped, query: str, source: str) -> None:
@@ -104,5 +111,5 @@ def malformed_warning(tables: Iterable[pa.Table]) -> str | None:
     )
 
 
-def _repeat(text: str, size: int) -> pa.Array:
+def _repeat(text: str | None, size: int) -> pa.Array:
     return pa.array([text], pa.string()).take(pa.array(np.zeros(size, np.int64)))

@@ -85,6 +85,7 @@ class LeafHalf:
         self.sources.latest = max(self.sources.latest, delivery.events.scan.high)
         self._intake.note_dropped(delivery, self._raw.collect(delivery))
         self._intake.deal_out(delivery, self._instead.collect(delivery))
+        self._intake.note_dropped(delivery, self._instead.take_dropped())
 
     def _hold_again(self, delivery: Delivery) -> None:
         """Events that were accepted before: only groups that wait for the root's word need them."""

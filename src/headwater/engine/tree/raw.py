@@ -47,9 +47,8 @@ class RawEvents:
         """Keep events for the next delta; returns those that are too late, per query."""
         if not self._entries:
             return []
-        events = delivery.events
-        dropped = self._too_late(events) if bool((events.chunk.times < events.watermarks).any()) else []
-        misfits = {name: sorted(rows) for name, rows in delivery.arrivals.misfits.items()}
+        events, misfits = delivery.events, _listed(delivery)
+        dropped = too_late(self._entries, events, misfits)
         wanted = None if misfits else self._wanted(events)
         if wanted is not None:
             self.unread += len(events) - int(wanted.sum())
@@ -72,16 +71,27 @@ class RawEvents:
             wanted |= predicate_mask(entry.query.where, events.arrays, len(events))
         return None if wanted.all() else wanted
 
-    def _too_late(self, events: Events) -> list[Dropped]:
-        found, chunk, marks = [], events.chunk, events.marks
-        for entry in self._entries:
-            what = standing(entry, chunk.times, marks) == DROPPED
-            if entry.query.where is not None:
-                what &= predicate_mask(entry.query.where, events.arrays, len(events))
-            rows = np.flatnonzero(what)
-            if len(rows):
-                found.append(Dropped(entry.number, chunk.take(rows), marks[rows]))
-        return found
+
+def too_late(entries: Iterable[Registered], events: Events, misfits: Mapping[str, list[int]]) -> list[Dropped]:
+    """The events that are too late, per query: of those that it takes and that have no misfit in a column that it reads."""
+    found, chunk = [], events.chunk
+    if not bool((chunk.times < events.watermarks).any()):
+        return []
+    marks = events.marks
+    for entry in entries:
+        what = standing(entry, chunk.times, marks) == DROPPED
+        if entry.query.where is not None:
+            what &= predicate_mask(entry.query.where, events.arrays, len(events))
+        for name in entry.query.columns() & misfits.keys():
+            what[misfits[name]] = False
+        rows = np.flatnonzero(what)
+        if len(rows):
+            found.append(Dropped(entry.number, chunk.take(rows), marks[rows]))
+    return found
+
+
+def _listed(delivery: Delivery) -> dict[str, list[int]]:
+    return {name: sorted(rows) for name, rows in delivery.arrivals.misfits.items()}
 
 
 @dataclass(slots=True)
@@ -97,13 +107,16 @@ class RawChoice:
 
 
 class EventsInstead:
-    """Sends events instead of partials, for a while, for families whose partials are larger."""
+    """Sends events instead of partials: for a while, for families whose partials are larger; and batches with values of a wrong
+    type, for families of which only some queries go without these events. The root tells their queries apart.
+    """
 
     def __init__(self, chain: str, families: Mapping[int, Family[LeafGroup]]) -> None:
         self._chain = chain
         self._families = families
         self._choices = {number: RawChoice() for number, f in families.items() if not f.group.holds_events}
         self._parts: dict[int, list[EventsPart]] = {}
+        self.dropped: list[Dropped] = []  # too late for a query, of the events that travel
 
     @property
     def parts(self) -> list[EventsPart]:
@@ -113,8 +126,8 @@ class EventsInstead:
         """Keep events for the families for which they travel; returns the others. Late or odd events are sorted out here."""
         if not self._choices:
             return self._families.values()
-        events = delivery.events
-        is_plain = not delivery.arrivals.misfits and not bool((events.chunk.times < events.watermarks).any())
+        events, misfits = delivery.events, _listed(delivery)
+        is_plain = not misfits and not bool((events.chunk.times < events.watermarks).any())
         others = []
         for number, family in self._families.items():
             choice = self._choices.get(number)
@@ -123,9 +136,22 @@ class EventsInstead:
             if choice is not None and choice.deltas_left and is_plain:
                 part = events_part(number, self._chain, events, events.chunk.times, sorted(family.columns), {})
                 self._parts.setdefault(number, []).append(part)
+            elif misfits and family.is_divided_by(misfits):
+                self._parts.setdefault(number, []).append(self._odd(number, family, events, misfits))
             else:
                 others.append(family)
         return others
+
+    def _odd(self, number: int, family: Family[LeafGroup], events: Events, misfits: dict[str, list[int]]) -> EventsPart:
+        columns = sorted(family.columns)
+        wrong = {name: rows for name, rows in misfits.items() if name in family.columns}
+        self.dropped += too_late(family.group.queries(), events, wrong)
+        return events_part(number, self._chain, events, events.marks, columns, wrong)
+
+    def take_dropped(self) -> list[Dropped]:
+        """Events of the last delivery that travel and are too late for a query."""
+        dropped, self.dropped = self.dropped, []
+        return dropped
 
     def weigh(self, number: int, nbytes: int) -> None:
         """The partials of a family took this many bytes: where events take fewer, these travel for a while."""

@@ -75,7 +75,10 @@ class Role:
             return family_of(entry)
         # Positions over all events and those of each key are proven apart.
         per = (query.window.per,) if isinstance(query.window, CountWindow) else ()
-        return (*family_of(entry), way, *per)
+        # Where the root says where windows end, a value of a wrong type cannot be left to it: queries that go without other
+        # events than their neighbours are apart from the start.
+        reads = (query.columns(),) if way in ("cuts", "counts") else ()
+        return (*family_of(entry), way, *per, *reads)
 
     def leaf_groups(self) -> GroupMaker[LeafGroup]:
         """The groups of a leaf."""

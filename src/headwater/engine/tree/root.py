@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from headwater.base.count_limits import CountLimits
 from headwater.base.source_numbers import Resolve
 from headwater.engine.counting.root import CountRootGroup, ProvenCut
 from headwater.engine.families import Family
-from headwater.engine.halves import SlicedRootGroup, numbers_of, sources_problem
+from headwater.engine.halves import GroupPart, SlicedRootGroup, numbers_of, sources_problem
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import Events, read_values, scan_times
 from headwater.engine.operators.operator import Op
@@ -92,8 +92,18 @@ class RootHalf:
         return empty_table(self._queries.layout, self._queries.names).schema
 
     def check(self, schema: pa.Schema) -> None:
-        """Refuse queries that do not fit the columns; fixes the types of the columns that they read."""
+        """Refuse queries that do not fit the columns; says the types of those that they read."""
         self._queries.check(schema)
+
+    def grow(self, schema: pa.Schema) -> bool:
+        """Let columns have the types that stand here, where these are wider; returns whether one that is read has grown."""
+        needed = self._queries.needed
+        has_grown = self._queries.grow(
+            {c.name: c.type for c in schema if c.name in needed and not pa.types.is_null(c.type)}
+        )
+        if has_grown:
+            self._state.refit()
+        return has_grown
 
     @property
     def open_count(self) -> int:
@@ -135,28 +145,29 @@ class RootHalf:
 
         Leaves and relays make no wrong parts. But a node that is older, newer or broken must not bring the root down.
         """
-        families = self._ready_families()
-        return next(filter(None, (self._problem(part, families, resolve) for part in parts)), None)
+        self._ready_families()
+        return next(filter(None, (self._problem(part, resolve) for part in parts)), None)
 
-    def _problem(self, part: Part, families: Mapping[int, Family[RootGroup]], resolve: Resolve) -> str | None:
+    def _problem(self, part: Part, resolve: Resolve) -> str | None:
         match part:
             case AccountsPart():
                 return "numbers of events are not negative" if (part.rows[:, 1:] < 0).any() else None
             case AsidePart():
                 return None if part.rows.schema.equals(SCHEMA) else "the side output has other columns"
             case EventsPart():
-                return sources_problem(part, resolve) or self._events_problem(part, families)
+                return sources_problem(part, resolve) or self._events_problem(part)
             case _:
-                group = (
-                    families[part.family].group if part.family in families else None
-                )  # None: of a query that is gone
-                if not isinstance(group, SlicedRootGroup):
-                    return None if group is None else "partials came for a query that needs events"
-                return group.problem(part, self._queries.types, resolve)
+                found = (self._group_problem(part, family.group, resolve) for family in self._queries.kin(part.family))
+                return next(filter(None, found), None)
 
-    def _events_problem(self, part: EventsPart, families: Mapping[int, Family[RootGroup]]) -> str | None:
+    def _group_problem(self, part: GroupPart, group: RootGroup, resolve: Resolve) -> str | None:
+        if not isinstance(group, SlicedRootGroup):
+            return "partials came for a query that needs events"
+        return group.problem(part, self._queries.types, resolve)
+
+    def _events_problem(self, part: EventsPart) -> str | None:
         types = self._queries.types
-        needed = {name for family in self._takers(part.family, families) for name in family.columns}
+        needed = {name for family in self._takers(part.family) for name in family.columns}
         for name in sorted(needed):
             if name not in part.columns or plain_type(part.columns[name].type) != plain_type(types[name]):
                 return f"events need the column {name!r} of type {types.get(name)}"
@@ -167,23 +178,23 @@ class RootHalf:
 
     def absorb(self, parts: Iterable[Part], resolve: Resolve) -> None:
         """Take in the parts of an accepted delta. Parts of queries that are gone count for nothing."""
-        families = self._ready_families()
+        self._ready_families()
         for counted in self.counting().values():
             counted.coverage.begin_delta()
         for part in parts:
             match part:
                 case AccountsPart():
-                    self._count(part, families)
+                    self._count(part)
                 case AsidePart():
                     self._state.side.tables.append(part.rows)
                 case EventsPart():
-                    self._accept_events(part, families, resolve)
+                    self._accept_events(part, resolve)
                 case _:
-                    group = families[part.family].group if part.family in families else None
-                    if isinstance(group, SlicedRootGroup):
-                        group.absorb(part, self._queries.types, resolve)
+                    for family in self._queries.kin(part.family):
+                        assert isinstance(family.group, SlicedRootGroup)
+                        family.group.absorb(part, self._queries.types, resolve)
 
-    def _accept_events(self, part: EventsPart, families: Mapping[int, Family[RootGroup]], resolve: Resolve) -> None:
+    def _accept_events(self, part: EventsPart, resolve: Resolve) -> None:
         """Events as themselves, for one family or for all that ask for such."""
         arrays, queries = dict(part.columns), self._queries
         sources = numbers_of(part, resolve)
@@ -191,25 +202,28 @@ class RootHalf:
         columns = {name: read_values(arrays[name]) for name in queries.value_columns if name in arrays}
         chunk = Chunk(part.times, part.offsets, sources, self.names, columns)
         events = Events(chunk, arrays, scan_times(part.times), part.watermarks)
-        for family in self._takers(part.family, families):
+        if part.misfits:
+            queries.divide(part.misfits)
+            self._ready_families()
+        for family in self._takers(part.family):
             family.accept(events, part.misfits)  # who is too late was said where the event was whole
 
     def _nodes(self) -> pa.Array:
         """The home of each source by its number: the one that was named, else the source itself."""
         return pa.array([home or name for home, name in zip(self.homes, self.names, strict=True)], pa.string())
 
-    def _count(self, part: AccountsPart, families: Mapping[int, Family[RootGroup]]) -> None:
+    def _count(self, part: AccountsPart) -> None:
         self._queries.timeless += part.timeless
         self._state.malformed += part.malformed
         for number, seen, filtered, early, malformed in part.rows.tolist():
-            for family in self._takers(number, families):
+            for family in self._takers(number):
                 family.count(seen, filtered, early, malformed)
 
-    def _takers(self, number: int, families: Mapping[int, Family[RootGroup]]) -> list[Family[RootGroup]]:
-        """The family of this number, if it is still there; for `ALL_RAW` all that ask for events as they are."""
+    def _takers(self, number: int) -> list[Family[RootGroup]]:
+        """The families of this number, if any is still there; for `ALL_RAW` all that ask for events as they are."""
         if number >= 0:
-            return [families[number]] if number in families else []
-        return [f for f in families.values() if self.role.way(f.group.queries()[0].query) == "raw"]
+            return self._queries.kin(number)
+        return [f for f in self._queries.families.values() if self.role.way(f.group.queries()[0].query) == "raw"]
 
     # --- what goes out ---
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from headwater.language.query import Query
 from headwater.protocols.events import Event, FlushAsked, QueryAdded, QueryRemoved
+from headwater.reference.history import UNREAD
 from headwater.simulator.workloads.queries import SCHEMA, draw_query
 from headwater.simulator.workloads.streams import SourceLog, Told
 from headwater.simulator.world.network import MS
@@ -105,7 +106,8 @@ class Style:
                 mark = high - dice.choice([0, self.jitter, self.jitter + 1])
                 told.append(Told(number + 1, mark, moments[-1] + 1))
         ended_ns = moments[-1] + dice.randint(0, 20) * TICK_NS + 2 if dice.random() < 0.5 else None
-        table = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+        wrong = sorted({name for row in rows for name in row} - {*SCHEMA.names})
+        table = pa.RecordBatch.from_pylist(rows, pa.schema([*SCHEMA, *((name, pa.string()) for name in wrong)]))
         return SourceLog(source, home, table, np.array(moments), tuple(told), begin * TICK_NS, ended_ns)
 
     def row(self, time: int) -> dict[str, Any]:
@@ -123,6 +125,10 @@ class Style:
         }
         if self._nulls:
             row = {name: None if dice.random() < self._nulls else value for name, value in row.items()}
+        if self._malformed and dice.random() < self._malformed:
+            # A value of a wrong type: only the queries that read its column may mind.
+            name = dice.choice(sorted(row))
+            row |= {name: None, UNREAD + name: "?"}
         return {"time": None if dice.random() < self._malformed else time} | row
 
 

@@ -19,6 +19,7 @@ from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.groups.single import SingleGroup
 from headwater.engine.intake.columns import Events
 from headwater.engine.intake.keys import KeyTable
+from headwater.engine.intake.widening import Widening
 from headwater.engine.windows.assembler import Closed
 from headwater.engine.windows.late import Dropped
 from headwater.engine.windows.registered import Registered
@@ -108,6 +109,11 @@ class BucketGroup(SingleGroup):
     def prepare(self, types: Mapping[str, pa.DataType]) -> None:
         for group in self._groups:
             group.prepare(types)
+
+    def retype(self, changes: Mapping[str, Widening], types: Mapping[str, pa.DataType]) -> None:
+        """Columns have grown: so have those of each bucket."""
+        for group in self._groups:
+            group.retype(changes, types)
 
     # --- events and windows ---
 

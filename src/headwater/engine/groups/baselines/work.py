@@ -30,6 +30,10 @@ class WorkCount:
     _entered: int = NEVER  # the start of the latest slice that was counted
     _latest: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))  # the last event of each key, for pauses
 
+    def forget(self) -> None:
+        """Count from zero again."""
+        self.slice_count = self.calculation_count = 0
+
     def entered(self, starts: Int64Array) -> None:
         """Events came that lie in these slices (sorted)."""
         self.slice_count += self._enter(starts)

@@ -27,6 +27,7 @@ from headwater.engine.intake.columns import Events
 from headwater.engine.intake.keys import KeyTable, node_key
 from headwater.engine.intake.predicates import mask as predicate_mask
 from headwater.engine.intake.reorder import OrderedEvents
+from headwater.engine.intake.widening import Widening, widen_chunks
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import lift
 from headwater.engine.windows.assembler import Closed
@@ -69,6 +70,13 @@ class ReplayGroup(SingleGroup):
             read = {*columns_read(self._ops), query.distinct}
             read |= query.columns() if isinstance(query.window, Custom) else set()
             self._columns = sorted(name for name in read if name is not None)
+
+    def retype(self, changes: Mapping[str, Widening], types: Mapping[str, pa.DataType]) -> None:
+        """Columns have grown, and with them those of the events that are kept."""
+        self.keys.retype(changes)
+        if self._window_keys is not self.keys:
+            self._window_keys.retype(changes)
+        widen_chunks((stretch.chunk for stretch in self._buffer.stretches), changes)
 
     # --- events ---
 
