@@ -283,4 +283,5 @@ def test_an_engine_warns_once_of_malformed_events(caplog: pytest.LogCaptureFixtu
         assert not caplog.messages
         for _ in range(3):
             engine.push(pa.table({"time": pa.array([None], pa.int64())}), source="meter")
+            engine = hw.Engine.restore(engine.snapshot())
     assert caplog.messages == ["1 malformed event was set aside; source 'meter', offset 1: time is null"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -133,6 +133,13 @@ class Engine(Core):
     def side_output(self) -> pa.Table:
         """Events that were too late for a query or malformed, since the last call: query, reason, place of birth, event."""
         return self._state.registry.shape.aside(super().side_output())
+
+    @classmethod
+    def restore(cls, data: bytes) -> Self:
+        """An engine that goes on exactly where ``snapshot`` was taken. Users' own code is imported by its path."""
+        engine = super().restore(data)
+        engine._is_warned = engine._state.malformed > 0
+        return engine
 
     def _warn(self) -> None:
         """Say once that events are malformed, for results alone do not show it."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -66,9 +67,11 @@ class ResultShape:
         >>> ResultShape(counted=frozenset(["n"]), has_replaces=False).rows(inside).to_pylist()
         [{'query': 'n', 'window_start': None, 'window_end': None, 'position_start': 0, 'position_end': 10, 'n': 3}]
         """
-        columns = dict(zip(table.column_names, table.columns, strict=True))
-        if "window_start" not in columns:
+        if not table.num_columns:
             return table  # a batch without rows has no columns either
+        if self.times == TICKS and not self.counted:
+            return table if self.has_replaces else table.drop_columns(["replaces"])
+        columns = dict(zip(table.column_names, table.columns, strict=True))
         is_counted = self._is_counted(columns["query"]) if self.counted else None
         replaces = columns.pop("replaces")
         shown: dict[str, AnyArray] = {}
@@ -81,7 +84,7 @@ class ResultShape:
                 shown |= self._place([columns[bound] for bound in BOUNDS], is_counted)
             if name == "revision" and self.has_replaces:
                 shown["replaces"] = self._replaces(replaces, is_counted)
-        return pa.table(shown)
+        return pa.Table.from_arrays(list(shown.values()), names=list(shown))
 
     def _place(self, bounds: list[AnyArray], is_counted: AnyArray | None) -> dict[str, AnyArray]:
         """Bounds as times, or as positions where a query counts."""
@@ -127,15 +130,14 @@ class ResultShape:
         """The side output as users see it."""
         if self.times == TICKS:
             return table
+        if not len(table):
+            return _nothing_aside(table.schema, self)
         # After the end of a stream everything is late: no timestamp says that.
         marks = table.column("watermark")
         marks = pc.if_else(pc.equal(marks, FOREVER), pa.scalar(None, TICKS), marks)
-        for name, shown in (
-            ("time", self.time(table.column("time"))),
-            ("watermark", self.time(marks, self.watermarks)),
-        ):
-            table = table.set_column(table.schema.get_field_index(name), name, shown)
-        return table
+        shown = {"time": self.time(table.column("time")), "watermark": self.time(marks, self.watermarks)}
+        columns = [shown.get(name, column) for name, column in zip(table.column_names, table.columns, strict=True)]
+        return pa.Table.from_arrays(columns, names=table.column_names)
 
     # --- times ---
 
@@ -157,3 +159,10 @@ class ResultShape:
             # Arrow's division rounds towards zero.
             ticks = pc.divide(pc.subtract(ticks, pc.if_else(pc.less(ticks, 0), factor - 1, 0)), factor)
         return ticks.cast(wanted)
+
+
+@lru_cache(maxsize=8)
+def _nothing_aside(schema: pa.Schema, shape: ResultShape) -> pa.Table:
+    """An empty side output as users see it, made once: most steps have nothing to set aside."""
+    types = {"time": shape.times, "watermark": shape.watermarks}
+    return pa.schema([field.with_type(types.get(field.name, field.type)) for field in schema]).empty_table()

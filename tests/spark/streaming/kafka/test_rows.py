@@ -68,3 +68,18 @@ def test_a_key_says_which_row_it_is_and_its_number_only_whose():
         ["a", 0, 10, {"house": "y"}, 2],
     ]
     assert numbers[0] == numbers[1] and len(set(numbers)) == 3
+
+
+def test_count_windows_of_one_query_had_one_key():
+    """Without bounds their positions tell them apart; bounds that are times are in the key as text."""
+    at = pa.array([None, None, 0], pa.timestamp("us", "UTC"))
+    end = pa.array([None, None, 1_000_000], pa.timestamp("us", "UTC"))
+    names = ("query", "window_start", "window_end", "position_start", "position_end", "revision")
+    columns = [["counted", "counted", "load"], at, end, [0, 2, None], [2, 4, None], [0, 0, 0]]
+    keys, numbers = row_keys(pa.table(dict(zip(names, columns))), lambda query: [])
+    assert keys == [
+        b'["counted",0,2,{},0]',
+        b'["counted",2,4,{},0]',
+        b'["load","1970-01-01T00:00:00.000000Z","1970-01-01T00:00:01.000000Z",{},0]',
+    ]
+    assert numbers[0] == numbers[1]
