@@ -16,6 +16,7 @@ from headwater.errors import Problem, QueryError
 from headwater.language.aggregations import FUNCTIONS, Aggregation
 from headwater.language.comparisons import kind_of
 from headwater.language.expressions import BooleanChain, Column, Compare, Expr, In, Matches, Not, Range
+from headwater.language.time_columns import time_column, time_problems
 
 if TYPE_CHECKING:
     from headwater.language.query import Query
@@ -91,9 +92,9 @@ def type_kind(data_type: pa.DataType) -> str | None:
 
 def _schema_problems(query: Query, columns: _Columns, time: str) -> Iterator[Problem]:
     # Only the first problem is ever looked at, so whatever follows a check of `_missing` has its column.
-    yield from _missing("time", time, columns)
-    if not _is_time(columns.types[time]):
-        yield Problem("time", time, f"event times are integers or timestamps, the column holds {columns.types[time]}")
+    if time_column(time).reading != "arrival":
+        yield from _missing("time", time_column(time).name, columns)
+    yield from time_problems(time, columns.types)
     for key in query.keys:
         yield from _missing("keys", key, columns)
         if not _is_key(columns.types[key]):
@@ -124,11 +125,6 @@ def _missing(field: str, name: str, columns: _Columns) -> Iterator[Problem]:
         what = "the data has several columns of this name" if name in columns.names else "the data has no such column"
         there = ", ".join(map(repr, columns.names)) or "none"
         yield Problem(field, name, f"{what}; its columns are {there}")
-
-
-def _is_time(data_type: pa.DataType) -> bool:
-    # Floats too: pandas makes them of integers as soon as one is missing. What is no whole number is set aside, event by event.
-    return any(test(data_type) for test in (pt.is_integer, pt.is_timestamp, pt.is_date, pt.is_floating))
 
 
 def _is_key(data_type: pa.DataType) -> bool:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_queries
 from headwater.language.query import Query
+from headwater.language.time_columns import time_column
 from headwater.language.windows import CountWindow
 from headwater.spark.batch.partition_leaves import depends_on_order, through_python
 from headwater.spark.batch.root import Output, fitted_rows, row_type
@@ -105,7 +106,7 @@ class Call:
         asked: Asked,
         options: StreamOptions,
     ) -> Call:
-        call = cls(df, check_queries(queries), asked, tie_breakers(df, asked.time, order))
+        call = cls(df, check_queries(queries), asked, tie_breakers(df, time_column(asked.time).name, order))
         if not df.isStreaming:
             options.refuse_batch()
         for name, value, known in (("sums", asked.sums, ("exact", "native")), ("plan", asked.plan, ("auto", "python"))):

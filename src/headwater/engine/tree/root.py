@@ -28,6 +28,7 @@ from headwater.engine.wire.parts import AccountsPart, AsidePart, EventsPart, Par
 from headwater.engine.wire.query_set import QuerySet
 from headwater.engine.wire.snapshot_bytes import from_bytes
 from headwater.language.query import Query
+from headwater.language.time_columns import time_column
 from headwater.language.times import FOREVER
 
 Kind = TypeVar("Kind", bound=SlicedRootGroup)
@@ -84,7 +85,7 @@ class RootHalf:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read at all, the time first."""
-        time = self._state.time
+        time = time_column(self._state.time).name
         return (time, *(name for name in self._queries.needed if name != time))
 
     @property

@@ -16,6 +16,7 @@ from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_disorder
 from headwater.language.files.queries import from_json, to_json
 from headwater.language.query import Query
+from headwater.language.time_columns import time_column
 from headwater.language.times import Nanos, duration
 from headwater.node.micro_batches.frames import BatchSettings, EventGroup, group_name
 from headwater.spark.batch.partition_leaves import depends_on_order
@@ -122,7 +123,9 @@ def _groups(queries: Sequence[Query], ties: Sequence[str], time: str) -> tuple[E
         found.setdefault(group_name(query), []).append(query)
     made = []
     for name, own in found.items():
-        columns = dict.fromkeys([time, *(column for query in own for column in sorted(query.columns()))])
+        columns = dict.fromkeys(
+            [time_column(time).name, *(column for query in own for column in sorted(query.columns()))]
+        )
         in_order = any(map(depends_on_order, own))
         made.append(EventGroup(name, tuple(own), tuple(columns), tuple(ties) if in_order else None))
     return tuple(made)

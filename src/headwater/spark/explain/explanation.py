@@ -10,6 +10,7 @@ import pyarrow.types as pt
 
 from headwater.language.aggregations import Aggregation
 from headwater.language.query import Query
+from headwater.language.time_columns import time_column
 from headwater.spark.aggregate import Call, arrow_schema, divided
 from headwater.spark.batch.partition_leaves import depends_on_order
 from headwater.spark.batch.root import cores_of
@@ -117,7 +118,7 @@ def _parts(call: Call) -> list[_Part]:
     parts += [_Part("native, positions", tuple(family)) for family in division.native_counts]
     parts += [_Part("python, positions", tuple(family)) for family in division.python_counts]
     if others := division.others:
-        sort = (asked.time, *call.ties) if any(map(depends_on_order, others)) else ()
+        sort = (time_column(asked.time).name, *call.ties) if any(map(depends_on_order, others)) else ()
         parts.append(_Part("python, sorted" if sort else "python", tuple(others), sort=sort))
     return parts
 
