@@ -22,6 +22,8 @@ from headwater.language.times import TICK_NANOS
 
 #: The column in which a host puts when events arrived, as microseconds since 1970. No column of data begins so.
 ARRIVAL: Final = "\0\0arrival"
+#: And the latest time that each may have, in ticks: what is later is too far ahead.
+LIMIT: Final = "\0\0limit"
 #: What `epoch`, `iso` and `arrival` give.
 UTC_MICROS: Final = pa.timestamp("us", "UTC")
 

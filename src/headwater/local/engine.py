@@ -8,12 +8,19 @@ tables of any maker become batches, and tables of rows become results.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Any
+
+import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
 from headwater.engine.core import Core
+from headwater.engine.intake.arrival_columns import with_arrivals, with_limits
+from headwater.errors import DataError, QueryError
+from headwater.language.arguments import check_ahead, check_now
 from headwater.language.query import Query
+from headwater.language.time_columns import time_column
 from headwater.local.results import Results
 from headwater.local.tables import arrow_table, record_batches
 
@@ -34,20 +41,48 @@ class Engine(Core):
     [{'window_start': 0, 'window_end': 10, 'total': 3.0}]
     """
 
-    def push(self, data: Any, source: str = "", offset: int | Int64Array | None = None, node: str = "") -> None:
+    def push(
+        self,
+        data: Any,
+        source: str = "",
+        offset: int | Int64Array | None = None,
+        node: str = "",
+        *,
+        now: datetime | int | None = None,
+        ahead_max: object = "auto",
+    ) -> None:
         """Take in events of one source: an Arrow, pandas or Polars table, in any order.
 
         ``offset`` is that of the first event (default: one after the last), or one per event; events that were accepted
         before are passed over. ``node`` names the source's home when the source is first seen.
+
+        ``now``: when the events arrived, a datetime (without a zone: in UTC) or microseconds since 1970. With
+        ``time=hw.arrival()`` that is their time. Else it is what times are judged by: an event more than ``ahead_max`` ahead of
+        it is malformed; by default one day, without a bound for integers. Without ``now`` nothing is too far ahead.
         """
-        super().push(record_batches(data, BATCH_EVENTS), source, offset, node)
+        super().push(self._arrived(record_batches(data, BATCH_EVENTS), now, ahead_max), source, offset, node)
+
+    def _arrived(
+        self, batches: Iterable[pa.RecordBatch], now: datetime | int | None, ahead_max: object
+    ) -> Iterator[pa.RecordBatch]:
+        """The batches, with their arrivals where these are needed."""
+        time, unit = self._state.time, self._state.unit
+        if now is None:
+            if time_column(time).reading == "arrival":
+                raise DataError(f"time is {time}: say when the events arrived, push(..., now=...)")
+            return iter(batches)
+        arrived = check_now(now)
+        return (
+            with_limits(with_arrivals(batch, arrived), check_ahead(ahead_max, time, batch.schema, unit), unit)
+            for batch in batches
+        )
 
     def push_all(self, data: Any) -> None:
         """Take in all events there will ever be, as one source: what no later event can change comes out on the way.
 
         The same rows as one `push` and `flush`, without holding all partials until the end.
         """
-        super().push_all(record_batches(data, BATCH_EVENTS))
+        super().push_all(self._arrived(record_batches(data, BATCH_EVENTS), None, None))
 
     def check(self, data: Any) -> None:
         """Refuse queries that do not fit the columns of ``data``, before anything is taken in."""
@@ -86,6 +121,8 @@ def run(
     >>> hw.run(events, [hw.query("peak", hw.tumbling(10), top=hw.max("load"))])["peak"].column("top").to_pylist()
     [3.0, 5.0]
     """
+    if time_column(time).reading == "arrival":
+        raise QueryError(f"time is {time}: the rows of a table have no arrival; name the column that tells their times")
     engine = Engine(queries, time=time, unit=unit, disorder=disorder, strict=strict, mode=mode)
     table = arrow_table(data)  # once: a stream of batches can be read only once
     engine.check(table)

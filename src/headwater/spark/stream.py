@@ -34,7 +34,14 @@ from headwater.spark.streaming.reducers import begin_roots
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.sinks import sink_of
 from headwater.spark.streaming.start.handle import Stream
-from headwater.spark.streaming.start.prepare import cheap_batches, check_remote, check_same, choose_roots, open_input
+from headwater.spark.streaming.start.prepare import (
+    cheap_batches,
+    check_remote,
+    check_same,
+    checked_ahead,
+    choose_roots,
+    open_input,
+)
 from headwater.spark.streaming.start.query_changes import change_queries, running_queries
 from headwater.spark.streaming.watch.observer import StreamObserver
 
@@ -56,6 +63,7 @@ def stream(
     time: str = "time",
     unit: str = "us",
     disorder: object = 0,
+    ahead_max: object = "auto",
     idle: object = None,
     strict: bool = False,
     format: str | None = None,
@@ -77,7 +85,10 @@ def stream(
     ``source`` is a folder to which files come, a segment log, generators, or ``KafkaInput(...)``. The files of one folder are one
     source, in the order in which they come; with ``sources="file"`` each is one, which is not waited for once it is read.
     ``disorder`` says how far events of one source may be out of order; what is later than that is late. A source from which
-    nothing has come for ``idle`` is not waited for.
+    nothing has come for ``idle`` is not waited for. An event whose time is more than ``ahead_max`` ahead of when it arrived is
+    malformed, so that it raises no watermark: by default one day, None for any; times that are plain integers have no such bound
+    unless one is given. An event arrives when its file was last changed, by the timestamp of its Kafka message, else when the
+    batch is planned that first takes it; with ``time=hw.arrival()`` that is its time.
 
     Rows go to ``sink``: a folder, "memory", "console", a function of (rows, batch), or a sink of `headwater.spark.streaming`.
     Events that are in no result go to ``aside``, each with the reason. All that the stream knows is in ``checkpoint``; started
@@ -102,6 +113,7 @@ def stream(
     opened = open_input(source, known, pace=pace, time=time, unit=unit, **of_folder)
     settings = {"time": time, "unit": unit, "disorder": check_disorder(disorder, unit), "strict": strict}
     settings["idle_ns"] = None if idle is None else in_ticks(duration(idle), "ns")
+    settings["ahead_max"] = checked_ahead(ahead_max, about, opened, time, unit)
     counting = count_scheme if isinstance(count_scheme, Counting) else Counting(count_scheme)
     check_count("max_events_per_trigger", max_events_per_trigger)
     check_count("tasks", tasks)

@@ -27,15 +27,18 @@ import pyarrow as pa
 from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import DataError, HeadwaterError
+from headwater.language.time_columns import time_column
 from headwater.logs import files
 from headwater.node.splitting import Sharing
 from headwater.protocols.count_windows import Counting
+from headwater.spark.streaming.arrivals import Stamps, Taken
 from headwater.spark.streaming.directives import Directive
+from headwater.spark.streaming.inputs.input import stores_arrivals
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """``kind`` and ``input``: what is read; ``settings``: time, unit, disorder, strict, idle_ns, which cannot change.
+    """``kind`` and ``input``: what is read; ``settings``: time, unit, disorder, strict, idle_ns, ahead_max, which cannot change.
 
     ``chains``: how many leaves share the sources; ``roots``: how many roots share the keys, ``sharing``: how, and ``why``.
     ``counting``: what leaves send for count windows; None in checkpoints of releases that knew no schemes. ``born_ms``: when it
@@ -78,6 +81,14 @@ class About:
             "counting": None if self.counting is None else asdict(self.counting),
             "born_ms": self.born_ms,
         }
+
+    def stamps(self, taken: Taken) -> Stamps | None:
+        """How leaves give events their arrivals, if these matter; ``taken``: when events were taken, where that decides."""
+        # Checkpoints of releases that knew no arrivals say nothing of them.
+        ahead_max, unit = self.settings.get("ahead_max"), self.settings["unit"]
+        if ahead_max is None and time_column(self.settings["time"]).reading != "arrival":
+            return None
+        return Stamps(None if stores_arrivals(self.kind) else taken, ahead_max, unit)
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> About:

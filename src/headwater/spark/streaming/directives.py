@@ -53,7 +53,8 @@ def _beginning(source: SourceState, begins: Sequence[tuple[int, int]]) -> Source
 class Directive:
     """``queries`` names their text in the checkpoint, ``columns`` are those they read. ``cuts``: the
     frame of a cut that leaves have to answer. ``plan``: the frame that says where count windows are expected to end.
-    ``again``: of sources that are read again only in part, from where to where. ``idle``: sources that are not waited for, where
+    ``again``: of sources that are read again only in part, from where to where, and ``kept_from``: from where on other parts may
+    be wanted later. ``idle``: sources that are not waited for, where
     count windows have to know.
 
     ``wants_batch``: the root waits for something that does not depend on new events. ``silent_at_ns``: when it will have waited
@@ -73,6 +74,12 @@ class Directive:
     plan: bytes | None = None
     again: Again = field(default_factory=dict)
     idle: Sequence[str] = ()
+    kept_from: Mapping[str, int] = field(default_factory=dict)
+
+    def holds(self) -> dict[str, int]:
+        """From which offset on each source may be read again, now or later."""
+        whole = {s.name: min(s.hold, s.offset) for assign in self.assigns.values() for s in assign.sources}
+        return whole | dict(self.kept_from)
 
     def sources(self) -> dict[str, list[str]]:
         """The sources of each chain."""
@@ -92,10 +99,12 @@ class Directive:
         plan = {} if self.plan is None else {"plan": _text(self.plan)}
         again = {"again": {name: list(map(list, some)) for name, some in self.again.items()}} if self.again else {}
         idle = {"idle": list(self.idle)} if self.idle else {}
+        kept_from = {"kept_from": dict(self.kept_from)} if self.kept_from else {}
         return (
             plan
             | again
             | idle
+            | kept_from
             | {
                 "batch": self.batch,
                 "queries": self.queries,

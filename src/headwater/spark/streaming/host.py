@@ -131,9 +131,11 @@ class RootHost:
         assert root is not None
         assigns: dict[str, Assign] = {}
         again: dict[str, list[tuple[int, int]]] = {}
+        kept_from: dict[str, int] = {}
         for assign in root.assignments.all():
             assigns[assign.chain], some = narrowed(assign, root.assignments.rereads(assign.chain))
             again |= some
+            kept_from |= {s.name: min(s.hold, s.offset) for s in assign.sources if s.name in some}
         behind = any(s.offset < offset.ends.get(s.name, 0) for a in assigns.values() for s in a.sources)
         cuts, plan = root.cuts.announced, root.count_plan
         # A chain that has a look to answer reads events again; that needs no new ones.
@@ -152,6 +154,7 @@ class RootHost:
             None if plan is None else encode(plan),
             again,
             [] if plan is None else root.idle_sources,
+            kept_from,
         )
 
     def save_state(self, batch: int) -> None:

@@ -16,7 +16,9 @@ import pyarrow as pa
 
 from headwater.base.arrow import plain_array
 from headwater.errors import DataError, QueryError
+from headwater.language.arguments import check_ahead
 from headwater.language.query import Query
+from headwater.language.time_columns import time_column
 from headwater.spark.batch.root import ROOTS_MAX
 from headwater.spark.formats import Wanted
 from headwater.spark.streaming.checkpoint import About, CheckpointError, StreamCheckpoint
@@ -51,7 +53,9 @@ def open_input(
         from headwater.spark.streaming.inputs.generator import GeneratorInput
 
         listed = [source] if hasattr(source, "batches") else list(source)
-        return GeneratorInput(listed, pace=pace, time=time, unit=unit, seen=checkpoint.path / "generated")
+        # The pace of generated events goes by the times they have, also where their arrival is what counts.
+        by = "time" if time_column(time).reading == "arrival" else time
+        return GeneratorInput(listed, pace=pace, time=by, unit=unit, seen=checkpoint.path / "generated")
     if not isinstance(source, str | os.PathLike):
         raise DataError(f"source is {source!r}: give a folder, a segment log, generators, or KafkaInput(...)")
     path = Path(source)
@@ -69,10 +73,26 @@ def check_same(about: About, given: Input, settings: Mapping[str, Any], place: P
     if about.kind != given.kind or _lasting(about.input) != _lasting(given.to_data()):
         raise CheckpointError(f"{place}: this checkpoint is of a stream over another source; give another folder")
     for name, value in settings.items():
-        if about.settings[name] != value:
+        # Releases that knew no bound for times ahead had none.
+        before = about.settings.get(name)
+        if before != value:
             raise CheckpointError(
-                f"{place}: {name} is {value!r}, but was {about.settings[name]!r} when the stream began; it cannot change"
+                f"{place}: {name} is {value!r}, but was {before!r} when the stream began; it cannot change"
             )
+
+
+def checked_ahead(ahead_max: object, about: About | None, opened: Input, time: str, unit: str) -> int | None:
+    """How far times may be ahead of arrivals, in ticks; where nothing is said, what was said when the stream began."""
+    if time_column(time).reading == "arrival" and opened.kind == "log":
+        raise DataError(
+            f"time is {time}: this log does not store when events arrived; name a column that tells their times"
+        )
+    if about is not None and ahead_max == "auto":
+        kept: int | None = about.settings.get("ahead_max")
+        return kept
+    if time_column(time).name not in opened.schema.names:
+        return None  # the queries are refused for it
+    return check_ahead(ahead_max, time, opened.schema, unit)
 
 
 def _lasting(data: Mapping[str, Any]) -> dict[str, Any]:
