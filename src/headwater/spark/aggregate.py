@@ -55,6 +55,7 @@ def aggregate(
     flush_after: object = None,
     live: bool = False,
     buckets: int | None = None,
+    ahead_max: object = "auto",
 ) -> DataFrame:
     """Result rows of all queries over the rows of a DataFrame, as a DataFrame.
 
@@ -72,10 +73,12 @@ def aggregate(
     apart, each of which has a watermark; ``idle``: one silent for this time is not waited for. ``flush_when``: a condition
     for rows that are no events but say that the stream ends, ``flush_after``: it ends after such a silence. ``live``: show open
     windows too, when they change. ``buckets``: how many roots share the keys, the same for the life of a checkpoint.
+    ``ahead_max``: an event whose time is further ahead of its batch is malformed; by default one day, None for any, and any where
+    times are plain integers. With ``time=hw.arrival()`` the time of an event is that of the batch that first took it.
     ``output="all"`` gives everything in one stream, each row with its kind; `split_output` takes it apart.
     """
     asked = Asked(arrow_schema(df), time, unit, sums, plan, strict)
-    options = StreamOptions(disorder, source, idle, flush_when, flush_after, live, buckets)
+    options = StreamOptions(disorder, source, idle, flush_when, flush_after, live, buckets, ahead_max)
     call = Call.of(df, queries, order, asked, options)
     if df.isStreaming:
         return stream_aggregate(df, call.queries, asked, call.ties, options, output)
@@ -109,6 +112,10 @@ class Call:
         call = cls(df, check_queries(queries), asked, tie_breakers(df, time_column(asked.time).name, order))
         if not df.isStreaming:
             options.refuse_batch()
+            if time_column(asked.time).reading == "arrival":
+                raise QueryError(
+                    f"time is {asked.time}: the rows of a batch DataFrame have no arrival; name the column that tells their times"
+                )
         for name, value, known in (("sums", asked.sums, ("exact", "native")), ("plan", asked.plan, ("auto", "python"))):
             if value not in known:
                 raise QueryError(f"{name} is {value!r}: give one of {', '.join(map(repr, known))}")

@@ -203,13 +203,18 @@ def _of_stream(call: Call, options: StreamOptions) -> SparkExplanation:
         warning = STREAM_ORDER if depends_on_order(query) else ""
         planned.append(Planned(query.name, plan, STREAM_WHY, _guarantee(query, call.asked), warning))
     travels = (
-        Travel("stream", tuple(q.name for q in group.queries), None, f"of each event: {', '.join(group.travelling)}")
+        Travel("stream", tuple(q.name for q in group.queries), None, f"of each event: {_named(group.travelling)}")
         for group in settings.groups
     )
     return SparkExplanation(tuple(planned), tuple(travels))
 
 
 # --- for people ---
+
+
+def _named(columns: Iterable[str]) -> str:
+    """Names of columns; those that headwater adds begin with what none of a user's does."""
+    return ", ".join(name.lstrip("\0") for name in columns)
 
 
 def _query_text(planned: Planned) -> str:
