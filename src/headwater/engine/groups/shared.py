@@ -35,6 +35,7 @@ from headwater.engine.windows.assembler import Closed
 from headwater.engine.windows.late import Dropped, Stragglers
 from headwater.engine.windows.registered import Registered
 from headwater.engine.windows.view import View
+from headwater.errors import DataError
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER
 
@@ -252,6 +253,13 @@ class QueryGroup:
         """Whether a watermark of ``until`` may close something, without another word of a leaf."""
         return self.watermark < until
 
+    def reach(self, until: int) -> int:
+        """How far the watermark may rise at once towards ``until``, so that not too much comes out."""
+        if not self.windows.fixed.remembers_keys:
+            return until
+        times = np.concatenate([block.first for block in self.store.blocks()] or [np.empty(0, np.int64)])
+        return self.windows.fixed.reach(self.watermark, until, len(self.keys), times)
+
     def close(self, until: int) -> list[Closed]:
         """The group's watermark rises to ``until``: everything that this closes or revises."""
         # Not after closing: what closed is still named by the numbers of its keys.
@@ -262,7 +270,11 @@ class QueryGroup:
             self._cut(stretch)
         is_quiet = not (self.in_order or self.stragglers.new.any()) and self.windows.nothing_closes(after, until)
         if not is_quiet:
-            return self.close_up(after, until)
+            try:
+                return self.close_up(after, until)
+            except DataError:
+                self.watermark = after
+                raise
         self._compact_if_due()
         return []
 

@@ -43,6 +43,8 @@ class RootHalf:
 
     def __init__(self, queries: Iterable[Query] = (), role: Role = ROOT, **settings: Any) -> None:
         self.role = role
+        #: Whether a flood of windows without events may come bit by bit: then `is_behind` says that there is more.
+        self.is_paced = False
         self.names: list[str] = []
         self.homes: list[str] = []
         self._state: EngineState[RootGroup] = EngineState(self.role.root_groups(), **settings)
@@ -81,6 +83,11 @@ class RootHalf:
         names, types = queries.query_names, queries.types
         ways = role.round_trips, role.counts, role.large_only
         return QuerySet(*settings, list(queries.entries.values()), names, types, *ways)
+
+    @property
+    def time(self) -> str:
+        """How the time of an event is told."""
+        return self._state.time
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -222,7 +229,13 @@ class RootHalf:
         until = self._state.watermarks.group
         due = [family for family in self._queries.families.values() if family.group.is_due(until)]
         self._tell_names(due)
-        self._state.close(due, until)
+        self._state.close(due, until, self.is_paced)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether more comes out when `close` is called again: windows without events, of which too many were due at once."""
+        until = self._state.watermarks.group
+        return self.is_paced and any(family.group.is_due(until) for family in self._queries.families.values())
 
     def take_rows(self) -> pa.Table | None:
         """The rows that came out since the last time."""

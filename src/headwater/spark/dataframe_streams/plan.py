@@ -58,7 +58,7 @@ class StreamOptions:
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """``columns``: those that are read, by number; ``rows``: what comes out; ``ahead_max``: how far times may be ahead, in ticks."""
+    """``columns``: those that are read, by number; ``rows``: what comes out; ``ahead_max``: of times, in ticks."""
 
     settings: BatchSettings
     columns: tuple[str, ...]

@@ -57,6 +57,8 @@ class Directive:
     be wanted later. ``idle``: sources that are not waited for, where
     count windows have to know.
 
+    ``is_behind``: more windows without events are due than came out at once.
+
     ``wants_batch``: the root waits for something that does not depend on new events. ``silent_at_ns``: when it will have waited
     too long for some source. ``status``: how the stream is doing, for people.
     """
@@ -75,6 +77,7 @@ class Directive:
     again: Again = field(default_factory=dict)
     idle: Sequence[str] = ()
     kept_from: Mapping[str, int] = field(default_factory=dict)
+    is_behind: bool = False
 
     def holds(self) -> dict[str, int]:
         """From which offset on each source may be read again, now or later."""
@@ -100,11 +103,13 @@ class Directive:
         again = {"again": {name: list(map(list, some)) for name, some in self.again.items()}} if self.again else {}
         idle = {"idle": list(self.idle)} if self.idle else {}
         kept_from = {"kept_from": dict(self.kept_from)} if self.kept_from else {}
+        is_behind = {"is_behind": True} if self.is_behind else {}
         return (
             plan
             | again
             | idle
             | kept_from
+            | is_behind
             | {
                 "batch": self.batch,
                 "queries": self.queries,

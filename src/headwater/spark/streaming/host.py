@@ -58,6 +58,7 @@ class RootHost:
     def begin(self, root: RootNode, offset: Offset) -> None:
         """The root as it is before the first batch."""
         self._root = root
+        root.pace()
         self.save_state(offset.batch)
         self.write_directive(self.directive(offset, BatchOutput()))
 
@@ -96,6 +97,8 @@ class RootHost:
         for number in range(before.commands, offset.commands):
             self._command(root, number, offset, outcome)
         self._do(root, events.TimerFired("cut"), offset, outcome)
+        if before.is_behind:
+            self._do(root, events.TimerFired("empty"), offset, outcome)
 
     def _command(self, root: RootNode, number: int, offset: Offset, outcome: BatchOutput) -> None:
         command = self._commands.command(number)
@@ -146,7 +149,7 @@ class RootHost:
             list(root.columns),
             assigns,
             None if cuts is None else encode(cuts),
-            not root.is_finished and (behind or is_asked or offset.flush),
+            not root.is_finished and (behind or is_asked or offset.flush or root.is_behind),
             root.silent_at_ns,
             root.is_finished,
             offset.commands,
@@ -155,6 +158,7 @@ class RootHost:
             again,
             [] if plan is None else root.idle_sources,
             kept_from,
+            root.is_behind,
         )
 
     def save_state(self, batch: int) -> None:
@@ -200,7 +204,7 @@ class RootHost:
         """The root after a batch: the one in memory if that is what it is, else made again from the checkpoint."""
         if self._batch != batch or self._root is None:
             saved = self._checkpoint.saved(batch)
-            self._root, _ = RootNode.recover(saved.snapshot, saved.records)
+            self._root, _ = RootNode.recover(saved.snapshot, saved.records, is_paced=True)
             self._since, self._snapshot_bytes = saved.since, len(saved.snapshot)
             self._recorded = sum(map(len, saved.records))
         return self._root
