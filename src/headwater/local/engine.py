@@ -20,7 +20,7 @@ from headwater.engine.intake.arrival_columns import with_arrivals, with_limits
 from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_ahead, check_now
 from headwater.language.query import Query
-from headwater.language.time_columns import time_column
+from headwater.language.time_columns import ARRIVAL, time_column
 from headwater.local.results import Results
 from headwater.local.tables import arrow_table, record_batches
 
@@ -67,15 +67,15 @@ class Engine(Core):
     ) -> Iterator[pa.RecordBatch]:
         """The batches, with their arrivals where these are needed."""
         time, unit = self._state.time, self._state.unit
-        if now is None:
-            if time_column(time).reading == "arrival":
+        arrived = None if now is None else check_now(now)
+        for batch in batches:
+            if arrived is not None:
+                limit = check_ahead(ahead_max, time, batch.schema, unit)
+                yield with_limits(with_arrivals(batch, arrived), limit, unit)
+            elif time_column(time).reading == "arrival" and ARRIVAL not in batch.schema.names:
                 raise DataError(f"time is {time}: say when the events arrived, push(..., now=...)")
-            return iter(batches)
-        arrived = check_now(now)
-        return (
-            with_limits(with_arrivals(batch, arrived), check_ahead(ahead_max, time, batch.schema, unit), unit)
-            for batch in batches
-        )
+            else:
+                yield batch
 
     def push_all(self, data: Any) -> None:
         """Take in all events there will ever be, as one source: what no later event can change comes out on the way.

@@ -21,6 +21,7 @@ from headwater.language.expressions import Expr, boolean
 from headwater.language.files.conditions import condition_from_data, condition_to_data
 from headwater.language.query import Query
 from headwater.language.schemas import check_condition
+from headwater.language.time_columns import ARRIVAL
 from headwater.spark.batch.columns import Types, columns_of
 from headwater.spark.batch.files import SourceOf, find_pieces, share_out, split
 from headwater.spark.batch.initial_root import initial_root, initial_root_bytes
@@ -122,7 +123,12 @@ def plan_queries(
     kind, pieces = find_pieces(source, kind, sources)
     columns = columns_of(kind, pieces, types)
     root = initial_root(listed, columns.schema, **settings)
-    columns.check(root.columns)
+    names = [name for name in root.columns if name != ARRIVAL]
+    if len(names) < len(root.columns) and kind in ("log", "generated"):
+        raise DataError(
+            f"time is {settings['time']}: only of files is it known when events arrived; name a column of times"
+        )
+    columns.check(names)
     is_late_possible = settings.get("disorder") is not None
     if not is_late_possible and flush:
         pieces = split(pieces, kind)
@@ -137,7 +143,7 @@ def plan_queries(
         bool(settings.get("strict", False)),
         pruning=pruning,
         rows=root.result_schema,
-        is_uniform=columns.are_uniform(root.columns),
+        is_uniform=columns.are_uniform(names),
     )
 
 

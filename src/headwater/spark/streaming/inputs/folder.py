@@ -20,7 +20,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,11 +27,9 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.base.arrow import schema_from_bytes, schema_to_bytes
-from headwater.engine.intake.arrival_columns import with_arrivals
 from headwater.errors import DataError
-from headwater.language.time_columns import ARRIVAL
 from headwater.spark.batch.columns import Types
-from headwater.spark.formats import FORMATS, Batches, Wanted, check_kinds, schema_of
+from headwater.spark.formats import FORMATS, Batches, Wanted, check_kinds, schema_of, stamped, without_arrivals
 from headwater.spark.formats.ranges import counted, rows_of
 from headwater.spark.formats.text import TextMark
 from headwater.spark.streaming.inputs.folder_listing import (
@@ -216,10 +213,10 @@ class FolderInput:
                 raise DataError(
                     f"{place}: it has {rows} rows, but had {stretch['rows']} when it was first seen; files must not change"
                 )
-        plain = replace(wanted, columns=[name for name in wanted.columns if name != ARRIVAL])
-        for batch in rows_of(kind, place, plain, stretch["skip"], stretch["count"], mark):
-            is_stamped = ARRIVAL in wanted.columns and isinstance(batch, pa.RecordBatch)
-            yield with_arrivals(batch, stretch["mtime_ns"] // 1_000) if is_stamped else batch
+        plain = without_arrivals(wanted)
+        found = rows_of(kind, place, plain, stretch["skip"], stretch["count"], mark)
+        # As it was when the file was first seen.
+        yield from found if plain is wanted else stamped(found, stretch["mtime_ns"])
 
 
 def _is_untouched(place: str, stretch: Mapping[str, Any]) -> bool:
