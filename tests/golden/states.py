@@ -210,7 +210,12 @@ FIXED = {"id": "0123456789abcdef0123456789abcdef", "born_ms": 1_700_000_000_000}
 
 
 #: The streams by the names of their folders: how many roots each has, and which queries.
-STREAMS = {"stream": (1, ("lean", "between", "count all")), "stream-roots": (2, ("lean", "few"))}
+STREAMS: dict[str, tuple[int, tuple[str, ...], dict[str, Any]]] = {
+    "stream": (1, ("lean", "between", "count all"), {}),
+    "stream-roots": (2, ("lean", "few"), {}),
+    # Its offsets keep when events were taken.
+    "stream-arrivals": (1, ("lean", "between", "count all"), {"ahead_max": 10}),
+}
 
 
 def generator_place() -> str:
@@ -230,9 +235,9 @@ def stream_loop(place: Path, name: str, opened: Any = None) -> Any:
     if opened is None:
         opened = GeneratorInput(GENERATORS, pace="fast", began_ns=0)
     settings = {"time": "time", "unit": "us", "disorder": 0, "strict": False, "idle_ns": None}
-    roots = STREAMS[name][0]
+    roots, _, more = STREAMS[name]
     counting = Counting("async") if roots == 1 else None
-    loop = Loop(place, opened, stream_queries(name), settings, 2, roots, seed=1, counting=counting)
+    loop = Loop(place, opened, stream_queries(name), settings | more, 2, roots, seed=1, counting=counting)
     loop.events_max = 30
     return loop
 

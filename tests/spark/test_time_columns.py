@@ -1,5 +1,8 @@
 """Time columns at the doors of Spark: floats and text are refused, and `epoch` and `iso` read them."""
 
+import datetime
+import os
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -62,3 +65,73 @@ def test_epochs_and_iso_texts_are_times_of_dataframes_and_files(spark, tmp_path,
     assert "soon" in aside[0]["reason"] or "nan" in aside[0]["reason"]
     explained = str(hw.explain(frame, QUERIES, time=time))
     assert "is read by headwater" in explained
+
+
+NOON = 1_777_636_800_000_000
+ARRIVALS = hw.query("arrivals", hw.tumbling("10 s"), n=hw.count())
+
+
+def files_of(folder, seconds, rows=None):
+    """A file for each second after noon at which one arrives, with its events."""
+    folder.mkdir()
+    for second in seconds:
+        place = folder / f"{second:03d}.parquet"
+        pq.write_table(pa.table({"v": [1, 2]}) if rows is None else rows, place)
+        os.utime(place, ns=(0, (NOON + second * 1_000_000) * 1_000))
+
+
+def test_files_arrive_when_they_were_last_changed_on_every_door_that_reads_files(spark, tmp_path):
+    files_of(tmp_path / "in", [0, 4, 12])
+    read = hw.read(spark, tmp_path / "in", ARRIVALS, time=hw.arrival()).collect()
+    assert sorted(row["n"] for row in read) == [2, 4]
+    stream = hw.stream(
+        spark, tmp_path / "in", ARRIVALS, time=hw.arrival(), checkpoint=tmp_path / "c", sink=tmp_path / "out"
+    )
+    stream.flush()
+    stream.stop()
+    assert sorted(pq.read_table(tmp_path / "out")["n"].to_pylist()) == [2, 4]
+
+
+def test_an_event_far_ahead_of_its_file_is_set_aside_by_a_stream(spark, tmp_path):
+    moments = [NOON, NOON + 5_000_000, NOON + 40 * 86_400_000_000, NOON + 12_000_000]
+    files_of(tmp_path / "in", [20], pa.table({"time": pa.array(moments, pa.timestamp("us", "UTC"))}))
+    places = {"checkpoint": tmp_path / "c", "sink": tmp_path / "out", "aside": tmp_path / "aside"}
+    stream = hw.stream(spark, tmp_path / "in", ARRIVALS, **places)
+    stream.flush()
+    stream.stop()
+    assert sorted(pq.read_table(tmp_path / "out")["n"].to_pylist()) == [1, 2]
+    (aside,) = pq.read_table(tmp_path / "aside").to_pylist()
+    assert aside["offset"] == 2 and "too far ahead" in aside["reason"]
+
+
+def test_arrivals_are_refused_where_nothing_stores_them(spark, tmp_path):
+    from headwater.logs import Log
+
+    frame = spark.createDataFrame(pa.table({"v": [1]}))
+    with pytest.raises(hw.QueryError, match="the rows of a batch DataFrame have no arrival"):
+        hw.aggregate(frame, ARRIVALS, time=hw.arrival())
+    log = Log.create(tmp_path / "log")
+    with log.writer(0) as writer:
+        writer.append(pa.record_batch({"v": [1]}))
+    with pytest.raises(hw.DataError, match="only of files is it known when events arrived"):
+        hw.read(spark, tmp_path / "log", ARRIVALS, time=hw.arrival())
+    with pytest.raises(hw.DataError, match="this log does not store when events arrived"):
+        hw.stream(spark, tmp_path / "log", ARRIVALS, time=hw.arrival(), checkpoint=tmp_path / "c")
+
+
+def test_a_streaming_dataframe_judges_times_by_its_batches_and_has_arrivals(spark, tmp_path):
+    now = datetime.datetime.now(datetime.UTC)
+    moments = [now - datetime.timedelta(days=2), now + datetime.timedelta(days=40)]
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"at": pa.array(moments, pa.timestamp("us", "UTC"))}), tmp_path / "in" / "a.parquet")
+    frame = spark.readStream.schema("at timestamp").parquet(str(tmp_path / "in"))
+    options = {"disorder": "0 s", "flush_when": "at is null", "output": "accounts"}
+    counted = {}
+    for time in ("at", hw.arrival()):
+        name = "by_arrival" if time != "at" else "by_column"
+        rows = hw.aggregate(frame, ARRIVALS, time=time, **options)
+        written = rows.writeStream.format("memory").queryName(name).option("checkpointLocation", str(tmp_path / name))
+        query = written.trigger(availableNow=True).start()
+        query.awaitTermination()
+        counted[name] = [(row["in"], row["malformed"]) for row in spark.table(name).collect()]
+    assert counted == {"by_column": [(2, 1)], "by_arrival": [(2, 0)]}
