@@ -253,6 +253,10 @@ class QueryGroup:
         """Whether a watermark of ``until`` may close something, without another word of a leaf."""
         return self.watermark < until
 
+    def owes(self, until: int) -> bool:
+        """Whether windows without events may still have to come, up to ``until``."""
+        return self.windows.fixed.remembers_keys and self.watermark < until
+
     def reach(self, until: int) -> int:
         """How far the watermark may rise at once towards ``until``, so that not too much comes out."""
         if not self.windows.fixed.remembers_keys:

@@ -69,6 +69,10 @@ class SingleGroup:
         """Whether a watermark of ``until`` may close something."""
         return self.watermark < until
 
+    def owes(self, until: int) -> bool:
+        """Whether windows without events may still have to come, up to ``until``."""
+        return False
+
     def reach(self, until: int) -> int:
         """How far the watermark may rise at once towards ``until``, so that not too much comes out."""
         return until

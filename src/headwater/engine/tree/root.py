@@ -235,7 +235,7 @@ class RootHalf:
     def is_behind(self) -> bool:
         """Whether more comes out when `close` is called again: windows without events, of which too many were due at once."""
         until = self._state.watermarks.group
-        return self.is_paced and any(family.group.is_due(until) for family in self._queries.families.values())
+        return self.is_paced and any(family.group.owes(until) for family in self._queries.families.values())
 
     def take_rows(self) -> pa.Table | None:
         """The rows that came out since the last time."""

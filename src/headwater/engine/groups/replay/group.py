@@ -103,6 +103,9 @@ class ReplayGroup(SingleGroup):
         """About how many result rows an advance of the watermark to ``until`` gives: certainly not more than this."""
         return self.row_count()
 
+    def owes(self, until: int) -> bool:
+        return self._former.fills and self.watermark < until
+
     def reach(self, until: int) -> int:
         if not self._buffer.stretches:
             return until
