@@ -71,12 +71,12 @@ NOON = 1_777_636_800_000_000
 ARRIVALS = hw.query("arrivals", hw.tumbling("10 s"), n=hw.count())
 
 
-def files_of(folder, seconds, rows=None):
-    """A file for each second after noon at which one arrives, with its events."""
+def files_of(folder, seconds):
+    """A file for each second after noon at which one arrives."""
     folder.mkdir()
     for second in seconds:
         place = folder / f"{second:03d}.parquet"
-        pq.write_table(pa.table({"v": [1, 2]}) if rows is None else rows, place)
+        pq.write_table(pa.table({"v": [1, 2]}), place)
         os.utime(place, ns=(0, (NOON + second * 1_000_000) * 1_000))
 
 
@@ -90,18 +90,6 @@ def test_files_arrive_when_they_were_last_changed_on_every_door_that_reads_files
     stream.flush()
     stream.stop()
     assert sorted(pq.read_table(tmp_path / "out")["n"].to_pylist()) == [2, 4]
-
-
-def test_an_event_far_ahead_of_its_file_is_set_aside_by_a_stream(spark, tmp_path):
-    moments = [NOON, NOON + 5_000_000, NOON + 40 * 86_400_000_000, NOON + 12_000_000]
-    files_of(tmp_path / "in", [20], pa.table({"time": pa.array(moments, pa.timestamp("us", "UTC"))}))
-    places = {"checkpoint": tmp_path / "c", "sink": tmp_path / "out", "aside": tmp_path / "aside"}
-    stream = hw.stream(spark, tmp_path / "in", ARRIVALS, **places)
-    stream.flush()
-    stream.stop()
-    assert sorted(pq.read_table(tmp_path / "out")["n"].to_pylist()) == [1, 2]
-    (aside,) = pq.read_table(tmp_path / "aside").to_pylist()
-    assert aside["offset"] == 2 and "too far ahead" in aside["reason"]
 
 
 def test_arrivals_are_refused_where_nothing_stores_them(spark, tmp_path):

@@ -1,8 +1,10 @@
 """Arrivals in streams: events too far ahead are set aside, times of arrival are times, and reading again gives the same."""
 
+import os
 import random
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +15,9 @@ from headwater.cases.hosts import result_rows
 from headwater.reference.history import Arrived, Flushed, Joined, StreamSettings
 from headwater.reference.rows import ResultRow
 from headwater.reference.rows import rows as reference_rows
+from headwater.spark.streaming.inputs.folder import FolderInput
 from headwater.spark.streaming.planning import Offset
+from headwater.spark.streaming.start.prepare import checked_ahead
 from spark.streaming.local_loop import STEPS, TABLES, ListedInput, Loop
 
 pytestmark = pytest.mark.usefixtures("no_sync")
@@ -146,3 +150,26 @@ def test_offsets_of_streams_without_arrivals_are_written_as_before():
     assert "taken" not in Offset(3, 5, {"a": 1}).to_data()
     kept = Offset(3, 5, {"a": 1}, taken={"a": [(1, 7)]})
     assert Offset.from_data(kept.to_data()) == kept
+
+
+def test_an_event_far_ahead_of_its_file_is_set_aside_by_a_stream(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    noon = 1_777_636_800_000_000
+    moments = [noon, noon + 5 * SECOND, noon + 40 * 86_400 * SECOND, noon + 12 * SECOND]
+    pq.write_table(pa.table({"time": pa.array(moments, pa.timestamp("us", "UTC"))}), folder / "a.parquet")
+    os.utime(folder / "a.parquet", ns=(0, (noon + 20 * SECOND) * 1_000))
+    opened = FolderInput(folder, tmp_path / "seen")
+    engine = {"time": "time", "unit": "us", "disorder": 0, "strict": False, "idle_ns": None}
+    query = hw.query("load", hw.tumbling("10 s"), n=hw.count())
+    ahead_max = checked_ahead("auto", None, opened, "time", "us")
+    loop = Loop(tmp_path / "c", opened, [query], {**engine, "ahead_max": ahead_max}, 1, 1, 0)
+    while loop.step():
+        pass
+    loop.checkpoint.ask({"what": "flush"})
+    while loop.step():
+        pass
+    assert sorted(n for rows in loop.sink.batches.values() for n in rows["n"].to_pylist()) == [1, 2]
+    (aside,) = [row for rows in loop.aside.batches.values() for row in rows.to_pylist()]
+    assert aside["offset"] == 2 and "too far ahead" in aside["reason"]
+    assert all("taken" not in planned for planned in loop.planned)
