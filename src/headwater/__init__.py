@@ -30,6 +30,7 @@ from headwater.language.expressions import col
 from headwater.language.files.disco import from_disco
 from headwater.language.files.queries import from_json, from_yaml, load, to_json, to_yaml
 from headwater.language.query import Query, query
+from headwater.language.time_columns import arrival, epoch, iso
 from headwater.language.user_code import Aggregate, Operator, aggregate_of
 from headwater.language.windows import (
     band,
@@ -74,6 +75,7 @@ __all__ = [
     "apply",
     "approx_distinct",
     "approx_quantile",
+    "arrival",
     "avg",
     "band",
     "between",
@@ -85,12 +87,14 @@ __all__ = [
     "count_sliding",
     "count_tumbling",
     "custom",
+    "epoch",
     "explain",
     "first",
     "from_disco",
     "from_json",
     "from_yaml",
     "geometric_mean",
+    "iso",
     "last",
     "load",
     "max",

@@ -209,11 +209,13 @@ GENERATORS = [Readings(0), Readings(7)]
 FIXED = {"id": "0123456789abcdef0123456789abcdef", "born_ms": 1_700_000_000_000}
 
 
-#: The streams by the names of their folders: how many roots each has, which queries, and its `home`.
-STREAMS = {
-    "stream": (1, ("lean", "between", "count all"), None),
-    "stream-roots": (2, ("lean", "few"), None),
-    "stream-homes": (1, ("lean", "node"), {"00001": "north"}),
+#: The streams by the names of their folders: how many roots each has, which queries, its `home`, and other settings.
+STREAMS: dict[str, tuple[int, tuple[str, ...], dict[str, str] | None, dict[str, Any]]] = {
+    "stream": (1, ("lean", "between", "count all"), None, {}),
+    "stream-roots": (2, ("lean", "few"), None, {}),
+    "stream-homes": (1, ("lean", "node"), {"00001": "north"}, {}),
+    # Its offsets keep when events were taken.
+    "stream-arrivals": (1, ("lean", "between", "count all"), None, {"ahead_max": 10}),
 }
 
 
@@ -234,9 +236,9 @@ def stream_loop(place: Path, name: str, opened: Any = None) -> Any:
     if opened is None:
         opened = GeneratorInput(GENERATORS, pace="fast", began_ns=0)
     settings = {"time": "time", "unit": "us", "disorder": 0, "strict": False, "idle_ns": None}
-    roots, _, home = STREAMS[name]
+    roots, _, home, more = STREAMS[name]
     counting = Counting("async") if roots == 1 else None
-    loop = Loop(place, opened, stream_queries(name), settings, 2, roots, seed=1, counting=counting, home=home)
+    loop = Loop(place, opened, stream_queries(name), settings | more, 2, roots, seed=1, counting=counting, home=home)
     loop.events_max = 30
     return loop
 

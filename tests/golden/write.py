@@ -12,7 +12,8 @@ line in CHANGELOG.md and golden files of its own; the old ones stay as long as t
     tree/<leaf or relay>.snapshot the other nodes, halfway
     batch_root.snapshot, .frame   a root for micro-batches, halfway, and what the next batch is to it
     stream/                       the checkpoint of a stream with one root, halfway; stream-roots/: with two,
-                                  stream-homes/: with `home=`, stream-homeless/: as before sources had any and rows had times
+                                  stream-homes/: with `home=`, stream-arrivals/: one that keeps when events were taken,
+                                  stream-homeless/: as before sources had homes and rows had times
     generated.json, seen/         what inputs of streams keep there: sizes of blocks, files that were seen
     log/                          a segment log
     queries.json, queries.yaml    queries with everything that can be said

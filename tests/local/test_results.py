@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.language.time_columns import bounds_type
+from headwater.engine.results.bounds import bounds_type
 from headwater.language.times import TICK_NANOS
 
 N = hw.count()

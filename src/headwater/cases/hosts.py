@@ -87,6 +87,7 @@ class EngineHost:
 
     def __init__(self, mode: str = "desis") -> None:
         self._mode = mode
+        self._ahead_max: int | None = None
 
     def play(
         self, settings: steps.StreamSettings, history: Sequence[steps.Step], schema: pa.Schema | None = None
@@ -97,6 +98,7 @@ class EngineHost:
         engine: Any = Engine(list(settings.queries), time=settings.time, disorder=settings.disorder, mode=self._mode)
         queries = {query.name: query for query in settings.queries}
         schema = schema or arrow_schema(history, settings.time)
+        self._ahead_max = settings.ahead_max
         emitted = []
         for index, step, arrivals in batches(history):
             engine = self.changed(engine, index)
@@ -118,7 +120,7 @@ class EngineHost:
     def push(self, engine: Any, arrivals: Sequence[steps.Arrived], schema: pa.Schema) -> None:
         """Let the engine take in events of one source: a test may cut them into other batches."""
         first = arrivals[0]
-        table = pa.Table.from_batches([batch_of([arrival.row for arrival in arrivals], schema)])
+        table = events_batch(arrivals, schema, self._ahead_max)
         engine.push(table, source=first.source, offset=first.offset, node=first.node)
 
     def finish(self, aggregation: Aggregation, parts: Sequence[Sequence[Any]]) -> Any:
@@ -150,6 +152,17 @@ class EngineHost:
 
 
 HOSTS: dict[str, Host] = {"reference": ReferenceHost(), "engine": EngineHost()}
+
+
+def events_batch(arrivals: Sequence[steps.Arrived], schema: pa.Schema, ahead_max: int | None) -> pa.RecordBatch:
+    """The events, with when they arrived if some tell it."""
+    from headwater.engine.intake.arrival_columns import with_arrivals, with_limits
+
+    batch = batch_of([arrival.row for arrival in arrivals], schema)
+    if all(arrival.arrival is None for arrival in arrivals):
+        return batch
+    stamps = pa.array([arrival.arrival for arrival in arrivals], pa.int64())
+    return with_limits(with_arrivals(batch, stamps), ahead_max, "us")
 
 
 def arrow_schema(history: Sequence[steps.Step], time: str) -> pa.Schema:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.cases.differences import explain_difference
-from headwater.cases.hosts import EngineHost, Played, arrow_schema, batch_of, batches, dropped_places
+from headwater.cases.hosts import EngineHost, Played, arrow_schema, batch_of, batches, dropped_places, events_batch
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values
 from headwater.engine.operators.operator import Op
@@ -103,7 +103,7 @@ class TreeHost(EngineHost):
             for step in reversed(history)
             if isinstance(step, steps.Arrived | steps.Joined) and step.node
         }
-        player = Player(tree, leaves, homes, schema)
+        player = Player(tree, leaves, homes, schema, settings.ahead_max)
         queries = {query.name: query for query in settings.queries}
         emitted = []
         for index, step, arrivals in batches(history):
@@ -125,11 +125,19 @@ class TreeHost(EngineHost):
 class Player:
     """Lets the steps of a history happen to a tree."""
 
-    def __init__(self, tree: InstantTree, leaves: dict[str, str], homes: dict[str, str], schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        tree: InstantTree,
+        leaves: dict[str, str],
+        homes: dict[str, str],
+        schema: pa.Schema,
+        ahead_max: int | None = None,
+    ) -> None:
         self._tree = tree
         self._leaves = leaves
         self._homes = homes
         self._schema = schema
+        self._ahead_max = ahead_max
         #: For each source the offsets that the history gives: it may leave some out, a log does not.
         self.offsets: dict[str, list[int]] = {}
 
@@ -139,7 +147,7 @@ class Player:
         known = self.offsets.setdefault(first.source, [])
         fresh = [arrival for arrival in arrivals if not known or arrival.offset > known[-1]]
         known.extend(arrival.offset for arrival in fresh)
-        self._tree.push(first.source, batch_of([arrival.row for arrival in fresh], self._schema))
+        self._tree.push(first.source, events_batch(fresh, self._schema, self._ahead_max))
 
     def _open(self, source: str) -> None:
         if source not in self._tree.sources:

@@ -140,6 +140,9 @@ class Core:
     [{'window_start': 0, 'window_end': 10, 'total': 3.0}]
     """
 
+    #: Whether a flood of windows without events may come bit by bit, with every rise of the watermark.
+    _is_paced = False
+
     def __init__(
         self,
         queries: Iterable[Query] = (),
@@ -294,7 +297,7 @@ class Core:
     def _emit(self) -> None:
         """Close whatever the watermark of all has passed since the last time."""
         until, families = self._state.watermarks.group, self._state.registry.families.values()
-        self._state.close((family for family in families if family.group.is_due(until)), until)
+        self._state.close((family for family in families if family.group.is_due(until)), until, self._is_paced)
 
     def _take(self) -> tuple[pa.Table, dict[str, Query]]:
         """The rows that came out since the last call, and the queries they may be of."""

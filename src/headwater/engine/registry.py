@@ -16,6 +16,7 @@ from headwater.engine.families import AnyGroup, Family, FamilyName, GroupMaker
 from headwater.engine.intake.columns import plan_type
 from headwater.engine.intake.keys import node_key, node_names
 from headwater.engine.intake.widening import Widening, wider_type
+from headwater.engine.results.bounds import TICKS, bounds_type, finer, shown_time, shown_type
 from headwater.engine.results.output import Layout
 from headwater.engine.results.shape import ResultShape
 from headwater.engine.windows.registered import Registered, one_of_each
@@ -23,7 +24,7 @@ from headwater.errors import QueryError
 from headwater.language.files.queries import from_json, to_json
 from headwater.language.query import Query
 from headwater.language.schemas import check_columns, check_durations
-from headwater.language.time_columns import TICKS, bounds_type, finer, shown_type, time_type
+from headwater.language.time_columns import time_column
 from headwater.language.times import NEVER
 from headwater.language.windows import Custom
 
@@ -222,7 +223,7 @@ class Registry(Generic[AnyGroup]):
 
     def _learn_time(self, schema: pa.Schema) -> None:
         """Note the type of the time column where it is more than an integer: rows show times as they came."""
-        if time_type(self._time, schema) == TICKS:
+        if not time_column(self._time).is_plain or shown_time(self._time, schema) == TICKS:
             return
         type_, known = schema.field(self._time).type, self.types.get(self._time)
         # One that is read as a value too keeps its type.
@@ -235,7 +236,8 @@ class Registry(Generic[AnyGroup]):
         """How users see the rows that were not taken yet."""
         if self._shape is None:
             queries = [*self._leaving.values(), *(entry.query for entry in self.by_name.values())]
-            times = shown_type(self.types.get(self._time, TICKS))
+            known = self.types.get(self._time)
+            times = shown_time(self._time, None) if known is None else shown_type(known)
             self._shape = ResultShape.of(queries, bounds_type(times, queries, self._unit), self._unit)
         return self._shape
 
@@ -286,11 +288,16 @@ class Registry(Generic[AnyGroup]):
         kinds, types = one_of_each(self.by_name.values()), self.types | {name: type_}
         known = types | dict.fromkeys(self._valueless - {name}, pa.null())
         try:
-            check_columns([entry.query for entry in kinds], pa.schema({self._time: pa.int64()} | known), self._time)
+            check_columns([entry.query for entry in kinds], pa.schema(self._some_times() | known), self._time)
             Layout.of(kinds, types)
         except QueryError:
             return False
         return True
+
+    def _some_times(self) -> dict[str, pa.DataType]:
+        """The column of times, with a type that it may have."""
+        column = time_column(self._time)
+        return {column.name: pa.string() if column.reading == "iso" else pa.int64()}
 
     def concerned(
         self, timeless: Mapping[int, str], misfits: Mapping[str, Mapping[int, str]]

@@ -17,6 +17,7 @@ from headwater.engine.intake.watermarks import Watermarks
 from headwater.engine.registry import Registry
 from headwater.engine.results.output import ResultColumns, empty_table, fitted, layout_table
 from headwater.engine.results.side_output import SideOutput
+from headwater.engine.windows.empty_windows import EMPTY_STEP
 from headwater.engine.wire.snapshot_bytes import to_bytes
 from headwater.errors import DataError, QueryError
 from headwater.language.arguments import check_disorder, check_queries, check_time, check_unit
@@ -82,13 +83,21 @@ class EngineState(Generic[AnyGroup]):
         """Columns have grown: rows that were not taken yet follow."""
         self.tables = [fitted(table, self.registry.layout.columns) for table in self.tables]
 
-    def close(self, families: Iterable[Family[AnyGroup]], until: int) -> None:
-        """Make rows of what a watermark of ``until`` closes in these families."""
+    def close(self, families: Iterable[Family[AnyGroup]], until: int, is_paced: bool = False) -> None:
+        """Make rows of what a watermark of ``until`` closes in these families.
+
+        ``is_paced``: not more at once than about `EMPTY_STEP` windows without events; the rest when this is called again.
+        """
         queries = self.registry
         pieces: list[ResultColumns] = []
         for family in families:
             family.group.prepare(queries.types)
-            pieces.extend(family.pieces(family.group.close(until), queries.layout, queries.types))
+            made, step = 0, NEVER
+            while step < until and made < EMPTY_STEP:
+                step = family.group.reach(until) if is_paced else until
+                closed = family.group.close(step)
+                made += sum(map(len, closed))
+                pieces.extend(family.pieces(closed, queries.layout, queries.types))
         overflows = sum(piece.overflow_count for piece in pieces)
         if overflows and self.strict:
             raise DataError(f"{overflows} sums or products are beyond the type of their column (strict)")

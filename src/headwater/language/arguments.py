@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
 
 from headwater.errors import DataError, QueryError, shown
 from headwater.language.query import Query
-from headwater.language.times import DURATION_MAX, FOREVER, NEVER, TICK_NANOS, duration, in_ticks
+from headwater.language.time_columns import time_column, time_type
+from headwater.language.times import DURATION_MAX, FOREVER, NEVER, TICK_NANOS, TIME_MAX, duration, in_ticks
+
+#: How far the time of an event may be ahead of its arrival in a stream that says nothing else.
+DAY = duration("1 d")
 
 _QUERIES_FORM = "give one query made with hw.query(...), or a list of them; hw.load(path) reads a file of queries"
 
@@ -65,6 +72,38 @@ def check_disorder(disorder: object, unit: str) -> int | None:
     if not 0 <= ticks <= DURATION_MAX:
         raise QueryError(f"disorder is {disorder!r}: give a duration of 0 or more, at most 2**61 ticks, such as '2 s'")
     return ticks
+
+
+def check_ahead(ahead_max: object, time: str, schema: pa.Schema, unit: str) -> int | None:
+    """How many ticks a time may be ahead of its event's arrival; None: any.
+
+    "auto" is one day, but any for integers: nobody has said that these count from 1970.
+
+    >>> check_ahead("auto", "at", pa.schema([("at", pa.timestamp("s"))]), "s"), check_ahead("1 h", "at", pa.schema([]), "s")
+    (86400, 3600)
+    """
+    if time_column(time).reading == "arrival" or ahead_max is None:
+        return None
+    if ahead_max == "auto":
+        return None if pt.is_integer(time_type(time, schema)) else in_ticks(DAY, unit)
+    ticks = in_ticks(duration(ahead_max), unit)
+    if not 0 <= ticks <= DURATION_MAX:
+        raise QueryError(f"ahead_max is {ahead_max!r}: give a duration of 0 or more such as '1 h', or None for any")
+    return ticks
+
+
+def check_now(now: object) -> int:
+    """A time of arrival in microseconds since 1970.
+
+    >>> check_now(datetime(1970, 1, 1, 0, 0, 1)), check_now(5)
+    (1000000, 5)
+    """
+    if isinstance(now, datetime):
+        aware = now if now.tzinfo is not None else now.replace(tzinfo=UTC)
+        return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    if isinstance(now, bool) or not isinstance(now, int | np.integer) or not -TIME_MAX <= now <= TIME_MAX:
+        raise DataError(f"now is {now!r}: give when the events arrived, as a datetime or in microseconds since 1970")
+    return int(now)
 
 
 def check_time(name: str, value: Any) -> int:

@@ -32,6 +32,8 @@ RESERVED: Final = frozenset(
     """query window_start window_end position_start position_end event_count revision replaces node first_time
     last_time""".split()
 )
+#: Of windows without events so many come at once, unless a query says otherwise: more is a mistake in a time.
+EMPTY_MAX: Final = 10_000_000
 _KEYS_FORM: Final = "name the key columns: keys=['house', 'room']"
 _OPTIONS: Final = ("keys", "where", "distinct", "lateness", "emit_empty", "scope", "sums")
 
@@ -47,7 +49,7 @@ class Query:
     where: Expr | None = None
     distinct: str | None = None
     lateness: Duration = 0
-    emit_empty: bool = False
+    emit_empty: bool | int = False
     scope: Scope = "global"
     sums: Sums = "exact"
     #: The column that says at which node an event is at home; None: its source is. Doors write it, from their ``home=``.
@@ -56,6 +58,11 @@ class Query:
     def __post_init__(self) -> None:
         for problem in _problems(self):
             raise QueryError.of(problem, self.name)
+
+    @property
+    def empty_max(self) -> int:
+        """How many windows without events may come at once."""
+        return EMPTY_MAX if isinstance(self.emit_empty, bool) else self.emit_empty
 
     def columns(self) -> frozenset[str]:
         """Every column the query reads, the time aside.
@@ -125,12 +132,14 @@ def query(
     where: Expr | None = None,
     distinct: str | None = None,
     lateness: object = 0,
-    emit_empty: bool = False,
+    emit_empty: bool | int = False,
     scope: Scope = "global",
     sums: Sums = "exact",
     **aggregates: Aggregation,
 ) -> Query:
     """A window query: its name, its window, and one keyword per aggregate.
+
+    ``emit_empty`` shows windows without events too; a number says how many of them may come at once, by default ten million.
 
     >>> import headwater.language.aggregations as hw
     >>> from headwater.language.expressions import col
@@ -164,7 +173,7 @@ def query_of(
     where: Any = None,
     distinct: str | None = None,
     lateness: Any = 0,
-    emit_empty: bool = False,
+    emit_empty: bool | int = False,
     scope: Scope = "global",
     sums: Sums = "exact",
     home: str | None = None,
@@ -205,7 +214,8 @@ def _window_problems(window: object, query: Query) -> Iterator[Problem]:
     yield from checks.one_of("scope", query.scope, SCOPES)
     if query.scope in CONTEXT_SCOPES and not window.is_context:
         yield Problem("scope", query.scope, "windows with known ends are alike on all nodes: use 'global' or 'node'")
-    yield from checks.flag("emit_empty", query.emit_empty)
+    if isinstance(query.emit_empty, bool) or type(query.emit_empty) is not int or query.emit_empty < 1:
+        yield from checks.flag("emit_empty", query.emit_empty)
     if query.emit_empty and not isinstance(window, Sliding | Band):
         yield Problem("emit_empty", True, "only tumbling, sliding and band windows can be empty: leave it False")
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from headwater.errors import DataError, shown
+from headwater.language.time_columns import epoch, iso, time_column
 
 _FORM = 'give old and new names, such as rename={"node": "device"}'
 
@@ -62,7 +63,8 @@ class Renaming:
         ['time', 'device']
         """
         # Beside a column may stand the texts of it that could not be read, under its name behind zero bytes.
-        plain = [(name, name.lstrip("\0")) for name in columns]
+        # What hosts add begins with two, and is nobody's to rename.
+        plain = [(name, "" if name.startswith("\0\0") else name.lstrip("\0")) for name in columns]
         return [name.removesuffix(own) + self.names.get(own, own) for name, own in plain]
 
     def stored(self, name: str) -> str:
@@ -72,6 +74,22 @@ class Renaming:
         'node'
         """
         return next((old for old, new in self.names.items() if new == name), name)
+
+    def stored_time(self, time: str) -> str:
+        """What `time=` would be if nothing were renamed.
+
+        >>> Renaming.of({"node": "device"}).stored_time("hw.epoch('device', 's')")
+        "hw.epoch('node', 's')"
+        """
+        column = time_column(time)
+        match column.reading:
+            case "epoch":
+                return epoch(self.stored(column.name), column.unit)
+            case "iso":
+                return iso(self.stored(column.name))
+            case "arrival":
+                return time
+        return self.stored(time)
 
     def schema(self, schema: pa.Schema) -> pa.Schema:
         """The columns of the data under their new names."""

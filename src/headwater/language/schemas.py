@@ -17,6 +17,7 @@ from headwater.errors import DataError, Problem, QueryError
 from headwater.language.aggregations import FUNCTIONS, Aggregation
 from headwater.language.comparisons import kind_of
 from headwater.language.expressions import BooleanChain, Column, Compare, Expr, In, Matches, Not, Range
+from headwater.language.time_columns import time_column, time_problems
 from headwater.language.times import Nanos, try_duration
 
 if TYPE_CHECKING:
@@ -89,12 +90,15 @@ def unitless(field: str, given: object, schema: pa.Schema, time: str) -> Iterato
     """The problem of a duration that is a plain number of ticks; zero needs no unit."""
     value = None if given is None else try_duration(given)
     if value and not isinstance(value, Nanos) and has_calendar_times(schema, time):
-        held = f"the time column {time!r} holds {schema.field(time).type}"
+        column = time_column(time)
+        held = f"the time column {time!r} holds {schema.field(time).type}" if column.is_plain else f"times are {time}"
         yield Problem(field, given, f"{held}; write a duration with its unit, such as '{value} s'")
 
 
 def has_calendar_times(schema: pa.Schema, time: str) -> bool:
     """Whether the time column says itself what its values mean: a timestamp or a date, not a number."""
+    if not time_column(time).is_plain:
+        return True
     return schema.names.count(time) == 1 and type_kind(schema.field(time).type) in ("timestamp", "date")
 
 
@@ -158,9 +162,9 @@ def type_kind(data_type: pa.DataType) -> str | None:
 
 def _schema_problems(query: Query, columns: _Columns, time: str) -> Iterator[Problem]:
     # Only the first problem is ever looked at, so whatever follows a check of `_missing` has its column.
-    yield from _missing("time", time, columns)
-    if not _is_time(columns.types[time]):
-        yield Problem("time", time, f"event times are integers or timestamps, the column holds {columns.types[time]}")
+    if time_column(time).reading != "arrival":
+        yield from _missing("time", time_column(time).name, columns)
+    yield from time_problems(time, columns.types)
     for key in query.keys:
         yield from _missing("keys", key, columns)
         if not _is_key(columns.types[key]):
@@ -198,12 +202,6 @@ def _missing(field: str, name: str, columns: _Columns) -> Iterator[Problem]:
     if name not in columns.types:
         there = ", ".join(map(repr, columns.types)) or "none"
         yield Problem(field, name, f"the data has no such column; its columns are {there}")
-
-
-def _is_time(data_type: pa.DataType) -> bool:
-    # Floats too: pandas makes them of integers as soon as one is missing. What is no whole number is set aside, event by event.
-    # And no type at all: a batch without any time says nothing about those that follow.
-    return any(test(data_type) for test in (pt.is_integer, pt.is_timestamp, pt.is_date, pt.is_floating, pt.is_null))
 
 
 def _is_key(data_type: pa.DataType) -> bool:

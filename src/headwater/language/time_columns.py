@@ -1,86 +1,151 @@
-"""Which type the times of a stream have in what comes out: that of the column that they came in."""
+"""Which column says when events were, and how its values are read.
+
+A time column is named by its name, and holds integers in the stream's unit, timestamps or dates. What else tells a time is named
+by a reading: `epoch`, `iso` or `arrival`. A reading travels as text, wherever the name of a column would: through files of
+queries, frames and checkpoints.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from math import gcd
-from typing import Final
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from headwater.language.query import Query
+from headwater.errors import Problem, QueryError
 from headwater.language.times import TICK_NANOS
-from headwater.language.windows import Band, Custom
 
-TICKS: Final = pa.int64()
-#: From the coarsest to the finest.
-_UNITS: Final = ("s", "ms", "us", "ns")
-#: Bounds of longer windows are in microseconds: counted in nanoseconds, int64 ends in the year 2262.
-_NANOS_MAX: Final = 1 << 61
+#: The column in which a host puts when events arrived, as microseconds since 1970. No column of data begins so.
+ARRIVAL: Final = "\0\0arrival"
+#: And the latest time that each may have, in ticks: what is later is too far ahead.
+LIMIT: Final = "\0\0limit"
+#: What `epoch`, `iso` and `arrival` give.
+UTC_MICROS: Final = pa.timestamp("us", "UTC")
+
+Reading = Literal["plain", "epoch", "iso", "arrival"]
+_READING: Final = re.compile(r"hw\.(epoch|iso|arrival)(\(.*\))", re.DOTALL)
 
 
-def time_type(time: str, schema: pa.Schema | None) -> pa.DataType:
-    """The type of the times of a stream whose events have this schema; int64 as long as that is unknown.
+@dataclass(frozen=True, slots=True)
+class TimeColumn:
+    """A column and how times are read from it; ``unit``: that of the numbers of an epoch."""
 
-    >>> time_type("at", pa.schema([("at", pa.date32())])), time_type("time", None)
-    (TimestampType(timestamp[us]), DataType(int64))
+    name: str
+    reading: Reading = "plain"
+    unit: str = ""
+
+    @property
+    def is_plain(self) -> bool:
+        return self.reading == "plain"
+
+
+def epoch(column: str, unit: str) -> str:
+    """The time of an event is a number, whole or not, of seconds (``"s"``), ``"ms"``, ``"us"`` or ``"ns"`` since 1970 in UTC.
+
+    Both become microseconds: an integer is rounded down, a float becomes the last microsecond that, as a float of this unit, is
+    not above it. So 1715900000.1 s is 100,000 microseconds behind the full second, as it is written.
+
+    >>> import headwater as hw
+    >>> events = pa.table({"ts": [1715900000.1, 1715900000.25, 1715900009.5]})
+    >>> rows = hw.run(events, hw.query("n", hw.tumbling("5 s"), n=hw.count()), time=hw.epoch("ts", "s"))
+    >>> rows["n"].column("n").to_pylist()
+    [2, 1]
     """
-    index = -1 if schema is None else schema.get_field_index(time)
-    return TICKS if schema is None or index < 0 else shown_type(schema.field(index).type)
+    if unit not in TICK_NANOS:
+        raise QueryError(f"unit is {unit!r}: an epoch counts one of {', '.join(map(repr, TICK_NANOS))} since 1970")
+    return f"hw.epoch({_checked(column)!r}, {unit!r})"
 
 
-def shown_type(column: pa.DataType) -> pa.DataType:
-    """The type in which times of such a column are shown: a timestamp with its zone and unit, or integers."""
-    if pt.is_timestamp(column):
-        return column
-    return pa.timestamp("us") if pt.is_date(column) else TICKS
+def iso(column: str) -> str:
+    """The time of an event is text by ISO 8601, such as ``2024-05-16T23:00:00.25+02:00``; without a zone it is in UTC.
 
-
-def finer(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """Of two types the one whose unit is finer, in the zone of the first.
-
-    >>> finer(pa.timestamp("s", "UTC"), pa.timestamp("ms"))
-    TimestampType(timestamp[ms, tz=UTC])
+    >>> iso("at")
+    "hw.iso('at')"
     """
-    if not (pt.is_timestamp(one) and pt.is_timestamp(other)):
-        return one
-    return pa.timestamp(max(one.unit, other.unit, key=_UNITS.index), one.tz)
+    return f"hw.iso({_checked(column)!r})"
 
 
-def bounds_type(times: pa.DataType, queries: Iterable[Query], unit: str) -> pa.DataType:
-    """The type of the bounds of these queries' windows: that of the times, finer where a bound would not be whole.
+def arrival() -> str:
+    """The time of an event is when it arrived, as it was stored with the event: the same whenever the event is read."""
+    return "hw.arrival()"
 
-    ``unit``: of the stream's ticks. Decided by what is asked alone, so that no event can change it.
 
-    >>> from headwater.language.aggregations import count
-    >>> from headwater.language.query import query
-    >>> from headwater.language.windows import tumbling
-    >>> bounds_type(pa.timestamp("s"), [query("n", tumbling("250 ms"), n=count())], "us")
-    TimestampType(timestamp[ms])
+def _checked(column: object) -> str:
+    if not isinstance(column, str):
+        raise QueryError(f"column is {column!r}: give the name of the column that holds the times")
+    return column
+
+
+@lru_cache(maxsize=256)
+def time_column(time: str) -> TimeColumn:
+    """What the text says: the name of a column, or a reading of one.
+
+    >>> time_column("at"), time_column(epoch("ts", "s"))
+    (TimeColumn(name='at', reading='plain', unit=''), TimeColumn(name='ts', reading='epoch', unit='s'))
     """
-    if not pt.is_timestamp(times):
-        return times
-    is_coarse = TICK_NANOS[times.unit] > TICK_NANOS[unit]
-    if not is_coarse and times.unit != "ns":
-        return times
-    step, longest = _lengths(queries, unit)
-    if times.unit == "ns":
-        return pa.timestamp("us" if longest > _NANOS_MAX and step % 1_000 == 0 else "ns", times.tz)
-    units = _UNITS[_UNITS.index(times.unit) :]
-    return pa.timestamp(next(unit for unit in units if step % TICK_NANOS[unit] == 0), times.tz)
+    found = _READING.fullmatch(time)
+    if found is None:
+        return TimeColumn(time)
+    if found[1] == "arrival":
+        return TimeColumn(ARRIVAL, "arrival")
+    given = ast.literal_eval(found[2])
+    return TimeColumn(given, "iso") if isinstance(given, str) else TimeColumn(given[0], "epoch", given[1])
 
 
-def _lengths(queries: Iterable[Query], unit: str) -> tuple[int, int]:
-    """In nanoseconds, the longest step of which all lengths of windows are multiples, and the longest of them."""
-    tick = TICK_NANOS[unit]
-    step = longest = 0
-    for query in queries:
-        window = query.window.resolved(unit, query.name)
-        # A user's function may cut at any tick.
-        lengths = [1] if isinstance(window, Custom) else [getattr(window, name) or 0 for name in window.durations]
-        if isinstance(window, Band):
-            lengths.append(window.start)
-        step = gcd(step, *lengths)
-        longest = max([longest, *map(abs, lengths)])
-    return step * tick, longest * tick
+def time_type(time: str, schema: pa.Schema) -> pa.DataType:
+    """The type of the times: of a plain column its own, of a reading timestamps of microseconds in UTC.
+
+    >>> time_type("at", pa.schema([("at", pa.date32())])), time_type(epoch("at", "s"), pa.schema([("at", pa.float64())]))
+    (DataType(date32[day]), TimestampType(timestamp[us, tz=UTC]))
+    """
+    column = time_column(time)
+    return schema.field(column.name).type if column.is_plain else UTC_MICROS
+
+
+def time_problems(time: str, types: Mapping[str, pa.DataType]) -> Iterator[Problem]:
+    """What keeps a column that is there from telling the times of events, and what to write instead."""
+    column = time_column(time)
+    held = types.get(column.name)
+    if held is None or column.reading == "arrival":
+        return
+    reason = wrong_type(column, held)
+    if reason is not None:
+        yield Problem("time", column.name if column.is_plain else time, reason)
+
+
+def wrong_type(column: TimeColumn, held: pa.DataType) -> str | None:
+    """Why values of this type are no times, with the reading that takes them.
+
+    >>> wrong_type(TimeColumn("ts"), pa.float64())
+    "event times are integers, timestamps or dates, the column holds double; write time=hw.epoch('ts', 's') if they are seconds"
+    """
+    if pt.is_null(held):
+        return None  # a batch without any time says nothing about those that follow
+    is_text = _is_text(held)
+    match column.reading:
+        case "plain":
+            if pt.is_integer(held) or pt.is_timestamp(held) or pt.is_date(held):
+                return None
+            hint = f"; write time={epoch(column.name, 's')} if they are seconds" if pt.is_floating(held) else ""
+            hint = f"; write time={iso(column.name)} if it is ISO 8601" if is_text else hint
+            return f"event times are integers, timestamps or dates, the column holds {held}{hint}"
+        case "epoch":
+            if pt.is_integer(held) or pt.is_floating(held):
+                return None
+            hint = iso(column.name) if is_text else repr(column.name)
+            return f"an epoch is a number, the column holds {held}; write time={hint}"
+        case "iso":
+            hint = repr(column.name) if pt.is_timestamp(held) or pt.is_date(held) else epoch(column.name, "s")
+            return None if is_text else f"ISO 8601 is text, the column holds {held}; write time={hint}"
+    return None
+
+
+def _is_text(held: pa.DataType) -> bool:
+    if pt.is_dictionary(held):
+        return _is_text(held.value_type)
+    return bool(pt.is_string(held) or pt.is_large_string(held) or pt.is_string_view(held))

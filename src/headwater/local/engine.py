@@ -8,8 +8,9 @@ tables of any maker become batches, and tables of rows become results.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Self
 
 import pyarrow as pa
@@ -17,13 +18,16 @@ import pyarrow as pa
 from headwater.base.arrays import Int64Array
 from headwater.base.arrow import arrow_schema
 from headwater.engine.core import Core
+from headwater.engine.intake.arrival_columns import with_arrivals, with_limits
 from headwater.engine.results.shape import ResultShape
 from headwater.engine.results.side_output import malformed_warning
-from headwater.language.arguments import check_queries
+from headwater.errors import DataError, QueryError
+from headwater.language.arguments import check_ahead, check_now, check_queries
 from headwater.language.homes import check_column, homed, refuse_homeless
 from headwater.language.query import Query
 from headwater.language.renames import Renaming
 from headwater.language.schemas import check_unit_of
+from headwater.language.time_columns import ARRIVAL, time_column
 from headwater.local.results import Results
 from headwater.local.tables import arrow_table, record_batches
 
@@ -73,15 +77,44 @@ class Engine(Core):
         self._is_checked = False
         self._is_warned = False
 
-    def push(self, data: Any, source: str = "", offset: int | Int64Array | None = None, node: str = "") -> None:
+    def push(
+        self,
+        data: Any,
+        source: str = "",
+        offset: int | Int64Array | None = None,
+        node: str = "",
+        *,
+        now: datetime | int | None = None,
+        ahead_max: object = "auto",
+    ) -> None:
         """Take in events of one source: an Arrow, pandas or Polars table, in any order.
 
         ``offset`` is that of the first event (default: one after the last), or one per event; events that were accepted
         before are passed over. ``node`` names the source's home when the source is first seen; by default it is its own.
+
+        ``now``: when the events arrived, a datetime (without a zone: in UTC) or microseconds since 1970. With
+        ``time=hw.arrival()`` that is their time. Else it is what times are judged by: an event more than ``ahead_max`` ahead of
+        it is malformed; by default one day, without a bound for integers. Without ``now`` nothing is too far ahead.
         """
         self._check_home(source, node)
-        super().push(record_batches(self._table(data), BATCH_EVENTS), source, offset, node)
+        batches = record_batches(self._table(data), BATCH_EVENTS)
+        super().push(self._arrived(batches, now, ahead_max), source, offset, node)
         self._warn()
+
+    def _arrived(
+        self, batches: Iterable[pa.RecordBatch], now: datetime | int | None, ahead_max: object
+    ) -> Iterator[pa.RecordBatch]:
+        """The batches, with their arrivals where these are needed."""
+        time, unit = self._state.time, self._state.unit
+        arrived = None if now is None else check_now(now)
+        for batch in batches:
+            if arrived is not None:
+                limit = check_ahead(ahead_max, time, batch.schema, unit)
+                yield with_limits(with_arrivals(batch, arrived), limit, unit)
+            elif time_column(time).reading == "arrival" and ARRIVAL not in batch.schema.names:
+                raise DataError(f"time is {time}: say when the events arrived, push(..., now=...)")
+            else:
+                yield batch
 
     def push_all(self, data: Any) -> None:
         """Take in all events there will ever be, as one source: what no later event can change comes out on the way.
@@ -89,7 +122,7 @@ class Engine(Core):
         The same rows as one `push` and `flush`, without holding all partials until the end.
         """
         self._check_home("", "")
-        super().push_all(record_batches(self._table(data), BATCH_EVENTS))
+        super().push_all(self._arrived(record_batches(self._table(data), BATCH_EVENTS), None, None))
         self._warn()
 
     def add_query(self, query: Query, at: int | None = None) -> int:
@@ -182,6 +215,8 @@ def run(
     >>> hw.run(events, [hw.query("peak", hw.tumbling(10), top=hw.max("load"))])["peak"].column("top").to_pylist()
     [3.0, 5.0]
     """
+    if time_column(time).reading == "arrival":
+        raise QueryError(f"time is {time}: the rows of a table have no arrival; name the column that tells their times")
     column = check_column(home, "a table is one source")
     asked = homed(check_queries(queries), column)
     refuse_homeless(asked, "a table is one source, and nothing says its nodes: name the column that does, home='site'")

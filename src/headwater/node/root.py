@@ -118,6 +118,15 @@ class RootNode:
         """The sources that are not waited for, by name."""
         return [self.members.names[number] for number in self.members.idle_numbers()]
 
+    def pace(self) -> None:
+        """From now on a flood of windows without events comes bit by bit; for hosts that ask `is_behind`."""
+        self._half.is_paced = True
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether more windows without events are due than came out at once: the timer "empty" brings the next of them."""
+        return self._half.is_behind
+
     @property
     def holding_up(self) -> list[str]:
         """The sources that have come least far, by name: the watermark waits for them."""
@@ -177,6 +186,9 @@ class RootNode:
                 return self._on_idle_timer(now_ns)
             case events.TimerFired("cut"):
                 return self._on_cut_timer()
+            case events.TimerFired("empty"):
+                self._changed = True
+                return self._advance()
             case events.TimerFired("tend"):
                 return self._on_tend_timer()
             case events.QueryAdded():
@@ -434,6 +446,8 @@ class RootNode:
             # have been taken since it was looked at.
             self._half.raise_to(members.finite, members.latest)
             self._half.close()
+            if self._half.is_behind:
+                return [*notes, *self._put_out()]
         self._half.raise_to(members.watermark(), members.latest)
         self._half.close()
         return [*notes, *self._put_out()]
@@ -472,7 +486,7 @@ class RootNode:
 
     def _finish(self) -> list[Action]:
         done = self.members.watermark() == FOREVER and (not self._half.has_cuts or self.cuts.time == FOREVER)
-        done = done and self._half.counts_are_done
+        done = done and self._half.counts_are_done and not self._half.is_behind
         # Without being asked it is the end only if no source is left that may return.
         done = done and (self._flushing or bool((self.members.watermarks == FOREVER).all()))
         if not done or self._finished:
@@ -486,7 +500,7 @@ class RootNode:
         to_json([event.query])  # a query that cannot travel is refused here
         schema = self.assignments.schema
         if schema is not None:
-            check_schemas([event.query], schema, self.columns[0])
+            check_schemas([event.query], schema, self._half.time)
         begin = self._half.add_query(event.query, event.at)
         self._changed = True
         if schema is not None:
@@ -553,12 +567,16 @@ class RootNode:
         self.cuts.check()
 
     @classmethod
-    def recover(cls, checkpoint: bytes, records: Sequence[bytes]) -> tuple[RootNode, list[Action]]:
+    def recover(
+        cls, checkpoint: bytes, records: Sequence[bytes], is_paced: bool = False
+    ) -> tuple[RootNode, list[Action]]:
         """A root as it was when the last record was written, and what it had given since the checkpoint.
 
-        Rows and notes may have left before; they are the same. Answers that were not sent are asked for again.
+        Rows and notes may have left before; they are the same. Answers that were not sent are asked for again. ``is_paced``: as
+        the root was that wrote the records (`pace`).
         """
         root = cls.restore(checkpoint)
+        root._half.is_paced = is_paced
         repeated: list[Action] = []
         for record in records:
             actions = root.handle(*event_of(record))

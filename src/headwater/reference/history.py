@@ -16,21 +16,29 @@ UNREAD = "\0"
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """What is fixed from the start: the queries (every duration in ticks), the time column, the disorder bound."""
+    """What is fixed from the start: the queries (every duration in ticks), the time column, the disorder bound.
+
+    ``ahead_max``: how far, in ticks, the time of an event may be ahead of its arrival.
+    """
 
     queries: tuple[Query, ...]
     time: str = "time"
     disorder: int | None = None
+    ahead_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """An event came in; source and offset are its place of birth, node is the home of its source."""
+    """An event came in; source and offset are its place of birth, node is the home of its source.
+
+    ``arrival``: when it came in, in ticks, if that is stored.
+    """
 
     source: str
     offset: int
     row: dict[str, Any]
     node: str = ""
+    arrival: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

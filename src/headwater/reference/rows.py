@@ -24,11 +24,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from headwater.language.query import Query
-from headwater.language.times import FOREVER, NEVER, TIME_MAX
+from headwater.language.times import FOREVER, NEVER
 from headwater.language.windows import Band, CountWindow, Sliding
 from headwater.reference import history as steps
 from headwater.reference import windows as forming
 from headwater.reference.aggregates import fits, normal, order, value_of
+from headwater.reference.event_times import event_time
 from headwater.reference.windows import Event, GroupClock, Lifetime, ReferenceWindow
 
 FATES = ("filtered", "outside", "member", "late", "dropped", "malformed")
@@ -181,8 +182,8 @@ class ReferenceStream:
         source = self._source(step.source)
         self._return(source)
         live = [entry for entry in self.entries if not entry.is_removed]
-        time = step.row.get(self.settings.time)
-        if not isinstance(time, int) or isinstance(time, bool) or abs(time) > TIME_MAX:
+        time = event_time(self.settings, step)
+        if time is None:
             for entry in live:
                 entry.timeless_count += 1
             return

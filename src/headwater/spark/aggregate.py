@@ -19,6 +19,7 @@ from headwater.language.homes import Home, check_column, check_home, homed, refu
 from headwater.language.query import Query
 from headwater.language.renames import Renaming
 from headwater.language.schemas import refuse_doubled
+from headwater.language.time_columns import time_column
 from headwater.language.windows import CountWindow
 from headwater.spark.batch.partition_leaves import depends_on_order, through_python
 from headwater.spark.batch.root import Output, fitted_rows, row_type
@@ -65,6 +66,7 @@ def aggregate(
     buckets: int | None = None,
     rename: Mapping[str, str] | None = None,
     home: Home = None,
+    ahead_max: object = "auto",
 ) -> DataFrame:
     """Result rows of all queries over the rows of a DataFrame, as a DataFrame.
 
@@ -83,15 +85,18 @@ def aggregate(
     In a streaming one with a column ``source`` each source is its own node; there ``home`` may also map sources to nodes.
 
     Of a streaming DataFrame a streaming one is made (docs/streaming-aggregate.md); the arguments from ``disorder`` to ``buckets``
-    are for these alone and refused elsewhere. ``disorder``: how far times may step back before an event is late. ``source``: the
-    column that tells sources apart, each of which has a watermark; ``idle``: one silent for this time is not waited for.
-    ``flush_when``: a condition for rows that are no events but say that the stream ends, ``flush_after``: it ends after such a
-    silence. ``live``: show open windows too, when they change. ``buckets``: how many roots share the keys, the same for the life
-    of a checkpoint. ``output="all"`` gives everything in one stream, each row with its kind; `split_output` takes it apart.
+    and ``ahead_max`` are for these alone and refused elsewhere. ``disorder``: how far times may step back before an event is
+    late. ``source``: the column that tells sources apart, each of which has a watermark; ``idle``: one silent for this time is
+    not waited for. ``flush_when``: a condition for rows that are no events but say that the stream ends, ``flush_after``: it ends
+    after such a silence. ``live``: show open windows too, when they change. ``buckets``: how many roots share the keys, the same
+    for the life of a checkpoint. ``ahead_max``: an event whose time is further ahead of its batch is malformed; by default one
+    day, None for any, and any where times are plain integers. With ``time=hw.arrival()`` the time of an event is that of the
+    batch that first took it. ``output="all"`` gives everything in one stream, each row with its kind; `split_output` takes it
+    apart.
     """
     df = renamed_frame(df, rename)
     asked = Asked(arrow_schema(df), time, unit, sums, plan, strict)
-    options = StreamOptions(disorder, source, idle, flush_when, flush_after, live, buckets)
+    options = StreamOptions(disorder, source, idle, flush_when, flush_after, live, buckets, ahead_max)
     call = Call.of(df, queries, order, asked, options, home)
     if df.isStreaming:
         return stream_aggregate(df, call.queries, asked, call.ties, options, output, call.homes)
@@ -134,11 +139,15 @@ class Call:
         home = check_home(home)
         listed = homed(check_queries(queries), home)
         homes = home if isinstance(home, Mapping) else {}
-        call = cls(df, listed, asked, tie_breakers(df, asked.time, order), homes)
+        call = cls(df, listed, asked, tie_breakers(df, time_column(asked.time).name, order), homes)
         if options.source is None:
             refuse_homeless(listed, HOMELESS_STREAM if df.isStreaming else HOMELESS)
         if not df.isStreaming:
             options.refuse_batch()
+            if time_column(asked.time).reading == "arrival":
+                raise QueryError(
+                    f"time is {asked.time}: the rows of a batch DataFrame have no arrival; name the column that tells their times"
+                )
         for name, value, known in (("sums", asked.sums, ("exact", "native")), ("plan", asked.plan, ("auto", "python"))):
             if value not in known:
                 raise QueryError(f"{name} is {value!r}: give one of {', '.join(map(repr, known))}")

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from headwater.engine.results.bounds import TICKS, bounds_type, shown_time
 from headwater.engine.results.shape import BOUNDS, EVENT_TIMES, POSITIONS, ResultShape
 from headwater.errors import QueryError
 from headwater.language.arguments import check_queries
 from headwater.language.query import Query
-from headwater.language.time_columns import TICKS, bounds_type, time_type
 from headwater.language.times import FOREVER, TICK_NANOS
 from headwater.spark.native.types import floor_div, functions_of, quoted
 
@@ -27,7 +27,7 @@ def spark_shape(
     queries: Sequence[Query], schema: pa.Schema, time: str, unit: str, *, is_stream: bool, is_live: bool = False
 ) -> ResultShape:
     """The shape of rows on Spark, whose timestamps have microseconds; a window that needs finer bounds is refused."""
-    times = time_type(time, schema)
+    times = shown_time(time, schema)
     if times != TICKS:
         times = pa.timestamp("us", times.tz)
         for query in queries:

@@ -43,6 +43,7 @@ from headwater.spark.streaming.start.prepare import (
     check_remote,
     check_same,
     check_same_home,
+    checked_ahead,
     choose_roots,
     renamed_input,
 )
@@ -68,6 +69,7 @@ def stream(
     time: str = "time",
     unit: str = "us",
     disorder: object = 0,
+    ahead_max: object = "auto",
     idle: object = None,
     strict: bool = False,
     format: str | None = None,
@@ -92,7 +94,10 @@ def stream(
     ``KafkaInput(...)``. Folders named ``day=1`` say a column that the files below them lack. The files of one folder are one
     source, in the order in which they come; with ``sources="file"`` each is one, which is not waited for once it is read.
     ``disorder`` says how far events of one source may be out of order; what is later than that is late. A source from which
-    nothing has come for ``idle`` is not waited for.
+    nothing has come for ``idle`` is not waited for. An event whose time is more than ``ahead_max`` ahead of when it arrived is
+    malformed, so that it raises no watermark: by default one day, None for any; times that are plain integers have no such bound
+    unless one is given. An event arrives when its file was last changed, by the timestamp of its Kafka message, else when the
+    batch is planned that first takes it; with ``time=hw.arrival()`` that is its time.
 
     Rows go to ``sink``: a folder, "memory", "console", a function of (rows, batch), or a sink of `headwater.spark.streaming`.
     Events that are in no result go to ``aside``, each with the reason. All that the stream knows is in ``checkpoint``; started
@@ -130,6 +135,7 @@ def stream(
         check_unit_of("disorder", disorder, opened.schema, time)
     settings = {"time": time, "unit": unit, "disorder": check_disorder(disorder, unit), "strict": strict}
     settings["idle_ns"] = None if idle is None else _real_time("idle", idle)
+    settings["ahead_max"] = checked_ahead(ahead_max, about, opened, time, unit)
     counting = count_scheme if isinstance(count_scheme, Counting) else Counting(count_scheme)
     check_count("max_events_per_trigger", max_events_per_trigger)
     check_count("tasks", tasks)

@@ -37,6 +37,7 @@ from headwater.engine.windows.assembler import Closed
 from headwater.engine.windows.late import Dropped, Stragglers
 from headwater.engine.windows.registered import Registered
 from headwater.engine.windows.view import View
+from headwater.errors import DataError
 from headwater.language.expressions import Expr
 from headwater.language.times import FOREVER, NEVER
 
@@ -265,6 +266,17 @@ class QueryGroup:
         """Whether a watermark of ``until`` may close something, without another word of a leaf."""
         return self.watermark < until
 
+    def owes(self, until: int) -> bool:
+        """Whether windows without events may still have to come, up to ``until``."""
+        return self.windows.fixed.remembers_keys and self.watermark < until
+
+    def reach(self, until: int) -> int:
+        """How far the watermark may rise at once towards ``until``, so that not too much comes out."""
+        if not self.windows.fixed.remembers_keys:
+            return until
+        times = np.concatenate([block.first for block in self.store.blocks()] or [np.empty(0, np.int64)])
+        return self.windows.fixed.reach(self.watermark, until, len(self.keys), times)
+
     def close(self, until: int) -> list[Closed]:
         """The group's watermark rises to ``until``: everything that this closes or revises."""
         # Not after closing: what closed is still named by the numbers of its keys.
@@ -275,7 +287,11 @@ class QueryGroup:
             self._cut(stretch)
         is_quiet = not (self.in_order or self.stragglers.new.any()) and self.windows.nothing_closes(after, until)
         if not is_quiet:
-            return self.close_up(after, until)
+            try:
+                return self.close_up(after, until)
+            except DataError:
+                self.watermark = after
+                raise
         self._compact_if_due()
         return []
 

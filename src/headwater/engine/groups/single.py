@@ -69,6 +69,14 @@ class SingleGroup:
         """Whether a watermark of ``until`` may close something."""
         return self.watermark < until
 
+    def owes(self, until: int) -> bool:
+        """Whether windows without events may still have to come, up to ``until``."""
+        return False
+
+    def reach(self, until: int) -> int:
+        """How far the watermark may rise at once towards ``until``, so that not too much comes out."""
+        return until
+
     def count(self, seen: int, filtered: int, early: int) -> None:
         """Events that another half of the engine has seen."""
         self.accounts.seen += seen

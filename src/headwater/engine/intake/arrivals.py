@@ -11,6 +11,9 @@ import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
 from headwater.engine.intake.columns import Times, TimeScan, columns_of, conform, read_times, scan_times, without
+from headwater.engine.intake.time_readings import read_timestamps
+from headwater.language.time_columns import LIMIT, TimeColumn, time_column
+from headwater.language.times import FOREVER
 
 #: Columns of texts that could not be read are named after their column with this in front; no column of data begins so.
 UNREAD = "\0"
@@ -108,16 +111,40 @@ class Arrivals:
         )
 
 
-def times_of(batch: pa.RecordBatch, name: str, unit: str) -> Times:
+def times_of(batch: pa.RecordBatch, time: str, unit: str) -> Times:
     """The times of a batch, what is wrong with them, and their scan if nothing is."""
+    column = time_column(time)
+    name = column.name
     if name in batch.schema.names:
-        times, bad, scan = read_times(batch.column(name), unit)
+        times, bad, scan = _read(batch.column(name), column, unit)
         texts = unread_values(batch, name).items()
         unread = {row: f"time is {text!r}, not {batch.schema.field(name).type}" for row, text in texts}
-        unread |= unread_lines(batch)
+        unread |= unread_lines(batch) | _too_far(batch, times, bad, scan)
         return (times, bad | unread, None) if unread else (times, bad, scan)
     missing = f"time column {name!r} is missing"
     return np.zeros(len(batch), np.int64), dict.fromkeys(range(len(batch)), missing), None
+
+
+def _too_far(batch: pa.RecordBatch, times: Int64Array, bad: Mapping[int, str], scan: TimeScan | None) -> dict[int, str]:
+    """The rows whose times are further ahead than their arrival allows."""
+    if LIMIT not in batch.schema.names or not len(batch):
+        return {}
+    limits = np.asarray(batch.column(LIMIT).fill_null(FOREVER))
+    if scan is not None and scan.high <= limits.min():
+        return {}
+    return {
+        row: f"time {times[row]} is too far ahead: with its arrival and ahead_max it is at most {limits[row]}"
+        for row in np.flatnonzero(times > limits).tolist()
+        if row not in bad
+    }
+
+
+def _read(array: pa.Array, column: TimeColumn, unit: str) -> Times:
+    if column.is_plain:
+        return read_times(array, unit)
+    stamps, unreadable = read_timestamps(array, column)
+    times, bad, scan = read_times(stamps, unit)
+    return times, bad | unreadable, scan
 
 
 def read_columns(

@@ -59,12 +59,10 @@ def read_times(array: pa.Array, unit: str) -> Times:
             return times, bad, scan
     if pa.types.is_timestamp(array.type) or pa.types.is_date(array.type):
         array = _ticks(array, unit)
-    elif pa.types.is_floating(array.type):
-        array = _whole_numbers(array, bad)
     elif pa.types.is_null(array.type):
-        return np.zeros(len(array), np.int64), dict.fromkeys(range(len(array)), "time is null"), None
+        array = array.cast(pa.int64())
     elif not pa.types.is_integer(array.type):
-        wrong = f"time is of type {array.type}, not an integer or a timestamp"
+        wrong = f"time is of type {array.type}, not an integer, a timestamp or a date"
         return np.zeros(len(array), np.int64), dict.fromkeys(range(len(array)), wrong), None
     if pa.types.is_uint64(array.type):
         array = pc.min_element_wise(array, pa.scalar(2**63 - 1, pa.uint64()), skip_nulls=False)
@@ -100,15 +98,6 @@ def _ticks(array: pa.Array, unit: str) -> pa.Array:
         fits = np.abs(values) <= TIME_MAX // factor
         values = np.where(fits, np.where(fits, values, 0) * factor, 2**63 - 1)
     return pa.array(values, mask=np.asarray(counts.is_null()))
-
-
-def _whole_numbers(array: pa.Array, bad: dict[int, str]) -> pa.Array:
-    """Float times are taken where they are whole numbers: pandas makes floats of integers that have nulls."""
-    values = np.asarray(array.fill_null(0.0), np.float64)
-    whole = np.isfinite(values) & (np.floor(values) == values) & (np.abs(values) <= TIME_MAX)
-    for row in np.flatnonzero(~whole).tolist():
-        bad[row] = f"time {values[row]} is not a whole number within -2**62 .. 2**62"
-    return pa.array(np.where(whole, values, 0).astype(np.int64), mask=np.asarray(array.is_null()))
 
 
 def read_values(array: pa.Array) -> Values:

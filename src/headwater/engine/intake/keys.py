@@ -261,7 +261,7 @@ class ColumnNumbers:
         """The column has grown; one without values may turn into any other."""
         if change.old is None:
             has_null = len(self) > 0
-            self._integers, self._strings, self._null_id = IntegerNumbers(), {}, None
+            self._integers, self._objects, self._null_id = IntegerNumbers(), {}, None
             if has_null:
                 self.encode(pa.nulls(1, plain_type(change.new)))
         if self.type is not None:

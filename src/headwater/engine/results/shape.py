@@ -13,9 +13,9 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.engine.results.bounds import TICKS, finer
 from headwater.errors import DataError
 from headwater.language.query import Query
-from headwater.language.time_columns import TICKS, finer
 from headwater.language.times import FOREVER, TICK_NANOS
 from headwater.language.windows import CountWindow
 

@@ -27,6 +27,7 @@ from headwater.engine.wire.parts import AccountsPart, AsidePart, EventsPart, Par
 from headwater.engine.wire.query_set import QuerySet
 from headwater.engine.wire.snapshot_bytes import from_bytes
 from headwater.language.query import Query
+from headwater.language.time_columns import time_column
 from headwater.language.times import FOREVER
 
 Kind = TypeVar("Kind", bound=SlicedRootGroup)
@@ -41,6 +42,8 @@ class RootHalf:
 
     def __init__(self, queries: Iterable[Query] = (), role: Role = ROOT, **settings: Any) -> None:
         self.role = role
+        #: Whether a flood of windows without events may come bit by bit: then `is_behind` says that there is more.
+        self.is_paced = False
         self.names: list[str] = []
         self.homes: list[str] = []
         self._state: EngineState[RootGroup] = EngineState(self.role.root_groups(), **settings)
@@ -81,9 +84,14 @@ class RootHalf:
         return QuerySet(*settings, list(queries.entries.values()), names, types, *ways)
 
     @property
+    def time(self) -> str:
+        """How the time of an event is told."""
+        return self._state.time
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read at all, the time first."""
-        time = self._state.time
+        time = time_column(self._state.time).name
         return (time, *(name for name in self._queries.needed if name != time))
 
     @property
@@ -237,7 +245,13 @@ class RootHalf:
         until = self._state.watermarks.group
         due = [family for family in self._queries.families.values() if family.group.is_due(until)]
         self._tell_names(due)
-        self._state.close(due, until)
+        self._state.close(due, until, self.is_paced)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether more comes out when `close` is called again: windows without events, of which too many were due at once."""
+        until = self._state.watermarks.group
+        return self.is_paced and any(family.group.owes(until) for family in self._queries.families.values())
 
     def take_rows(self) -> pa.Table | None:
         """The rows that came out since the last time."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from headwater.engine.slices.edges import (
     windows_of_times,
 )
 from headwater.engine.windows.assembler import Closed, distinct_sorted, window_ranges
+from headwater.engine.windows.empty_windows import check_empty, paced, rows_of
 from headwater.engine.windows.late import OUTSIDE, Stragglers, classify_fixed, count_outside, stand_fixed
 from headwater.engine.windows.registered import Registered
 from headwater.engine.windows.view import View
@@ -210,14 +210,14 @@ class FixedWindows:
         """For queries that want them: windows without events, from each key's first window on."""
         if after == FOREVER:
             return []
-        rows = np.array([row for i in self._filled for row in self._missing(i, pieces, after, until)], np.int64)
+        rows = np.concatenate([self._missing(i, pieces, after, until) for i in self._filled])
         if len(rows) == 0:
             return []
         zeros = np.zeros(len(rows), np.int64)
         query, start, end, key = rows.T
         return [Closed(query.astype(np.int32), start, end, key.astype(np.int32), zeros, zeros, view.partials)]
 
-    def _missing(self, i: int, pieces: list[Closed], after: int, until: int) -> Iterator[tuple[int, int, int, int]]:
+    def _missing(self, i: int, pieces: list[Closed], after: int, until: int) -> Int64Array:
         """Rows (query, start, end, key) of query i's windows that are to be shown now and that no piece has."""
         size, slide, offset, _, stop = (int(value) for value in self.specs[i])
         number = int(self.numbers[i])
@@ -230,16 +230,26 @@ class FixedWindows:
         ended = max(after, EARLIEST) - size
         last = until - size if until != FOREVER else max(ended, *map(max, held.values())) if held else ended
         fresh = offset + ((ended - offset) // slide + 1) * slide
+        firsts: dict[int, int] = {}
+        shown: list[tuple[int, range]] = []
         for key in sorted(held.keys() | {key for query, key in self._first_starts if query == number}):
             known = self._first_starts.get((number, key))
-            first = min(held.get(key, ()) if known is None else {known, *held.get(key, ())})
-            self._first_starts[number, key] = first
+            first = firsts[key] = min(held.get(key, ()) if known is None else {known, *held.get(key, ())})
             # Those that had ended before were shown then, from the first window known then on.
-            earlier = range(first, first if known is None else known, slide)
-            later = range(first if known is None else max(known, fresh), min(last, stop - 1) + 1, slide)
-            for start in (*earlier, *later):
-                if start not in held.get(key, ()):
-                    yield number, start, start + size, key
+            shown.append((key, range(first, first if known is None else known, slide)))
+            shown.append((key, range(first if known is None else max(known, fresh), min(last, stop - 1) + 1, slide)))
+        check_empty(self.queries[i].query, shown, sum(map(len, held.values())))
+        self._first_starts |= {(number, key): first for key, first in firsts.items()}
+        return rows_of(number, size, shown, held)
+
+    def reach(self, after: int, until: int, key_count: int, times: Int64Array) -> int:
+        """How far the watermark may rise at once so that not too many empty windows come; ``times``: some of those held."""
+        if not self._filled or key_count == 0:
+            return until
+        lows = [*self._first_starts.values(), *([int(times.min())] if len(times) else [])]
+        low = min(lows, default=until)
+        slide = min(int(self.specs[i, SLIDE]) for i in self._filled)
+        return paced(after, until, slide, key_count * len(self._filled), low, int(times.max()) if len(times) else low)
 
     def needed(self, view: View, watermark: int) -> tuple[BoolArray, BoolArray]:
         """Which rows and which stragglers a window that is still open, late events included, needs."""

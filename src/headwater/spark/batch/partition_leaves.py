@@ -37,8 +37,7 @@ def through_python(
     if ties is not None and any(map(depends_on_order, queries)):
         # Partitions are ranges then: their number and the number of a row in its own are a place of birth that keeps the order.
         # By ticks: times of one tick are one time.
-        by = quoted(asked.time) if asked.ticks is None else asked.ticks[0]
-        df = df.orderBy(functions_of(df).expr(by), *map(quoted, ties))
+        df = df.orderBy(*map(functions_of(df).expr, [*asked.time_order, *map(quoted, ties)]))
 
     roots = root_count(queries, cores_of(df.sparkSession))
     # By numbers: mapInArrow does not take every name.

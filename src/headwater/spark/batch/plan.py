@@ -23,6 +23,7 @@ from headwater.language.homes import Home, check_home, homed
 from headwater.language.query import Query
 from headwater.language.renames import AS_STORED, Renaming
 from headwater.language.schemas import check_condition, check_unit_of
+from headwater.language.time_columns import ARRIVAL
 from headwater.spark.batch.columns import Types, columns_of
 from headwater.spark.batch.files import SourceOf, find_pieces, share_out, split
 from headwater.spark.batch.initial_root import initial_root, initial_root_bytes
@@ -137,7 +138,12 @@ def plan_queries(
     columns = columns_of(kind, pieces, types).renamed(renaming)
     root = initial_root(listed, columns.schema, **settings)
     check_unit_of("disorder", settings.get("disorder"), columns.schema, settings.get("time", "time"))
-    columns.check(root.columns)
+    names = [name for name in root.columns if name != ARRIVAL]
+    if len(names) < len(root.columns) and kind in ("log", "generated"):
+        raise DataError(
+            f"time is {settings['time']}: only of files is it known when events arrived; name a column of times"
+        )
+    columns.check(names)
     is_late_possible = settings.get("disorder") is not None
     if not is_late_possible and flush:
         pieces = split(pieces, kind)
@@ -153,7 +159,7 @@ def plan_queries(
         pruning=pruning,
         renaming=renaming,
         rows=root.result_schema,
-        is_uniform=columns.are_uniform(root.columns),
+        is_uniform=columns.are_uniform(names),
     )
 
 

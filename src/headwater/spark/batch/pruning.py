@@ -21,6 +21,7 @@ from headwater.language.expressions import BooleanChain, Column, Compare, Expr, 
 from headwater.language.files.conditions import condition_from_data, condition_to_data
 from headwater.language.query import Query
 from headwater.language.renames import AS_STORED, Renaming
+from headwater.language.time_columns import time_column
 from headwater.language.times import in_ticks
 from headwater.language.windows import Band
 
@@ -150,8 +151,10 @@ class Pruning:
     def span(self, stretch: ReadUnit) -> tuple[int, int] | None:
         """The smallest and the largest time, if every event has a good one."""
         assert self.time is not None
+        if not time_column(self.time).is_plain:
+            return None  # the least text is not the least time, and NaN is in no statistics
         bounds = stretch.bounds(self.renaming.stored(self.time))
-        if bounds is None or bounds.ends is None or bounds.null_count != 0 or pa.types.is_floating(bounds.ends.type):
+        if bounds is None or bounds.ends is None or bounds.null_count != 0:
             return None
         times, bad, _ = read_times(bounds.ends, self.unit)
         return None if bad else (int(times[0]), int(times[1]))

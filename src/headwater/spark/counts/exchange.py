@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
 from headwater.engine.counting import selection
-from headwater.engine.intake.columns import read_times, without
+from headwater.engine.intake.arrivals import times_of
+from headwater.engine.intake.columns import without
 from headwater.engine.intake.predicates import mask
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
+from headwater.language.time_columns import time_column
 from headwater.spark.batch.leaf import LeafTask, SourceFeed
 from headwater.spark.batch.plan import ReadPlan
 from headwater.spark.formats import Passed
@@ -126,7 +128,7 @@ def counted(shared: SharedCuts, feed: SourceFeed, source: int, values: Sequence[
         if isinstance(batch, Passed):
             offset += batch.count
             continue
-        times, bad, scan = read_times(batch.column(shared.time), shared.unit)
+        times, bad, scan = times_of(batch, shared.time, shared.unit)
         rows = without(bad, len(batch)) if bad else None
         if where is not None:
             passing = mask(where, {name: batch.column(name) for name in where.columns()}, len(batch))
@@ -142,7 +144,8 @@ def counted(shared: SharedCuts, feed: SourceFeed, source: int, values: Sequence[
 def counted_by_task(shared: SharedCuts, task: int) -> Iterator[CountedEvents]:
     """The events of a task without any values: only what counts, and when, is read."""
     plan = ReadPlan.from_text(shared.plan)
-    names = [shared.time, *sorted((plan.where.columns() if plan.where is not None else set()) - {shared.time})]
+    time = time_column(shared.time).name
+    names = [time, *sorted((plan.where.columns() if plan.where is not None else set()) - {time})]
     ranks = ranks_of(plan)
     for feed in replace(plan, columns=names).feeds(task):
         yield from counted(shared, feed, ranks[feed.source])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from headwater.engine.counting.selection import zone_events_max
 from headwater.language.query import Query
+from headwater.language.time_columns import time_column
 from headwater.language.windows import CountWindow
 from headwater.spark.batch.initial_root import initial_root, initial_root_bytes
 from headwater.spark.batch.leaf import FAN_IN, FRAMES
@@ -112,7 +113,7 @@ def shared_cuts(
     root = initial_root(over, positions.schema_with_positions(plan.schema), time=positions.POSITION)
     values = tuple(name for name in root.columns if name in plan.schema.names)
     snapshot = initial_root_bytes(root)
-    columns = list(dict.fromkeys([time, *values]))
+    columns = list(dict.fromkeys([time_column(time).name, *values]))
     own = replace(plan, columns=columns, root=snapshot, where=queries[0].where, pruning=None)
     roots = root_count(queries, cores)
     return SharedCuts(own.to_text(), time, unit, positions.step_of(queries), every, values, roots, cores), snapshot

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from headwater.engine.intake.arrival_columns import with_limits
 from headwater.engine.results.side_output import SCHEMA as ASIDE
 from headwater.errors import DataError, QueryError
 from headwater.language.query import Query
+from headwater.language.time_columns import ARRIVAL
 from headwater.node.micro_batches.frames import frames
 from headwater.spark.batch.partition_leaves import gathered
 from headwater.spark.dataframe_streams import plan as plans
@@ -62,9 +64,10 @@ def stream_aggregate(
     settings = plans.stream_settings(queries, asked, ties, options, homes)
     rows = plans.output_schema(root.result_schema, output)
     wanted = spark_types(rows)[0]
-    columns = tuple(dict.fromkeys(name for group in settings.groups for name in group.travelling))
+    columns = plans.read_columns(settings)
     has_source, has_last = options.source is not None, options.flush_when is not None
-    text = StreamPlan(settings, columns, wanted, output, has_source, has_last).to_text()
+    ahead_max = plans.checked_ahead(asked, options)
+    text = StreamPlan(settings, columns, wanted, output, has_source, has_last, ahead_max).to_text()
     plans.prepare(df.sparkSession, settings.buckets)
     sent = in_tasks(_selected(df, columns, options), FRAMES, sent_frames, text)
     found = in_tasks(_with_state(sent, text), rows, unpacked)
@@ -78,7 +81,10 @@ def stream_aggregate(
 def _selected(df: DataFrame, columns: Sequence[str], options: StreamOptions) -> DataFrame:
     """The columns that travel, by numbers: mapInArrow does not take every name."""
     f = functions_of(df)
-    chosen = [df[quoted(name)].alias(f"c{number}") for number, name in enumerate(columns)]
+    # The time of the batch, which Spark writes down before it runs: a batch that runs again has the same.
+    arrival = f.unix_micros(f.current_timestamp())
+    read = (arrival if name == ARRIVAL else df[quoted(name)] for name in columns)
+    chosen = [column.alias(f"c{number}") for number, column in enumerate(read)]
     if options.source is not None:
         chosen.append(df[quoted(options.source)].cast("string").alias("source"))
     if options.flush_when is not None:
@@ -114,6 +120,7 @@ def sent_frames(text: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
         if plan.has_last:
             more["last"] = batch.column("last")
         events = pa.RecordBatch.from_arrays(batch.columns[: len(plan.columns)], names=list(plan.columns))
+        events = with_limits(events, plan.ahead_max, settings.unit)
         told = frames(events, settings.groups, settings.buckets, time=settings.time, unit=settings.unit, **more)
         rows = [(labels[bucket], partition, number, frame.to_bytes()) for bucket, frame in told]
         arrays = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), FRAMES, strict=True)]

@@ -13,10 +13,11 @@ import pyarrow as pa
 from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.engine.results.side_output import SCHEMA as ASIDE
 from headwater.errors import DataError, QueryError
-from headwater.language.arguments import check_disorder
+from headwater.language.arguments import check_ahead, check_disorder
 from headwater.language.files.queries import from_json, to_json
 from headwater.language.query import Query
 from headwater.language.schemas import check_unit_of
+from headwater.language.time_columns import ARRIVAL, LIMIT, time_column
 from headwater.language.times import Nanos, duration
 from headwater.node.micro_batches.frames import BatchSettings, EventGroup, group_name
 from headwater.spark.batch.partition_leaves import depends_on_order
@@ -45,10 +46,13 @@ class StreamOptions:
     flush_after: object = None
     live: bool = False
     buckets: int | None = None
+    ahead_max: object = "auto"
 
     def refuse_batch(self) -> None:
         """A batch DataFrame has all rows at once and none is late."""
         for name in self.__slots__:
+            if name == "ahead_max" and self.ahead_max == "auto":
+                continue
             # By identity: 0 is equal to False, and a Column to nothing that could be asked.
             if getattr(self, name) is not None and getattr(self, name) is not False:
                 raise DataError(f"{name} is for streaming DataFrames, and this is a batch DataFrame: leave it out")
@@ -56,7 +60,7 @@ class StreamOptions:
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """``columns``: those that travel, by number; ``rows``: what comes out."""
+    """``columns``: those that are read, by number; ``rows``: what comes out; ``ahead_max``: of times, in ticks."""
 
     settings: BatchSettings
     columns: tuple[str, ...]
@@ -64,6 +68,7 @@ class StreamPlan:
     output: str
     has_source: bool
     has_last: bool
+    ahead_max: int | None = None
 
     @property
     def uses_clock(self) -> bool:
@@ -75,7 +80,8 @@ class StreamPlan:
         groups = [[g.name, to_json(g.queries), list(g.columns), g.ties] for g in settings.groups]
         rows = schema_to_bytes(self.rows).hex()
         rest = {"columns": self.columns, "output": self.output, "source": self.has_source, "last": self.has_last}
-        return json.dumps({"settings": plain, "groups": groups, "rows": rows, **rest})
+        ahead = {"ahead_max": self.ahead_max}
+        return json.dumps({"settings": plain, "groups": groups, "rows": rows, **rest, **ahead})
 
     @classmethod
     def from_text(cls, text: str) -> StreamPlan:
@@ -86,7 +92,8 @@ class StreamPlan:
         )
         rows = schema_from_bytes(bytes.fromhex(tree["rows"]))
         settings = BatchSettings(groups, **tree["settings"])
-        return cls(settings, tuple(tree["columns"]), rows, tree["output"], tree["source"], tree["last"])
+        told = tree["output"], tree["source"], tree["last"], tree["ahead_max"]
+        return cls(settings, tuple(tree["columns"]), rows, *told)
 
 
 def stream_settings(
@@ -109,7 +116,8 @@ def stream_settings(
     buckets = BUCKETS if options.buckets is None else options.buckets
     if type(buckets) is not int or not 1 <= buckets <= 1024:
         raise QueryError(f"buckets is {options.buckets!r}: give a whole number from 1 to 1024")
-    groups = _groups(queries, ties, asked.time)
+    is_judged = checked_ahead(asked, options) is not None
+    groups = _groups(queries, ties, [time_column(asked.time).name, *([LIMIT] if is_judged else [])])
     return BatchSettings(
         groups,
         asked.time,
@@ -124,13 +132,24 @@ def stream_settings(
     )
 
 
-def _groups(queries: Sequence[Query], ties: Sequence[str], time: str) -> tuple[EventGroup, ...]:
+def checked_ahead(asked: Asked, options: StreamOptions) -> int | None:
+    """How far times may be ahead of the batch they came with, in ticks."""
+    return check_ahead(options.ahead_max, asked.time, asked.schema, asked.unit)
+
+
+def read_columns(settings: BatchSettings) -> tuple[str, ...]:
+    """The columns that are asked of the DataFrame: limits of times are made of arrivals."""
+    travelling = (name for group in settings.groups for name in group.travelling)
+    return tuple(dict.fromkeys(ARRIVAL if name == LIMIT else name for name in travelling))
+
+
+def _groups(queries: Sequence[Query], ties: Sequence[str], times: Sequence[str]) -> tuple[EventGroup, ...]:
     found: dict[str, list[Query]] = {}
     for query in queries:
         found.setdefault(group_name(query), []).append(query)
     made = []
     for name, own in found.items():
-        columns = dict.fromkeys([time, *(column for query in own for column in sorted(query.columns()))])
+        columns = dict.fromkeys([*times, *(column for query in own for column in sorted(query.columns()))])
         in_order = any(map(depends_on_order, own))
         made.append(EventGroup(name, tuple(own), tuple(columns), tuple(ties) if in_order else None))
     return tuple(made)

@@ -11,6 +11,7 @@ import pyarrow.types as pt
 from headwater.language.aggregations import Aggregation
 from headwater.language.homes import Home
 from headwater.language.query import Query
+from headwater.language.time_columns import time_column
 from headwater.spark.aggregate import Call, arrow_schema, divided, renamed_frame
 from headwater.spark.batch.partition_leaves import depends_on_order
 from headwater.spark.batch.root import cores_of
@@ -120,7 +121,7 @@ def _parts(call: Call) -> list[_Part]:
     parts += [_Part("native, positions", tuple(family)) for family in division.native_counts]
     parts += [_Part("python, positions", tuple(family)) for family in division.python_counts]
     if others := division.others:
-        sort = (asked.time, *call.ties) if any(map(depends_on_order, others)) else ()
+        sort = (time_column(asked.time).name, *call.ties) if any(map(depends_on_order, others)) else ()
         parts.append(_Part("python, sorted" if sort else "python", tuple(others), sort=sort))
     return parts
 
@@ -205,13 +206,18 @@ def _of_stream(call: Call, options: StreamOptions) -> SparkExplanation:
         warning = STREAM_ORDER if depends_on_order(query) else ""
         planned.append(Planned(query.name, plan, STREAM_WHY, _guarantee(query, call.asked), warning))
     travels = (
-        Travel("stream", tuple(q.name for q in group.queries), None, f"of each event: {', '.join(group.travelling)}")
+        Travel("stream", tuple(q.name for q in group.queries), None, f"of each event: {_named(group.travelling)}")
         for group in settings.groups
     )
     return SparkExplanation(tuple(planned), tuple(travels))
 
 
 # --- for people ---
+
+
+def _named(columns: Iterable[str]) -> str:
+    """Names of columns; those that headwater adds begin with what none of a user's does."""
+    return ", ".join(name.lstrip("\0") for name in columns)
 
 
 def _query_text(planned: Planned) -> str:

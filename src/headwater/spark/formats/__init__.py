@@ -5,14 +5,17 @@ Only columns that are asked for are read. Whatever is wrong with a file, the err
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
 import pyarrow as pa
 
+from headwater.engine.intake.arrival_columns import with_arrivals
 from headwater.errors import DataError, HeadwaterError
 from headwater.language.schemas import refuse_doubled, type_kind
+from headwater.language.time_columns import ARRIVAL
 from headwater.spark.formats import csv_lines, ipc, json_lines, parquet, streams
 from headwater.spark.formats.file_range import Batches, FileRange, Format, Passed, Wanted, sentence
 from headwater.spark.formats.folder_columns import filled, folder_scalars
@@ -31,6 +34,8 @@ __all__ = [
     "named",
     "row_count",
     "schema_of",
+    "stamped",
+    "without_arrivals",
 ]
 
 T = TypeVar("T")
@@ -77,8 +82,23 @@ def batches(kind: str, piece: FileRange, wanted: Wanted) -> Batches:
     """The events of a piece."""
     if piece.root is not None:
         wanted = replace(wanted, root=piece.root)
+    plain = without_arrivals(wanted)
     for place in piece.places:
-        yield from checked(kind, place, wanted, FORMATS[kind].read(place, wanted, piece.groups))
+        found = checked(kind, place, plain, FORMATS[kind].read(place, plain, piece.groups))
+        yield from found if plain is wanted else stamped(found, os.stat(place).st_mtime_ns)
+
+
+def without_arrivals(wanted: Wanted) -> Wanted:
+    """What is asked of a file itself, at least one column: when its events arrived, the file's status tells."""
+    if ARRIVAL not in wanted.columns:
+        return wanted
+    return replace(wanted, columns=[name for name in wanted.columns if name != ARRIVAL] or wanted.schema.names[:1])
+
+
+def stamped(found: Batches, mtime_ns: int) -> Batches:
+    """The events of a file that was last changed then: they have arrived with it."""
+    for batch in found:
+        yield with_arrivals(batch, mtime_ns // 1_000) if isinstance(batch, pa.RecordBatch) else batch
 
 
 def checked(kind: str, place: str, wanted: Wanted, found: Batches) -> Batches:

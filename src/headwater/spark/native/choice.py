@@ -12,11 +12,12 @@ import pyarrow.types as pt
 from headwater.language.aggregations import FUNCTIONS, Aggregation
 from headwater.language.homes import nodes_in_words
 from headwater.language.query import Query
+from headwater.language.time_columns import time_column
 from headwater.language.windows import Band, CountWindow, Sliding
 from headwater.node import RootNode
 from headwater.spark.batch.initial_root import initial_root
 from headwater.spark.native.expressions import NotNativeError, sql_of
-from headwater.spark.native.types import can_be_least, is_fixed_width, is_plain, ticks
+from headwater.spark.native.types import can_be_least, is_fixed_width, is_plain, quoted, ticks
 
 EXACT: Final = "exact, to the last bit"
 SPARKS_OWN: Final = "Spark's own float sums: the last bits may depend on the order"
@@ -47,7 +48,19 @@ class Asked:
     @property
     def ticks(self) -> tuple[str, str] | None:
         """The time of an event and the condition that it has one, in SQL; None if Spark cannot say it exactly."""
-        return ticks(self.schema.field(self.time), self.unit)
+        column = time_column(self.time)
+        return ticks(self.schema.field(column.name), self.unit) if column.is_plain else None
+
+    @property
+    def time_order(self) -> list[str]:
+        """What sorts rows by time, in SQL; nothing where Spark's order of the column is not that of times.
+
+        Then rows are sorted by what decides between events of one time: leaves and roots know the times themselves.
+        """
+        column = time_column(self.time)
+        if self.ticks is not None:
+            return [self.ticks[0]]
+        return [quoted(column.name)] if column.is_plain else []
 
     def root(self, queries: Sequence[Query]) -> RootNode:
         """The initial root of queries over these events; queries that do not fit the columns are refused."""
@@ -107,7 +120,9 @@ def _overlap(window: Sliding | CountWindow, unit: str) -> int:
 def why_not_events(query: Query, asked: Asked) -> str | None:
     """What keeps Spark from filtering and grouping the events."""
     if asked.ticks is None:
-        return f"time {asked.time!r} holds {asked.schema.field(asked.time).type}"
+        column = time_column(asked.time)
+        held = f"{column.name!r} holds {asked.schema.field(column.name).type}" if column.is_plain else asked.time
+        return f"time {held}" + ("" if column.is_plain else " is read by headwater")
     for key in query.keys:
         field = asked.schema.field(key)
         if not is_plain(field) or pt.is_null(field.type):

@@ -58,10 +58,6 @@ def ticks(field: pa.Field, unit: str) -> tuple[str, str] | None:
     if pt.is_integer(type_):
         time = column if type_ == pa.int64() else f"CAST({column} AS BIGINT)"
         return time, _within(time, TIME_MAX) if type_.bit_width == 64 else f"{column} IS NOT NULL"
-    if pt.is_floating(type_):
-        # What is no whole number is no time.
-        whole = f"(rint({column}) = {column}) AND (abs({column}) <= CAST({TIME_MAX}L AS DOUBLE))"
-        return f"CAST(CASE WHEN {whole} THEN {column} END AS BIGINT)", whole
     if pt.is_date(type_):
         return _scaled(f"CAST(unix_date({column}) AS BIGINT)", _DAY_NANOS, unit)
     if pt.is_timestamp(type_) and type_.tz is not None:

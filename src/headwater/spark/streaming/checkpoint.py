@@ -30,10 +30,13 @@ from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import HeadwaterError
 from headwater.language.homes import Home
 from headwater.language.places import local_path
+from headwater.language.time_columns import time_column
 from headwater.logs import files
 from headwater.node.splitting import Sharing
 from headwater.protocols.count_windows import Counting
+from headwater.spark.streaming.arrivals import Stamps, Taken
 from headwater.spark.streaming.directives import Directive
+from headwater.spark.streaming.inputs.input import stores_arrivals
 
 #: How rows come out: since the first release in ticks with all columns, now as times (`engine.results.shape`). A stream keeps
 #: the form with which it began, for its sink holds rows of it already.
@@ -43,7 +46,7 @@ ROW_FORM = 2
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """``kind`` and ``input``: what is read; ``settings``: time, unit, disorder, strict, idle_ns, which cannot change.
+    """``kind`` and ``input``: what is read; ``settings``: time, unit, disorder, strict, idle_ns, ahead_max, which cannot change.
 
     ``chains``: how many leaves share the sources; ``roots``: how many roots share the keys, ``sharing``: how, and ``why``.
     ``counting``: what leaves send for count windows; None in checkpoints of releases that knew no schemes. ``born_ms``: when it
@@ -90,6 +93,14 @@ class About:
             "born_ms": self.born_ms,
             **({"home": self.home} if self.home else {}),
         }
+
+    def stamps(self, taken: Taken) -> Stamps | None:
+        """How leaves give events their arrivals, if these matter; ``taken``: when events were taken, where that decides."""
+        # Checkpoints of releases that knew no arrivals say nothing of them.
+        ahead_max, unit = self.settings.get("ahead_max"), self.settings["unit"]
+        if ahead_max is None and time_column(self.settings["time"]).reading != "arrival":
+            return None
+        return Stamps(None if stores_arrivals(self.kind, self.input) else taken, ahead_max, unit)
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> About:

@@ -53,8 +53,11 @@ def _beginning(source: SourceState, begins: Sequence[tuple[int, int]]) -> Source
 class Directive:
     """``queries`` names their text in the checkpoint, ``columns`` are those they read. ``cuts``: the
     frame of a cut that leaves have to answer. ``plan``: the frame that says where count windows are expected to end.
-    ``again``: of sources that are read again only in part, from where to where. ``idle``: sources that are not waited for, where
+    ``again``: of sources that are read again only in part, from where to where, and ``kept_from``: from where on other parts may
+    be wanted later. ``idle``: sources that are not waited for, where
     count windows have to know.
+
+    ``is_behind``: more windows without events are due than came out at once.
 
     ``wants_batch``: the root waits for something that does not depend on new events. ``silent_at_ns``: when it will have waited
     too long for some source. ``status``: how the stream is doing, for people.
@@ -73,6 +76,13 @@ class Directive:
     plan: bytes | None = None
     again: Again = field(default_factory=dict)
     idle: Sequence[str] = ()
+    kept_from: Mapping[str, int] = field(default_factory=dict)
+    is_behind: bool = False
+
+    def holds(self) -> dict[str, int]:
+        """From which offset on each source may be read again, now or later."""
+        whole = {s.name: min(s.hold, s.offset) for assign in self.assigns.values() for s in assign.sources}
+        return whole | dict(self.kept_from)
 
     def sources(self) -> dict[str, list[str]]:
         """The sources of each chain."""
@@ -92,10 +102,14 @@ class Directive:
         plan = {} if self.plan is None else {"plan": _text(self.plan)}
         again = {"again": {name: list(map(list, some)) for name, some in self.again.items()}} if self.again else {}
         idle = {"idle": list(self.idle)} if self.idle else {}
+        kept_from = {"kept_from": dict(self.kept_from)} if self.kept_from else {}
+        is_behind = {"is_behind": True} if self.is_behind else {}
         return (
             plan
             | again
             | idle
+            | kept_from
+            | is_behind
             | {
                 "batch": self.batch,
                 "queries": self.queries,

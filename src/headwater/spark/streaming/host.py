@@ -60,6 +60,7 @@ class RootHost:
     def begin(self, root: RootNode, offset: Offset) -> None:
         """The root as it is before the first batch."""
         self._root = root
+        root.pace()
         self.save_state(offset.batch)
         self.write_directive(self.directive(offset, BatchOutput()))
 
@@ -98,6 +99,8 @@ class RootHost:
         for number in range(before.commands, offset.commands):
             self._command(root, number, offset, outcome)
         self._do(root, events.TimerFired("cut"), offset, outcome)
+        if before.is_behind:
+            self._do(root, events.TimerFired("empty"), offset, outcome)
 
     def _command(self, root: RootNode, number: int, offset: Offset, outcome: BatchOutput) -> None:
         command = self._commands.command(number)
@@ -135,9 +138,11 @@ class RootHost:
         assert root is not None
         assigns: dict[str, Assign] = {}
         again: dict[str, list[tuple[int, int]]] = {}
+        kept_from: dict[str, int] = {}
         for assign in root.assignments.all():
             assigns[assign.chain], some = narrowed(assign, root.assignments.rereads(assign.chain))
             again |= some
+            kept_from |= {s.name: min(s.hold, s.offset) for s in assign.sources if s.name in some}
         behind = any(s.offset < offset.ends.get(s.name, 0) for a in assigns.values() for s in a.sources)
         cuts, plan = root.cuts.announced, root.count_plan
         # A chain that has a look to answer reads events again; that needs no new ones.
@@ -148,7 +153,7 @@ class RootHost:
             list(root.columns),
             assigns,
             None if cuts is None else encode(cuts),
-            not root.is_finished and (behind or is_asked or offset.flush),
+            not root.is_finished and (behind or is_asked or offset.flush or root.is_behind),
             root.silent_at_ns,
             root.is_finished,
             offset.commands,
@@ -156,6 +161,8 @@ class RootHost:
             None if plan is None else encode(plan),
             again,
             [] if plan is None else root.idle_sources,
+            kept_from,
+            root.is_behind,
         )
 
     def save_state(self, batch: int) -> None:
@@ -204,7 +211,7 @@ class RootHost:
         """The root after a batch: the one in memory if that is what it is, else made again from the checkpoint."""
         if self._batch != batch or self._root is None:
             saved = self._checkpoint.saved(batch)
-            self._root, _ = RootNode.recover(saved.snapshot, saved.records)
+            self._root, _ = RootNode.recover(saved.snapshot, saved.records, is_paced=True)
             self._since, self._snapshot_bytes = saved.since, len(saved.snapshot)
             self._recorded = sum(map(len, saved.records))
         return self._root

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from headwater.base.arrow import schema_from_bytes
 from headwater.errors import QueryError
+from headwater.language.time_columns import ARRIVAL
 from headwater.node import LeafNode, NodeSettings
 from headwater.node.splitting import Sharing, unbundled
 from headwater.protocols.actions import Action, PauseReading, Refused, ResumeReading, SendMessage
@@ -19,6 +20,7 @@ from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Assign, CountPlan, Cuts, Flush, Positions, decode
 from headwater.spark.batch.leaf import CONTROL, FAN_IN, ROOT, frame_rows
 from headwater.spark.formats import Passed, Wanted
+from headwater.spark.streaming.arrivals import Stamps
 from headwater.spark.streaming.inputs.input import Watermark, input_class
 
 Told = BatchArrived | EventsPassed
@@ -62,6 +64,7 @@ class LeafWork:
     flush: bool
     cuts: bytes | None
     plan: bytes | None = None
+    stamps: Stamps | None = None
 
     def frames(self, limits: LeafLimits = LIMITS) -> Iterator[pa.RecordBatch]:
         """What the leaf sends."""
@@ -96,7 +99,8 @@ class _Task:
             plan = decode(work.plan)
             assert isinstance(plan, CountPlan)
             yield from self._after(self._leaf.hear(plan))
-        wanted = Wanted(work.columns, schema_from_bytes(work.schema), work.strict)
+        schema = schema_from_bytes(work.schema)
+        wanted = Wanted(self._columns(schema), schema, work.strict)
         for event in self._events(wanted):
             yield from self._after(self._leaf.handle(event, 0))
             yield from self._send_sometimes(event)
@@ -110,6 +114,12 @@ class _Task:
             cuts = decode(work.cuts)
             assert isinstance(cuts, Cuts)
             yield from self._after(self._leaf.hear(cuts), is_cut=True)
+
+    def _columns(self, schema: pa.Schema) -> list[str]:
+        """The columns to be read, at least one: arrivals only where the input stores them."""
+        plain = [name for name in self._work.columns if name != ARRIVAL] or schema.names[:1]
+        stamps = self._work.stamps
+        return [*plain, ARRIVAL] if stamps is not None and stamps.taken is None else plain
 
     def _events(self, wanted: Wanted) -> Iterator[Told]:
         """The events of all sources."""
@@ -140,11 +150,12 @@ class _Task:
                         yield EventsPassed(source, at, told.count, told.low, told.high)
                         at += told.count
                     elif isinstance(told, Watermark):
-                        columns = pa.schema([wanted.schema.field(name) for name in wanted.columns])
+                        columns = pa.schema([wanted.schema.field(name) for name in wanted.columns if name != ARRIVAL])
                         yield BatchArrived(source, at, pa.RecordBatch.from_pylist([], columns), told.time)
                     else:
                         for part in self._parts(told):
-                            yield BatchArrived(source, at, part)
+                            stamps = self._work.stamps
+                            yield BatchArrived(source, at, part if stamps is None else stamps.on(source, at, part))
                             at += len(part)
         if at < accepted:
             yield EventsPassed(source, at, accepted - at)

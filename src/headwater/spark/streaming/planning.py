@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from headwater.spark.streaming.arrivals import Taken, taken_since
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.inputs.input import Extent
 
@@ -22,7 +23,8 @@ class Offset:
     ``now_ns``: the time at which it was planned, which is the time for all that happens in it. ``ends``: up to which event each
     source is read. ``joining``: sources that come with this batch, by chain; they are read from the next on. ``done``: sources
     that are not waited for behind their end. ``commands``: how many of the users' commands it knows. ``flush``: sources end
-    where they are. ``directive``: the hash of what the root said after the batch before.
+    where they are. ``directive``: the hash of what the root said after the batch before. ``taken``: when events were first taken
+    that may be read again, where that is their arrival.
     """
 
     batch: int = -1
@@ -33,9 +35,12 @@ class Offset:
     commands: int = 0
     flush: bool = False
     directive: str = ""
+    taken: Taken = field(default_factory=dict)
 
     def to_data(self) -> dict[str, Any]:
-        return asdict(self)
+        data = asdict(self)
+        # Left out where nothing is kept, as in the checkpoints of releases that kept no arrivals.
+        return data if data["taken"] else {name: value for name, value in data.items() if name != "taken"}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Offset:
@@ -52,10 +57,18 @@ class PlannerView:
     now_ns: int
 
 
-def next_offset(start: Offset, directive: Directive, found: PlannerView, chains: int, events_max: int | None) -> Offset:
+def next_offset(
+    start: Offset,
+    directive: Directive,
+    found: PlannerView,
+    chains: int,
+    events_max: int | None,
+    keeps_arrivals: bool = False,
+) -> Offset:
     """The end of the next batch, or ``start`` if there is no reason for one.
 
     ``chains``: how many leaves share the sources at most; ``events_max``: how many events a batch has at most.
+    ``keeps_arrivals``: whether events arrive when they are first taken.
     """
     if directive.is_finished:
         return start
@@ -75,7 +88,11 @@ def next_offset(start: Offset, directive: Directive, found: PlannerView, chains:
     is_new = is_new or any(name not in start.done for name in done)
     if not is_new and not is_idle_due and not directive.wants_batch:
         return start
-    return _following(start, directive, found, {"ends": ends, "joining": joined, "done": done})
+    taken = {}
+    if keeps_arrivals:
+        now_us = max(found.now_ns, start.now_ns) // 1_000
+        taken["taken"] = taken_since(start.taken, start.ends, ends, now_us, directive.holds())
+    return _following(start, directive, found, {"ends": ends, "joining": joined, "done": done, **taken})
 
 
 def _following(start: Offset, directive: Directive, found: PlannerView, news: Mapping[str, object]) -> Offset:

@@ -94,6 +94,7 @@ def said(checkpoint: StreamCheckpoint, batch: int, roots: int) -> Directive:
         queries=checkpoint.write_queries(text),
         wants_batch=any(other.wants_batch for other in each),
         is_finished=all(other.is_finished for other in each),
+        is_behind=any(other.is_behind for other in each),
         status=_together([other.status for other in each]),
     )
 

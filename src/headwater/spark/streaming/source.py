@@ -111,7 +111,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         extents = self._extents() if self._target is None else self._target
         found = PlannerView(extents, commands, flush, self.clock())
         events_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        return next_offset(last, directive, found, self._about.chains, events_max).to_data()
+        stamps = self._about.stamps({})
+        keeps = stamps is not None and stamps.taken is not None
+        return next_offset(last, directive, found, self._about.chains, events_max, keeps).to_data()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         if start == end:
@@ -145,7 +147,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     for source in assign.sources
                 }
                 rest = False, None, directive.plan
-            yield LeafWork(number, encode(assign), text, about.kind, runs, *fixed, *rest)
+            own = {name: some for name, some in offset.taken.items() if name in runs}
+            yield LeafWork(number, encode(assign), text, about.kind, runs, *fixed, *rest, about.stamps(own))
 
     def _read_runs(self, source: str, stretches: Sequence[Sequence[int]]) -> list[Run]:
         return [(begin, self._input.stretches(source, begin, stop)) for begin, stop in stretches]

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
+from headwater.language.time_columns import ARRIVAL
 from headwater.spark.formats import Wanted
 from headwater.spark.streaming.kafka.client import Connection, KafkaSettings, source_name
 from headwater.spark.streaming.kafka.values import KEY, batches_of, schema_of
@@ -20,6 +21,7 @@ class Message:
     at: int
     data: bytes | None
     name: bytes | None = None
+    stamp: tuple[int, int] = (0, 0)
 
     def offset(self) -> int:
         return self.at
@@ -31,7 +33,7 @@ class Message:
         return self.name
 
     def timestamp(self) -> tuple[int, int]:
-        return 0, 0
+        return self.stamp
 
 
 def read(*messages: Message, columns: tuple[str, ...] = ("time",), strict: bool = False):
@@ -57,6 +59,14 @@ def test_a_message_that_is_no_event_says_where_it_stands():
 
 def test_the_key_of_a_message_is_a_column_beside():
     assert read(Message(0, None, b"a"), columns=(KEY,)) == [(0, [{KEY: "a"}])]
+
+
+def test_an_event_of_kafka_arrives_by_the_timestamp_of_its_message():
+    messages = Message(0, b'{"time": 1}', None, (1, 5)), Message(1, b'{"time": 2}')
+    ((_, found),) = read(*messages, columns=("time", ARRIVAL))
+    assert found == [{"time": 1, ARRIVAL: 5_000}, {"time": 2, ARRIVAL: None}]
+    ((_, found),) = read(*messages, columns=(ARRIVAL,))
+    assert [row[ARRIVAL] for row in found] == [5_000, None]
 
 
 def test_columns_are_told_from_the_first_values():

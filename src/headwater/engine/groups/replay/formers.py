@@ -18,6 +18,7 @@ from headwater.base.jit import njit
 from headwater.base.snapshots import pairs, snapshot
 from headwater.engine.groups.replay.kept import LONG_AGO, Formed, Former, KeptEvents
 from headwater.engine.slices.edges import fixed_spec, next_end, spec_table
+from headwater.engine.windows.empty_windows import check_empty, paced
 from headwater.engine.windows.marker_walk import UNLIMITED, Cutter
 from headwater.engine.windows.registered import Registered
 from headwater.errors import DataError
@@ -184,7 +185,7 @@ class FixedFormer(Former):
 
     def __init__(self, entry: Registered) -> None:
         super().__init__(entry)
-        self.fills = entry.query.emit_empty and isinstance(entry.query.window, Sliding)
+        self.fills = bool(entry.query.emit_empty) and isinstance(entry.query.window, Sliding)
         self._first: dict[int, int] = {}
 
     def closes_nothing(self, after: int, until: int, held: int) -> bool:
@@ -226,14 +227,24 @@ class FixedFormer(Former):
             latest = int(kept.chunk.times.max()) if len(kept) else NEVER
             limit = max((latest - offset) // slide * slide + offset, max(after, LONG_AGO) - size)
         found = [np.empty((0, 5), np.int64)]
+        last = min(limit, stop - 1)
+        shown = [(key, range(max(start, first), last + 1, slide)) for key, start in sorted(self._first.items())]
+        check_empty(self.entry.query, shown, len(kept))
         for key, start in sorted(self._first.items()):
             low, high = int(kept.starts[key]), int(kept.starts[key + 1])
             # Not np.arange with a step: it counts in floats, too coarse for times at the ends of int64.
             begin = max(start, first)
-            starts = begin + slide * np.arange(max((min(limit, stop - 1) - begin) // slide + 1, 0))
+            starts = begin + slide * np.arange(max((last - begin) // slide + 1, 0))
             lo, hi = (low + np.searchsorted(kept.chunk.times[low:high], starts + more) for more in (0, size))
             found.append(np.stack((np.full(len(starts), key), starts, starts + size, lo, hi), axis=1))
         return np.concatenate(found)
+
+    def reach(self, after: int, until: int, kept: KeptEvents) -> int:
+        if not self.fills or not len(kept):
+            return until
+        times, slide = kept.chunk.times, self._spec()[1]
+        low = min([int(times.min()), *self._first.values()])
+        return paced(after, until, slide, kept.key_count, low, int(times.max()))
 
     def _remember_first(self, kept: KeptEvents) -> None:
         """The first window of each key that has a member: not an event whose own source had passed the window."""

@@ -112,6 +112,14 @@ class ReplayGroup(SingleGroup):
         """About how many result rows an advance of the watermark to ``until`` gives: certainly not more than this."""
         return self.row_count()
 
+    def owes(self, until: int) -> bool:
+        return self._former.fills and self.watermark < until
+
+    def reach(self, until: int) -> int:
+        if not self._buffer.stretches:
+            return until
+        return self._former.reach(self.watermark, until, self._buffer.sorted(len(self._window_keys)))
+
     def close(self, until: int) -> list[Closed]:
         before, self.watermark = self.watermark, until
         after = before if self._formed_at is None else self._formed_at

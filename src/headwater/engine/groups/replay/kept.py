@@ -86,6 +86,10 @@ class Former(ABC):
         """Every window that holds a kept event, those that are out too; nothing changes by it."""
         return copy.deepcopy(self).form(kept, NEVER, NEVER)
 
+    def reach(self, after: int, until: int, kept: KeptEvents) -> int:
+        """How far the watermark may rise at once towards ``until``, so that not too many windows are formed that hold nothing."""
+        return until
+
     def closes_nothing(self, after: int, until: int, held: int) -> bool:
         """Whether no window ends in (after, until] for sure; ``held``: how many events there are, which are not looked at."""
         return False

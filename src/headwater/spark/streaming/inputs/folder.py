@@ -32,7 +32,7 @@ from headwater.errors import DataError
 from headwater.language.homes import home_of_files
 from headwater.language.places import local_path
 from headwater.spark.batch.columns import Types
-from headwater.spark.formats import FORMATS, Batches, Wanted, check_kinds, schema_of
+from headwater.spark.formats import FORMATS, Batches, Wanted, check_kinds, schema_of, stamped, without_arrivals
 from headwater.spark.formats.folder_columns import folder_scalars, folder_values
 from headwater.spark.formats.paths import PathPattern
 from headwater.spark.formats.ranges import counted, rows_of
@@ -63,6 +63,7 @@ class FolderInput:
     """
 
     kind = "folder"
+    stores_arrivals = True  # when a file was last changed
 
     def __init__(
         self,
@@ -227,8 +228,10 @@ class FolderInput:
                 raise DataError(
                     f"{place}: it has {rows} rows, but had {stretch['rows']} when it was first seen; files must not change"
                 )
-        wanted = replace(wanted, root=stretch["root"])
-        yield from rows_of(kind, place, wanted, stretch["skip"], stretch["count"], mark)
+        plain = without_arrivals(wanted)
+        found = rows_of(kind, place, replace(plain, root=stretch["root"]), stretch["skip"], stretch["count"], mark)
+        # As it was when the file was first seen.
+        yield from found if plain is wanted else stamped(found, stretch["mtime_ns"])
 
 
 def _is_untouched(place: str, stretch: Mapping[str, Any]) -> bool:

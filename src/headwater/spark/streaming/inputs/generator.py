@@ -27,7 +27,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from headwater.engine.intake.time_readings import read_timestamps
 from headwater.errors import DataError, shown
+from headwater.language.time_columns import time_column
 from headwater.language.times import NEVER, TICK_NANOS
 from headwater.language.user_code import load_path
 from headwater.logs.files import replace
@@ -123,7 +125,8 @@ class GeneratorProgress:
     def __init__(self, place: str, time: str, unit: str, kept: Path | None = None) -> None:
         self._place = place
         self._blocks = blocks_of(place)
-        self._time = time
+        self._reading = time_column(time)
+        self._time = self._reading.name
         self._tick_ns = TICK_NANOS[unit]
         self._kept = kept
         #: For each block that was counted, the offset at its end and the largest time up to there.
@@ -213,6 +216,8 @@ class GeneratorProgress:
                 f"generator {shown(self._place)}: there is no column {self._time!r} that says when events are"
             )
         column = block.column(self._time)
+        if not self._reading.is_plain:
+            column, _ = read_timestamps(column, self._reading)
         tick = TICK_NANOS[column.type.unit] if pa.types.is_timestamp(column.type) else self._tick_ns
         times = pc.fill_null(pc.multiply_checked(column.cast(pa.int64()), tick), NEVER)
         return np.asarray(np.maximum.accumulate(times.to_numpy(zero_copy_only=False)))

@@ -62,7 +62,11 @@ Told: TypeAlias = Iterator["pa.RecordBatch | Passed | Watermark"]
 
 
 class Input(Protocol):
-    """Sources of one kind. ``kind`` is one of `KINDS`, or the import path of the class; ``schema``: the columns of events."""
+    """Sources of one kind. ``kind`` is one of `KINDS`, or the import path of the class; ``schema``: the columns of events.
+
+    A class with ``stores_arrivals = True`` reads the column `ARRIVAL`, if it is wanted: when each event came, in microseconds
+    since 1970, the same whenever it is read. For others it is the planning time of the batch that first took the event.
+    """
 
     kind: str
 
@@ -102,6 +106,13 @@ def rehomed(extents: dict[str, Extent], home: Home) -> dict[str, Extent]:
 def input_class(kind: str) -> Any:
     """The class of the inputs of a kind."""
     return load_path(KINDS.get(kind, kind))
+
+
+def stores_arrivals(kind: str, data: Mapping[str, Any]) -> bool:
+    """Whether an input knows when each event arrived, and gives it as a column to who wants it."""
+    if "rename" in data:
+        return stores_arrivals(data["kind"], data["input"])
+    return bool(getattr(input_class(kind), "stores_arrivals", False))
 
 
 class LogInput:

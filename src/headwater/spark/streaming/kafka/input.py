@@ -38,6 +38,7 @@ class KafkaInput:
     """
 
     kind = "kafka"
+    stores_arrivals = True  # the timestamps of messages
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from headwater.engine.intake.arrivals import UNREAD
 from headwater.errors import DataError
+from headwater.language.time_columns import ARRIVAL
 from headwater.spark.formats.file_range import Wanted
 from headwater.spark.formats.json_lines import JsonLines
 from headwater.spark.formats.text import CARE_BYTES, PlacedText, with_care
@@ -20,7 +21,7 @@ from headwater.spark.formats.text import CARE_BYTES, PlacedText, with_care
 KEY = "kafka_key"
 TIMESTAMP = "kafka_timestamp"
 #: Columns that are not in the values, but beside them.
-BESIDE = {KEY: pa.string(), TIMESTAMP: pa.timestamp("ms", "UTC")}
+BESIDE = {KEY: pa.string(), TIMESTAMP: pa.timestamp("ms", "UTC"), ARRIVAL: pa.int64()}
 
 
 def batches_of(messages: Sequence[Any], source: str, wanted: Wanted) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -61,10 +62,11 @@ def _parsed(messages: Sequence[Any], source: str, names: list[str], wanted: Want
 
 def _with_beside(batch: pa.RecordBatch | None, messages: Sequence[Any], source: str, wanted: Wanted) -> pa.RecordBatch:
     columns = {} if batch is None else dict(zip(batch.schema.names, batch.columns, strict=True))
-    if TIMESTAMP in wanted.columns:
-        stamps = [message.timestamp() for message in messages]
-        # The kind of a stamp is 0 where a message has none.
-        columns[TIMESTAMP] = pa.array([at if kind else None for kind, at in stamps], BESIDE[TIMESTAMP])
+    for name, tick in ((TIMESTAMP, 1), (ARRIVAL, 1_000)):
+        if name in wanted.columns:
+            stamps = [message.timestamp() for message in messages]
+            # The kind of a stamp is 0 where a message has none.
+            columns[name] = pa.array([at * tick if kind else None for kind, at in stamps], BESIDE[name])
     if KEY in wanted.columns:
         columns |= _keys(messages, source, wanted.strict)
     return pa.RecordBatch.from_pydict(columns)

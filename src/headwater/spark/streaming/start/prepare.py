@@ -16,10 +16,12 @@ import pyarrow as pa
 
 from headwater.base.arrow import plain_array
 from headwater.errors import DataError, QueryError
+from headwater.language.arguments import check_ahead
 from headwater.language.homes import Home
 from headwater.language.places import local_path, table_hint
 from headwater.language.query import Query
 from headwater.language.renames import Renaming
+from headwater.language.time_columns import time_column
 from headwater.spark.batch.root import ROOTS_MAX
 from headwater.spark.formats import Wanted
 from headwater.spark.formats.paths import split_pattern
@@ -52,7 +54,7 @@ _VERSIONS = ("4.3.",)
 def renamed_input(source: Any, checkpoint: StreamCheckpoint, rename: object, *, time: str, **options: Any) -> Input:
     """`open_input` with columns under other names, of which ``time`` is one."""
     renaming = Renaming.of(rename)
-    opened = open_input(source, checkpoint, time=renaming.stored(time), **options)
+    opened = open_input(source, checkpoint, time=renaming.stored_time(time), **options)
     if not renaming:
         return opened
     from headwater.spark.streaming.inputs.renamed import RenamedInput
@@ -71,7 +73,9 @@ def open_input(
         from headwater.spark.streaming.inputs.generator import GeneratorInput
 
         listed = [source] if hasattr(source, "batches") else list(source)
-        return GeneratorInput(listed, pace=pace, time=time, unit=unit, seen=checkpoint.path / "generated")
+        # The pace of generated events goes by the times they have, also where their arrival is what counts.
+        by = "time" if time_column(time).reading == "arrival" else time
+        return GeneratorInput(listed, pace=pace, time=by, unit=unit, seen=checkpoint.path / "generated")
     if not isinstance(source, str | os.PathLike):
         raise DataError(f"source is {source!r}: give a folder, a segment log, generators, or KafkaInput(...)")
     path, pattern = split_pattern(local_path("source", source, ELSEWHERE))
@@ -95,15 +99,17 @@ def open_input(
 
 def check_same(about: About, given: Input, settings: Mapping[str, Any], place: Path) -> None:
     """Refuse to go on with another source, or with times that mean something else."""
-    before, now = dict(about.input.get("rename", {})), dict(given.to_data().get("rename", {}))
-    if before != now:
-        raise CheckpointError(f"{place}: rename is {now!r}, but was {before!r} when the stream began; it cannot change")
+    was, now = dict(about.input.get("rename", {})), dict(given.to_data().get("rename", {}))
+    if was != now:
+        raise CheckpointError(f"{place}: rename is {now!r}, but was {was!r} when the stream began; it cannot change")
     if about.kind != given.kind or _lasting(about.input) != _lasting(given.to_data()):
         raise CheckpointError(f"{place}: this checkpoint is of a stream over another source; give another folder")
     for name, value in settings.items():
-        if about.settings[name] != value:
+        # Releases that knew no bound for times ahead had none.
+        before = about.settings.get(name)
+        if before != value:
             raise CheckpointError(
-                f"{place}: {name} is {value!r}, but was {about.settings[name]!r} when the stream began; it cannot change"
+                f"{place}: {name} is {value!r}, but was {before!r} when the stream began; it cannot change"
             )
 
 
@@ -113,6 +119,20 @@ def check_same_home(about: About, home: Home, place: Path) -> None:
         raise CheckpointError(
             f"{place}: home is {home!r}, but was {about.home!r} when the stream began; it cannot change"
         )
+
+
+def checked_ahead(ahead_max: object, about: About | None, opened: Input, time: str, unit: str) -> int | None:
+    """How far times may be ahead of arrivals, in ticks; where nothing is said, what was said when the stream began."""
+    if time_column(time).reading == "arrival" and opened.kind == "log":
+        raise DataError(
+            f"time is {time}: this log does not store when events arrived; name a column that tells their times"
+        )
+    if about is not None and ahead_max == "auto":
+        kept: int | None = about.settings.get("ahead_max")
+        return kept
+    if time_column(time).name not in opened.schema.names:
+        return None  # the queries are refused for it
+    return check_ahead(ahead_max, time, opened.schema, unit)
 
 
 def _lasting(data: Mapping[str, Any]) -> dict[str, Any]:
