@@ -26,7 +26,7 @@ def main() -> None:
     while True:
         # Again from a little before the end, as a caller does that does not know what counted.
         at = max(writer.start, writer.end - chance.randrange(4))
-        writer.append(rows(at, chance.choice([1, 5, 40, 400])), at, arrival=at)
+        writer.append(rows(at, chance.choice([1, 5, 40, 400])), at, arrival_ns=at)
         if chance.random() < 0.05:
             writer.retain(byte_count_max=200_000)
         os.write(1, b"%d\n" % writer.acknowledged)
