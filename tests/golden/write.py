@@ -13,7 +13,8 @@ line in CHANGELOG.md and golden files of its own; the old ones stay as long as t
     batch_root.snapshot, .frame   a root for micro-batches, halfway, and what the next batch is to it
     stream/                       the checkpoint of a stream with one root, halfway; stream-roots/: with two
     generated.json, seen/         what inputs of streams keep there: sizes of blocks, files that were seen
-    log/                          a segment log
+    log/                          a segment log of version 1, which is read but no longer written
+    log-2/                        a segment log
     queries.json, queries.yaml    queries with everything that can be said
     versions.json                 the libraries that had a part in the bytes; for people
 """
@@ -94,6 +95,9 @@ def write_inputs(place: Path) -> None:
         seen.add([SeenFile(*file) for file in some])
 
 
+LOG_ID = "0123456789abcdef0123456789abcdef"
+
+
 def log_batches() -> list[list[tuple[pa.RecordBatch, int]]]:
     """By partition: batches and when they arrived. The second has a dictionary, and other columns from its third batch on."""
     words = pa.record_batch({"time": [5, 3, None], "word": pa.array(["é", None, "é"]).dictionary_encode()})
@@ -103,13 +107,13 @@ def log_batches() -> list[list[tuple[pa.RecordBatch, int]]]:
 
 def write_log(place: Path) -> None:
     partitions = log_batches()
-    log = Log.create(place / "log", partition_count=len(partitions), time="time")
+    log = Log.create(place / "log-2", partition_count=len(partitions), time="time", id=LOG_ID)
     for partition, batches in enumerate(partitions):
         if batches:
             # A new segment behind every batch but the first two.
             with log.writer(partition, segment_bytes=3000) as writer:
                 for batch, arrival in batches:
-                    writer.append(batch, arrival=arrival)
+                    writer.append(batch, arrival_ns=arrival)
 
 
 def write_queries(place: Path) -> None:
@@ -137,6 +141,8 @@ WRITERS = {
     "log": write_log,
     "queries": write_queries,
 }
+#: Files of former versions, which nobody writes any more.
+FORMER = ("log/",)
 #: Those that import PySpark, though no Spark runs.
 NEED_SPARK = ("stream", "inputs")
 
@@ -157,7 +163,7 @@ def main() -> None:
         for write in (*WRITERS.values(), write_versions):
             write(Path(folder))
         for old in PLACE.iterdir():
-            if old.suffix != ".py":
+            if old.suffix != ".py" and not f"{old.name}/".startswith(FORMER):
                 shutil.rmtree(old) if old.is_dir() else old.unlink()
         shutil.copytree(folder, PLACE, dirs_exist_ok=True)
 

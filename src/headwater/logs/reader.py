@@ -50,6 +50,7 @@ class PartitionReader:
         """One look; False if retention removed a file during it."""
         # Not the empty ones: a writer may make an empty segment again, with another schema.
         known = {segment.path: segment for segment in self.segments if len(segment.index)}
+        seen = self.end
         try:
             found = [
                 known.get(path) or Segment(path, self._log_id) for path in sorted(self.directory.glob("*" + SUFFIX))
@@ -58,7 +59,7 @@ class PartitionReader:
             for segment, following in zip_longest(segments, segments[1:]):
                 stop = following.base if following else None
                 if stop is not None and segment.path in known and segment.offset_end > stop:
-                    raise self._regress(stop)
+                    raise self._regress(seen, stop)
                 segment.refresh(stop, unpublished=self._unpublished)
         except FileNotFoundError:
             return False
@@ -66,14 +67,14 @@ class PartitionReader:
             if segment.offset_end != following.base:
                 raise DamageError(following.path, 0, f"rows from offset {segment.offset_end} on are missing before it")
         end = segments[-1].offset_end if segments else 0
-        if end < self.end:
-            raise self._regress(end)
+        if end < seen:
+            raise self._regress(seen, end)
         self.segments = segments
         return True
 
-    def _regress(self, end: int) -> RegressError:
+    def _regress(self, seen: int, end: int) -> RegressError:
         return RegressError(
-            f"{self.directory}: the log went back: rows up to offset {self.end} were seen, but only those below {end} are left"
+            f"{self.directory}: the log went back: rows up to offset {seen} were seen, but only those below {end} are left"
             " (it was restored or made again, or a loss of power took rows that were not synced)"
         )
 

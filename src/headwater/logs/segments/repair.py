@@ -84,6 +84,10 @@ def _mend(segment: Segment) -> Repair | None:
         for position in range(max(synced, segment.header.length), end, _COPY_BYTES):
             files.write_at(descriptor, files.read_at(descriptor, min(_COPY_BYTES, end - position), position), position)
         files.sync(descriptor)
+    if mark:
+        with files.opened(segment.path.with_suffix(MARK_SUFFIX), os.O_RDWR) as descriptor:
+            # It may have published what is lost; and it stays, to say that this segment was not closed well.
+            files.write_at(descriptor, mark._replace(durable=end, published=end).to_bytes(), 0)
     _save_index(segment)
     return Repair(segment.path, end, size - end) if end < size else None
 

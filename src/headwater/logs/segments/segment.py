@@ -128,6 +128,8 @@ class Segment:
             return
         with files.opened(self.path) as descriptor:
             size = os.fstat(descriptor).st_size
+            while self.index.end > size:  # What was known is no longer there.
+                self.index.cut(self.index.offsets[-1])
             # The mark after the size: who finds none knows that these bytes were not written by one who writes still.
             sight = Sight(size, size, True) if stop is not None else self._sight(size, unpublished)
             self.look(descriptor, sight, stop)
