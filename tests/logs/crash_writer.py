@@ -11,8 +11,9 @@ from headwater.logs import FsyncPolicy, Log, files
 from logs.batches import rows
 
 
-def write_in_pieces(descriptor: int, data: bytes | memoryview) -> None:
+def write_in_pieces(descriptor: int, *parts: bytes | memoryview) -> None:
     """What a kernel may do with any write, but rarely does: so that a kill often falls, and a reader looks, into a record."""
+    data = b"".join(parts)
     for at in range(0, len(data), 64):
         os.write(descriptor, data[at : at + 64])
 

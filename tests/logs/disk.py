@@ -114,9 +114,9 @@ class FaultyDisk:
 
     # --- what the log does ---
 
-    def write_all(self, real, descriptor, data) -> None:
-        self.file(descriptor).write(os.fstat(descriptor).st_size, bytes(data))
-        real(descriptor, data)
+    def write_all(self, real, descriptor, *data) -> None:
+        self.file(descriptor).write(os.fstat(descriptor).st_size, b"".join(data))
+        real(descriptor, *data)
 
     def write_at(self, real, descriptor, data, position) -> None:
         self.file(descriptor).write(position, bytes(data))

@@ -100,8 +100,11 @@ class Disk:
         def step(target, *data):
             self.steps -= 1
             if self.steps < 0:
-                if name.startswith("write"):
-                    real(target, data[0][: int(len(data[0]) * self.part)], *data[1:])
+                if name == "write_all":
+                    whole = b"".join(data)
+                    real(target, whole[: int(len(whole) * self.part)])
+                elif name == "write_at":
+                    real(target, data[0][: int(len(data[0]) * self.part)], data[1])
                 raise Crashed
             # No power is lost here: a sync counts as a step but takes no time.
             return None if name.startswith("sync") else real(target, *data)

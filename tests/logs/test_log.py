@@ -255,8 +255,8 @@ def test_a_writer_stops_after_a_failed_write_and_the_next_one_repairs(log, monke
     writer = log.writer(0)
     writer.append(rows(0, 3))
 
-    def half(descriptor, data):
-        os.write(descriptor, data[: len(data) // 2])
+    def half(descriptor, header, rows):
+        os.write(descriptor, header[: len(header) // 2])
         raise OSError("disk full")
 
     with monkeypatch.context() as patch:

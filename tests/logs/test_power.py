@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headwater.logs import FsyncPolicy, Log
 from headwater.logs.segments import segment as segments
-from headwater.logs.segments.mark import Machine
+from headwater.logs.segments.mark import Boot
 from logs.batches import check_prefix, rows
 from logs.disk import Crashed, FaultyDisk
 
@@ -33,7 +33,7 @@ class Story:
         """Write until the power goes; then check what is left, without and with a writer."""
         with pytest.MonkeyPatch.context() as patch:
             disk = FaultyDisk(patch, self.root, self.chance, steps, failing)
-            machine = Machine(1, next(BOOTS))
+            machine = Boot(1, next(BOOTS))
             patch.setattr(segments, "here", lambda: machine)
             patch.setattr("headwater.logs.segments.mark.here", lambda: machine)
             with suppress(Crashed):
@@ -70,7 +70,7 @@ class Story:
 
     def check(self) -> None:
         """The machine was started again; before anybody writes, readers see all that is left."""
-        machine = Machine(1, next(BOOTS))
+        machine = Boot(1, next(BOOTS))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(segments, "here", lambda: machine)
             reader = Log.open(self.root).reader(0)

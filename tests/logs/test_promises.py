@@ -20,7 +20,7 @@ from headwater.logs import (
     files,
 )
 from headwater.logs.lock import WriterLock
-from headwater.logs.segments.mark import read_mark
+from headwater.logs.segments.mark import MARK_SUFFIX, read_mark
 from logs.batches import check_prefix, rows
 
 V1 = Path(__file__).parents[1] / "golden" / "log"
@@ -59,7 +59,7 @@ def test_a_failed_sync_is_never_acknowledged_and_its_rows_are_written_again(log,
     write_at = files.write_at
     monkeypatch.setattr(files, "write_at", lambda fd, data, at: (again.append((at, len(data))), write_at(fd, data, at)))
     (path,) = (log.path / "00000").glob("*.segment")
-    durable, size = read_mark(path).durable, path.stat().st_size
+    durable, size = read_mark(path.with_suffix(MARK_SUFFIX)).durable, path.stat().st_size
     with log.writer(0) as after:
         # The kernel may hold the bytes for clean: they have to reach the disk anew.
         assert (durable, size - durable) in again

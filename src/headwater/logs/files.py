@@ -29,11 +29,14 @@ def opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
 # --- contents ---
 
 
-def write_all(descriptor: int, data: bytes | memoryview) -> None:
-    """Write every byte; a write that takes only a part (a signal, a quota) is continued."""
-    rest = memoryview(data).cast("B")
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+def write_all(descriptor: int, data: bytes | memoryview, *more: bytes | memoryview) -> None:
+    """Write every byte of one after the other; a write that takes only a part (a signal, a quota) is continued."""
+    count = os.writev(descriptor, [data, *more]) if more else 0
+    for each in (data, *more):
+        rest = memoryview(each).cast("B")[count:]
+        count = max(0, count - len(each))
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
 
 
 def write_at(descriptor: int, data: bytes, position: int) -> None:

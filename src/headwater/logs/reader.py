@@ -15,7 +15,7 @@ from headwater.errors import DataError
 from headwater.logs.errors import DamageError, OffsetError, RegressError
 from headwater.logs.segments.index import SegmentIndex
 from headwater.logs.segments.layout import NO_LOG
-from headwater.logs.segments.segment import SUFFIX, Segment, Stored, in_force
+from headwater.logs.segments.segment import Segment, Stored, in_force, segment_paths
 
 
 class PartitionReader:
@@ -52,9 +52,7 @@ class PartitionReader:
         known = {segment.path: segment for segment in self.segments if len(segment.index)}
         seen = self.end
         try:
-            found = [
-                known.get(path) or Segment(path, self._log_id) for path in sorted(self.directory.glob("*" + SUFFIX))
-            ]
+            found = [known.get(path) or Segment(path, self._log_id) for path in segment_paths(self.directory)]
             segments = in_force(found)
             for segment, following in zip_longest(segments, segments[1:]):
                 stop = following.base if following else None

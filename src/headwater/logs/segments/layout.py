@@ -172,19 +172,17 @@ def record(data: bytes, segment: SegmentHeader, position: int) -> RecordHeader |
     fields = data[_RECORD.size : length]
     if magic != RECORD_MAGIC or checksum != _placed_checksum(fields, segment, position):
         return None
-    epoch, synced = _WRITTEN.unpack_from(fields, _FIELDS.size) if segment.version > 1 else (0, position)
-    said = RecordHeader(position, *_FIELDS.unpack_from(fields))
-    return said._replace(epoch=epoch, synced=synced, payload=position + length)
+    written = _WRITTEN.unpack_from(fields, _FIELDS.size) if segment.version > 1 else (0, position)
+    return RecordHeader._make((position, *_FIELDS.unpack_from(fields), *written, position + length))
 
 
-def payload(batch: pa.RecordBatch) -> memoryview:
-    """The Arrow messages of one batch, without the schema before them and the end mark behind them."""
+def payload(batch: pa.RecordBatch, schema_length: int) -> memoryview:
+    """The Arrow messages of one batch, without the schema before them (so long) and the end mark behind them."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     stream = memoryview(sink.getvalue()).cast("B")
-    # Not the bytes in the segment's header: another release of Arrow may have written the same schema differently.
-    return stream[batch.schema.serialize().size : -_STREAM_END_LENGTH]
+    return stream[schema_length:-_STREAM_END_LENGTH]
 
 
 def batch_of(stream: pa.Buffer) -> pa.RecordBatch:

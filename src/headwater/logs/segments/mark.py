@@ -25,7 +25,7 @@ _HEAD = struct.Struct("<4sI")
 LENGTH = _HEAD.size + _FIELDS.size
 
 
-class Machine(NamedTuple):
+class Boot(NamedTuple):
     """A machine from one start to the next, by checksums of its name and of what its kernel calls this time."""
 
     host: int
@@ -33,13 +33,13 @@ class Machine(NamedTuple):
 
 
 @cache
-def here() -> Machine:
+def here() -> Boot:
     """Where this process runs."""
     owner = Owner.present()
-    return Machine(zlib.crc32(owner.host.encode()), zlib.crc32(owner.boot.encode()))
+    return Boot(zlib.crc32(owner.host.encode()), zlib.crc32(owner.boot.encode()))
 
 
-class Mark(NamedTuple):
+class SegmentMark(NamedTuple):
     """Bytes below ``durable`` were synced, readers may see those below ``published``; and where the writer runs."""
 
     epoch: int
@@ -48,11 +48,11 @@ class Mark(NamedTuple):
     host: int = 0
     boot: int = 0
 
-    def is_over(self, present: Machine) -> bool:
+    def is_over(self, present: Boot) -> bool:
         """Whether the writer's machine was started again since: what is on its disk now can no longer vanish.
 
-        >>> mark = Mark(epoch=1, durable=80, published=80, host=5, boot=6)
-        >>> mark.is_over(Machine(5, 6)), mark.is_over(Machine(5, 7)), mark.is_over(Machine(8, 7))
+        >>> mark = SegmentMark(epoch=1, durable=80, published=80, host=5, boot=6)
+        >>> mark.is_over(Boot(5, 6)), mark.is_over(Boot(5, 7)), mark.is_over(Boot(8, 7))
         (False, True, False)
         """
         return self.host == present.host and self.boot != present.boot
@@ -63,12 +63,12 @@ class Mark(NamedTuple):
         return _HEAD.pack(_MAGIC, zlib.crc32(fields)) + fields
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Mark | None:
+    def from_bytes(cls, data: bytes) -> SegmentMark | None:
         """The mark of such a file; None if it is not whole.
 
-        >>> mark = Mark(epoch=3, durable=80, published=200)
-        >>> Mark.from_bytes(mark.to_bytes()) == mark, Mark.from_bytes(mark.to_bytes()[:-1]), Mark.from_bytes(bytes(LENGTH))
-        (True, None, None)
+        >>> mark = SegmentMark(epoch=3, durable=80, published=200)
+        >>> SegmentMark.from_bytes(mark.to_bytes()) == mark, SegmentMark.from_bytes(mark.to_bytes()[:-1])
+        (True, None)
         """
         if len(data) != LENGTH:
             return None
@@ -77,13 +77,13 @@ class Mark(NamedTuple):
         return cls(*_FIELDS.unpack(fields)) if (magic, checksum) == (_MAGIC, zlib.crc32(fields)) else None
 
 
-def read_mark(path: Path) -> Mark | None:
-    """The mark beside a segment; None if there is none, or none that is whole."""
+def read_mark(path: Path) -> SegmentMark | None:
+    """The mark in a file; None if there is none, or none that is whole."""
     try:
-        with files.opened(path.with_suffix(MARK_SUFFIX)) as descriptor:
+        with files.opened(path) as descriptor:
             # Twice: the writer may be about to write it.
             for _ in range(2):
-                if mark := Mark.from_bytes(files.read_at(descriptor, LENGTH, 0)):
+                if mark := SegmentMark.from_bytes(files.read_at(descriptor, LENGTH, 0)):
                     return mark
     except FileNotFoundError:
         pass
@@ -95,7 +95,7 @@ class MarkFile:
 
     def __init__(self, segment: Path, epoch: int) -> None:
         self._path = segment.with_suffix(MARK_SUFFIX)
-        self._mark = Mark(epoch, 0, 0, *here())
+        self._mark = SegmentMark(epoch, 0, 0, *here())
         self._descriptor = files.make(self._path)
 
     def publish(self, durable: int, published: int) -> None:

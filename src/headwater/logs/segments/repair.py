@@ -16,7 +16,7 @@ from headwater.logs import files
 from headwater.logs.errors import DamageError
 from headwater.logs.lock import FULL
 from headwater.logs.segments.mark import MARK_SUFFIX, read_mark
-from headwater.logs.segments.segment import INDEX_SUFFIX, SUFFIX, Segment, Sight, in_force
+from headwater.logs.segments.segment import INDEX_SUFFIX, SUFFIX, Segment, Sight, in_force, segment_paths
 
 _COPY_BYTES = 1 << 20
 
@@ -33,7 +33,7 @@ def repair(directory: Path, log_id: bytes) -> tuple[list[Segment], Repair | None
     """Make the partition whole; called with its lock held. Its segments, and what was cut off, None if all was whole."""
     for leftover in directory.glob("*" + files.UNFINISHED):
         files.remove(leftover)
-    segments = _without_fenced([Segment(path, log_id) for path in sorted(directory.glob("*" + SUFFIX))])
+    segments = _without_fenced([Segment(path, log_id) for path in segment_paths(directory)])
     _sweep(directory, [segment.path for segment in segments])
     return segments, _mend(segments[-1]) if segments else None
 
@@ -71,7 +71,7 @@ def _mend(segment: Segment) -> Repair | None:
     """Cut a torn tail off, and make the rest safe."""
     with files.opened(segment.path, os.O_RDWR) as descriptor:
         size = os.fstat(descriptor).st_size
-        mark = read_mark(segment.path)
+        mark = read_mark(segment.path.with_suffix(MARK_SUFFIX))
         promised = max(mark.durable if mark else 0, segment.index.end if segment.is_indexed else 0)
         if size < promised:
             raise DamageError(segment.path, size, f"the file ends here, but {promised} bytes of it were synced")

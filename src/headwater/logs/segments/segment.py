@@ -21,7 +21,7 @@ from headwater.logs import files
 from headwater.logs.errors import DamageError, FencedError
 from headwater.logs.segments import layout
 from headwater.logs.segments.index import SegmentIndex
-from headwater.logs.segments.mark import MarkFile, here, read_mark
+from headwater.logs.segments.mark import MARK_SUFFIX, MarkFile, here, read_mark
 
 SUFFIX = ".segment"
 INDEX_SUFFIX = ".index"
@@ -50,6 +50,16 @@ def segment_path(directory: Path, base: int) -> Path:
     '0000000000000001000.segment'
     """
     return directory / f"{base:019d}{SUFFIX}"
+
+
+def segment_paths(directory: Path) -> list[Path]:
+    """The segment files of a partition by offset; none if the folder is not there yet."""
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        return []
+    # Not Path.glob: a reader that follows a writer does this for each batch.
+    return [directory / name for name in sorted(names) if name.endswith(SUFFIX)]
 
 
 def stored_index(path: Path) -> SegmentIndex | None:
@@ -95,6 +105,7 @@ class Segment:
         self.base = self.header.base
         self.schema = pa.ipc.read_schema(pa.py_buffer(self.header.schema_bytes))
         self.index, self.is_indexed = self._stored_index()
+        self._mark_path = path.with_suffix(MARK_SUFFIX)
 
     @property
     def index_path(self) -> Path:
@@ -135,7 +146,7 @@ class Segment:
             self.look(descriptor, sight, stop)
 
     def _sight(self, size: int, unpublished: bool) -> Sight:
-        mark = read_mark(self.path)
+        mark = read_mark(self._mark_path)
         if mark is None or mark.is_over(here()):
             return Sight(mark.durable if mark else 0, size, True)
         return Sight(mark.published, size if unpublished else mark.published, False)
@@ -250,6 +261,8 @@ class SegmentAppender:
         self._descriptor = descriptor
         self._epoch = epoch
         self._mark: MarkFile | None = None
+        # Not the bytes in the segment's header: another release of Arrow may have written the same schema differently.
+        self._schema_length = segment.schema.serialize().size
         self.synced = segment.index.end  #: Bytes below this would survive a loss of power.
 
     @classmethod
@@ -279,12 +292,11 @@ class SegmentAppender:
         if self._mark is None:
             self._mark = self._marked()
         header, index = self.segment.header, self.segment.index
-        data = layout.payload(batch)
+        data = layout.payload(batch, self._schema_length)
         rows = batch.num_rows, index.offset_end, len(data), arrival_ns, *span
         payload = index.end + header.record_length
         found = layout.RecordHeader(index.end, zlib.crc32(data), *rows, self._epoch, self.synced, payload)
-        files.write_all(self._descriptor, found.to_bytes(header))
-        files.write_all(self._descriptor, data)
+        files.write_all(self._descriptor, found.to_bytes(header), data)
         index.add(found)
         self.segment.is_indexed = False
 
