@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -13,6 +14,7 @@ from headwater.spark.formats import Wanted
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.inputs.input import Extent, LogInput
 from headwater.spark.streaming.planning import Offset, PlannerView, next_offset
+from headwater.spark.streaming.start.prepare import check_same
 
 ROWS = pa.record_batch({"time": [1, 2, 3]})
 WANTED = Wanted(["time"], ROWS.schema)
@@ -55,6 +57,9 @@ def test_a_log_that_was_made_again_in_the_place_of_the_one_that_was_read_is_refu
             each.extents()
     with pytest.raises(DataError, match="another log"):
         list(given.read(stretch, WANTED))
+    about = SimpleNamespace(kind="log", input=given.to_data(), settings={})
+    with pytest.raises(DataError, match="another log"):  # When the stream is started again, before anything runs.
+        check_same(about, LogInput(log.path), {}, log.path)
 
 
 def test_a_stream_of_an_earlier_build_does_not_know_which_log_it_reads(log):

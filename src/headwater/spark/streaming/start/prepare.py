@@ -68,6 +68,10 @@ def check_same(about: About, given: Input, settings: Mapping[str, Any], place: P
     """Refuse to go on with another source, or with times that mean something else."""
     if about.kind != given.kind or _lasting(about.input) != _lasting(given.to_data()):
         raise CheckpointError(f"{place}: this checkpoint is of a stream over another source; give another folder")
+    if isinstance(given, LogInput):
+        LogInput.from_data(
+            about.input
+        ).extents()  # Another log in the place of the first is refused before anything runs.
     for name, value in settings.items():
         if about.settings[name] != value:
             raise CheckpointError(
