@@ -95,13 +95,12 @@ class MarkFile:
 
     def __init__(self, segment: Path, epoch: int) -> None:
         self._path = segment.with_suffix(MARK_SUFFIX)
-        self._mark = SegmentMark(epoch, 0, 0, *here())
+        self._epoch = epoch
         self._descriptor = files.make(self._path)
 
     def publish(self, durable: int, published: int) -> None:
         """Tell readers, and whoever opens the partition next."""
-        self._mark = self._mark._replace(durable=durable, published=published)
-        files.write_at(self._descriptor, self._mark.to_bytes(), 0)
+        files.write_at(self._descriptor, SegmentMark(self._epoch, durable, published, *here()).to_bytes(), 0)
 
     def remove(self) -> None:
         """The segment was closed well."""
