@@ -1,11 +1,14 @@
 """The command line as a stranger meets it."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from headwater.cli import app
+from headwater.logs import Log
 
 CASE = {
     "id": "own-tumbling-sum",
@@ -91,3 +94,12 @@ def test_the_demo_replaces_nothing_but_its_own(tmp_path):
     result = invoke("demo", "--out", tmp_path)
     assert result.exit_code == 2
     assert "holds 'thesis.tex', which is not of this demo: name another folder with --out" in result.output
+
+
+def test_a_log_of_version_1_is_upgraded(tmp_path):
+    shutil.copytree(Path(__file__).parent / "golden" / "log", tmp_path / "log")
+    assert Log.open(tmp_path / "log").id is None
+    result = invoke("upgrade", str(tmp_path / "log"))
+    assert result.exit_code == 0
+    assert Log.open(tmp_path / "log").id in result.output
+    assert "there is no log here" in invoke("upgrade", str(tmp_path)).output

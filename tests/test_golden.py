@@ -99,7 +99,7 @@ def test_all_files_are_written_by_somebody(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     for some in write.WRITERS.values():
         some(tmp_path)
-    assert write.contents(tmp_path).keys() == {name for name in GOLDEN if not name.startswith(write.KEPT)}
+    assert write.contents(tmp_path).keys() == {name for name in GOLDEN if not name.startswith(write.FORMER)}
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -283,8 +283,8 @@ def test_a_stream_that_began_with_bounds_in_ticks_and_without_homes_goes_on_with
     states.stream_halfway(never)
     expected = states.stream_goes_on(never)
     place = tmp_path / "old"
-    shutil.copytree(write.PLACE / write.KEPT, place)
-    with golden(f"{write.KEPT}/"):
+    shutil.copytree(write.PLACE / write.HOMELESS, place)
+    with golden(f"{write.HOMELESS}/"):
         loop = states.stream_loop(place / "headwater", "stream")
         loop.planned = [json.loads(line) for line in (place / "offsets.json").read_text().splitlines()]
         loop.committed = len(loop.planned) - 1
@@ -338,22 +338,25 @@ def test_what_inputs_keep_is_read(tmp_path: Path) -> None:
 # --- logs and queries ---
 
 
-def test_a_log_has_its_rows_and_takes_more(tmp_path: Path) -> None:
-    shutil.copytree(write.PLACE / "log", tmp_path / "log")
-    with golden("log/"):
+@pytest.mark.parametrize(("name", "version"), [("log", 1), ("log-2", 2)])
+def test_a_log_has_its_rows_and_takes_more(tmp_path: Path, name: str, version: int) -> None:
+    shutil.copytree(write.PLACE / name, tmp_path / "log")
+    with golden(f"{name}/"):
         log = Log.open(tmp_path / "log")
+        assert (log.version, log.id) == (version, write.LOG_ID if version > 1 else None)
         for partition, batches in enumerate(write.log_batches()):
             stored = list(log.reader(partition).read())
-            assert [(each.arrival, repr(each.batch.to_pylist())) for each in stored] == [
-                (arrival, repr(batch.to_pylist())) for batch, arrival in batches
+            assert [(each.arrival_ns, repr(each.batch.to_pylist())) for each in stored] == [
+                (arrival if version > 1 else None, repr(batch.to_pylist())) for batch, arrival in batches
             ]
             assert [each.batch.schema for each in stored] == [batch.schema for batch, _ in batches]
         assert log.verify() == 36 + 7
         assert log.reader(0).offset_of_time(20) == 12
-        with log.writer(0) as writer:
+        assert log.reader(0).offset_of_arrival(13) == 24
+        with log.upgrade().writer(0) as writer:
             assert writer.repaired is None
             assert writer.append(events(30, 12), 30) == 6
-        assert log.verify() == 42 + 7
+        assert Log.open(log.path).verify() == 42 + 7
 
 
 @pytest.mark.parametrize(("name", "write_back"), [("queries.json", hw.to_json), ("queries.yaml", hw.to_yaml)])

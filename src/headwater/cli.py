@@ -116,6 +116,21 @@ def warm() -> None:
     raise typer.Exit(0 if done.is_complete else 1)
 
 
+@app.command()
+def upgrade(
+    log: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A segment log of version 1.")],
+) -> None:
+    """Give a segment log of version 1 an identity, so that it can be written again; its rows stay as they are."""
+    from headwater.errors import HeadwaterError
+    from headwater.logs import Log
+
+    try:
+        typer.echo(f"{log}: the log is {Log.open(log).upgrade().id}")
+    except HeadwaterError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from error
+
+
 class DemoHost(StrEnum):
     """What runs the demo."""
 

@@ -15,7 +15,8 @@ line in CHANGELOG.md and golden files of its own; the old ones stay as long as t
                                   stream-homes/: with `home=`, stream-arrivals/: one that keeps when events were taken,
                                   stream-homeless/: as before sources had homes and rows had times
     generated.json, seen/         what inputs of streams keep there: sizes of blocks, files that were seen
-    log/                          a segment log
+    log/                          a segment log of version 1, which is read but no longer written
+    log-2/                        a segment log
     queries.json, queries.yaml    queries with everything that can be said
     versions.json                 the libraries that had a part in the bytes; for people
     old/                          states of before windows were compared: they told them apart by hashes; still read
@@ -97,6 +98,9 @@ def write_inputs(place: Path) -> None:
         seen.add([SeenFile(*file) for file in some])
 
 
+LOG_ID = "0123456789abcdef0123456789abcdef"
+
+
 def log_batches() -> list[list[tuple[pa.RecordBatch, int]]]:
     """By partition: batches and when they arrived. The second has a dictionary, and other columns from its third batch on."""
     words = pa.record_batch({"time": [5, 3, None], "word": pa.array(["é", None, "é"]).dictionary_encode()})
@@ -106,13 +110,13 @@ def log_batches() -> list[list[tuple[pa.RecordBatch, int]]]:
 
 def write_log(place: Path) -> None:
     partitions = log_batches()
-    log = Log.create(place / "log", partition_count=len(partitions), time="time")
+    log = Log.create(place / "log-2", partition_count=len(partitions), time="time", id=LOG_ID)
     for partition, batches in enumerate(partitions):
         if batches:
             # A new segment behind every batch but the first two.
             with log.writer(partition, segment_bytes=3000) as writer:
                 for batch, arrival in batches:
-                    writer.append(batch, arrival=arrival)
+                    writer.append(batch, arrival_ns=arrival)
 
 
 def write_queries(place: Path) -> None:
@@ -140,8 +144,9 @@ WRITERS = {
     "log": write_log,
     "queries": write_queries,
 }
-#: What an earlier release wrote: a stream whose sources have no home.
-KEPT = "stream-homeless"
+#: What earlier releases wrote and nobody writes any more: a stream whose sources have no home, a log of version 1.
+HOMELESS = "stream-homeless"
+FORMER = (f"{HOMELESS}/", "log/")
 #: Those that import PySpark, though no Spark runs.
 NEED_SPARK = ("stream", "inputs")
 
@@ -162,7 +167,7 @@ def main() -> None:
         for write in (*WRITERS.values(), write_versions):
             write(Path(folder))
         for old in PLACE.iterdir():
-            if old.suffix != ".py" and old.name not in (KEPT, "old"):
+            if old.suffix != ".py" and old.name != "old" and not f"{old.name}/".startswith(FORMER):
                 shutil.rmtree(old) if old.is_dir() else old.unlink()
         shutil.copytree(folder, PLACE, dirs_exist_ok=True)
 

@@ -2,12 +2,14 @@
 
 import datetime
 import os
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import headwater as hw
+from headwater.logs import Log
 
 pytestmark = pytest.mark.spark
 
@@ -93,18 +95,29 @@ def test_files_arrive_when_they_were_last_changed_on_every_door_that_reads_files
 
 
 def test_arrivals_are_refused_where_nothing_stores_them(spark, tmp_path):
-    from headwater.logs import Log
-
     frame = spark.createDataFrame(pa.table({"v": [1]}))
     with pytest.raises(hw.QueryError, match="the rows of a batch DataFrame have no arrival"):
         hw.aggregate(frame, ARRIVALS, time=hw.arrival())
+    old = Path(__file__).parents[1] / "golden" / "log"
+    with pytest.raises(hw.DataError, match="rows of a log of version 1 do not tell when they arrived"):
+        hw.read(spark, old, ARRIVALS, time=hw.arrival())
+    with pytest.raises(hw.DataError, match="rows of a log of version 1 do not tell when they arrived"):
+        hw.stream(spark, old, ARRIVALS, time=hw.arrival(), checkpoint=tmp_path / "c")
+
+
+def test_rows_of_a_log_have_the_time_at_which_they_were_appended(spark, tmp_path):
     log = Log.create(tmp_path / "log")
     with log.writer(0) as writer:
-        writer.append(pa.record_batch({"v": [1]}))
-    with pytest.raises(hw.DataError, match="only of files is it known when events arrived"):
-        hw.read(spark, tmp_path / "log", ARRIVALS, time=hw.arrival())
-    with pytest.raises(hw.DataError, match="this log does not store when events arrived"):
-        hw.stream(spark, tmp_path / "log", ARRIVALS, time=hw.arrival(), checkpoint=tmp_path / "c")
+        writer.append(pa.record_batch({"v": [1, 2]}), arrival_ns=1_000_000_000)
+        writer.append(pa.record_batch({"v": [3]}), arrival_ns=60_000_000_000)
+    rows = hw.read(spark, tmp_path / "log", ARRIVALS, time=hw.arrival())
+    assert sorted(row.n for row in rows.collect()) == [1, 2]
+    stream = hw.stream(
+        spark, tmp_path / "log", ARRIVALS, time=hw.arrival(), checkpoint=tmp_path / "c", sink=tmp_path / "out"
+    )
+    stream.flush()
+    stream.stop()
+    assert sorted(pq.read_table(tmp_path / "out")["n"].to_pylist()) == [1, 2]
 
 
 def test_a_streaming_dataframe_judges_times_by_its_batches_and_has_arrivals(spark, tmp_path):

@@ -1,12 +1,21 @@
 """A partitioned, append-only log of Arrow batches on disk: the embedded replayable source and durable output.
 
 `log.py` is what a user holds: `Log`, whose `writer` and `reader` give one partition. `writer.py` and `reader.py` work on the
-segment files of `segment.py`, whose bytes `layout.py` defines and `index.py` finds. `lock.py` keeps writers one at a time,
-`repair.py` cuts off what a crash left unfinished, `fsync.py` says what is promised when. Times are given by the caller:
-nothing here reads a clock.
+segment files of `segment.py`, whose bytes `layout.py` defines and `index.py` finds. `lock.py` keeps writers one at a time and
+`epoch.py` fences one that did not notice, `repair.py` cuts off what a crash left unfinished, `fsync.py` says what is promised
+when, `mark.py` what of it readers may see. `files.py` is all that touches the disk. The one clock is that of `Log.writer`.
 """
 
-from headwater.logs.errors import ConflictError, DamageError, GapError, LockedError, OffsetError, WriterStoppedError
+from headwater.logs.errors import (
+    ConflictError,
+    DamageError,
+    FencedError,
+    GapError,
+    LockedError,
+    OffsetError,
+    RegressError,
+    WriterStoppedError,
+)
 from headwater.logs.fsync import FsyncPolicy
 from headwater.logs.log import Log
 from headwater.logs.reader import PartitionReader
@@ -17,6 +26,7 @@ from headwater.logs.writer import PartitionWriter
 __all__ = [
     "ConflictError",
     "DamageError",
+    "FencedError",
     "FsyncPolicy",
     "GapError",
     "LockedError",
@@ -24,6 +34,7 @@ __all__ = [
     "OffsetError",
     "PartitionReader",
     "PartitionWriter",
+    "RegressError",
     "Repair",
     "Stored",
     "WriterStoppedError",

@@ -32,8 +32,16 @@ class OffsetError(DataError):
     """A read at an offset that the partition does not hold: no longer, after retention, or not yet."""
 
 
+class RegressError(DataError):
+    """The log ends before rows that were read from it, or other rows have their offsets now: it went back."""
+
+
 class LockedError(HeadwaterError):
     """The partition has a writer already, or one that may still live on another machine."""
+
+
+class FencedError(HeadwaterError):
+    """Another writer has opened the partition since: whatever this one wrote last is not acknowledged."""
 
 
 class WriterStoppedError(HeadwaterError):

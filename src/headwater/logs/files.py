@@ -1,9 +1,13 @@
-"""The few things a log does to a disk, in one place, so that a test can make each of them fail halfway."""
+"""The few things a log does to a disk, in one place: a test can make each of them fail halfway, or lose what was not synced.
+
+Whoever changes a file or a folder of a log does it through this module. Reading needs no such care.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,11 +26,30 @@ def opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
         os.close(descriptor)
 
 
-def write_all(descriptor: int, data: bytes | memoryview) -> None:
-    """Write every byte; a write that takes only a part (a signal, a quota) is continued."""
-    rest = memoryview(data).cast("B")
+# --- contents ---
+
+
+def write_all(descriptor: int, data: bytes | memoryview, *more: bytes | memoryview) -> None:
+    """Write every byte of one after the other; a write that takes only a part (a signal, a quota) is continued."""
+    count = os.writev(descriptor, [data, *more]) if more else 0
+    for each in (data, *more):
+        rest = memoryview(each).cast("B")[count:]
+        count = max(0, count - len(each))
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+
+
+def write_at(descriptor: int, data: bytes, position: int) -> None:
+    """Write every byte from ``position`` on, over what is there; not for a file that was opened to append."""
+    rest = memoryview(data)
     while rest:
-        rest = rest[os.write(descriptor, rest) :]
+        count = os.pwrite(descriptor, rest, position)
+        rest, position = rest[count:], position + count
+
+
+def truncate(descriptor: int, size: int) -> None:
+    """Cut a file off."""
+    os.ftruncate(descriptor, size)
 
 
 def read_at(descriptor: int, length: int, position: int) -> bytes:
@@ -56,30 +79,72 @@ def sync(descriptor: int) -> None:
         os.fdatasync(descriptor)
 
 
+# --- names ---
+
+
+def make(path: Path, flags: int = os.O_RDWR) -> int:
+    """The descriptor of a new, empty file; FileExistsError if the name is taken."""
+    return os.open(path, flags | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+
+
+def link(path: Path, name: Path) -> None:
+    """Give a file a second name; unlike a rename, it refuses one that is taken."""
+    os.link(path, name)
+
+
+def rename(path: Path, name: Path) -> None:
+    """Give a file another name, in place of the file that had it."""
+    os.replace(path, name)
+
+
+def remove(path: Path) -> None:
+    """Take a name away, if it is there."""
+    path.unlink(missing_ok=True)
+
+
+def make_folder(path: Path) -> None:
+    """A folder and those above it, such that they would stay after a loss of power."""
+    missing = [path, *path.parents]
+    missing = missing[: next(number for number, each in enumerate(missing) if each.is_dir())]
+    for each in reversed(missing):
+        each.mkdir(exist_ok=True)
+        sync_directory(each.parent)
+
+
 def sync_directory(directory: Path) -> None:
     """Return when files created, renamed or removed in ``directory`` would stay so after a loss of power."""
     with opened(directory, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
         os.fsync(descriptor)
 
 
+# --- both ---
+
+
+@contextmanager
+def unfinished(path: Path, data: bytes) -> Iterator[Path]:
+    """A synced file with these contents under a name that nobody else has; gone after the `with`, whatever happens in it."""
+    # Not the process number alone: two containers that share a folder may both be process 1. A point: most readers pass it by.
+    place = path.with_name(f".{path.name}.{uuid.uuid4().hex}{UNFINISHED}")
+    descriptor = make(place)
+    try:
+        try:
+            write_all(descriptor, data)
+            sync(descriptor)
+        finally:
+            os.close(descriptor)
+        yield place
+    finally:
+        remove(place)
+
+
 def replace(path: Path, data: bytes) -> None:
     """Give ``path`` new contents at once: a reader sees the old or the new, never a part."""
-    unfinished = path.with_name(path.name + UNFINISHED)
-    with opened(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as descriptor:
-        write_all(descriptor, data)
-        sync(descriptor)
-    os.replace(unfinished, path)
+    with unfinished(path, data) as place:
+        rename(place, path)
 
 
 def create(path: Path, data: bytes) -> None:
     """Create ``path`` with these contents at once; FileExistsError if it is there already."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}{UNFINISHED}")
-    with opened(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as descriptor:
-        write_all(descriptor, data)
-        sync(descriptor)
-    try:
-        # A link, unlike a rename, refuses a name that is taken.
-        os.link(unfinished, path)
-    finally:
-        os.unlink(unfinished)
+    with unfinished(path, data) as place:
+        link(place, path)
     sync_directory(path.parent)

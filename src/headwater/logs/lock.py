@@ -9,24 +9,29 @@ mechanisms, because each covers what the other cannot:
   by another host and another boot says that its owner may still live there: it is refused unless the caller knows better
   (`take_over=True`). The same host after a reboot has another boot but the same name: its old writers are dead.
 
+On a full disk the file stays empty: the lock holds, only its owner is not named, and retention can make room.
+
 The lock belongs to the open file. A child that is forked without exec inherits it and keeps it until it ends.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import socket
-import threading
+import uuid
 from pathlib import Path
 from typing import NamedTuple
 
+from headwater.logs import files
 from headwater.logs.errors import LockedError
-from headwater.logs.files import UNFINISHED, read_at, write_all
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _OWNER_LENGTH_MAX = 4096
+#: What a write says for which there is no room.
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Owner(NamedTuple):
@@ -68,8 +73,10 @@ class WriterLock:
     def release(self) -> None:
         """Remove the file, then let go of it; a second call does nothing."""
         if self._descriptor >= 0:
-            # Removed while it is held: a process that opened it meanwhile sees that the name no longer leads to it.
-            self.path.unlink(missing_ok=True)
+            # Removed while it is held: a process that opened it meanwhile sees that the name no longer leads to it. Unless
+            # somebody took the name away by hand, and another writer has it now.
+            if _leads_to(self.path, self._descriptor):
+                files.remove(self.path)
             os.close(self._descriptor)
             self._descriptor = -1
 
@@ -83,13 +90,13 @@ class WriterLock:
 
     def _created(self) -> int | None:
         """The lock under a name that was free; None if the name is taken."""
-        unfinished = self.path.with_name(f"{self.path.name}.{os.getpid()}-{threading.get_ident()}{UNFINISHED}")
-        descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        unfinished = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}{files.UNFINISHED}")
+        descriptor = files.make(unfinished)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            write_all(descriptor, json.dumps(self.owner._asdict()).encode())
-            # Locked and filled before it gets the name: it is never seen free or empty.
-            os.link(unfinished, self.path)
+            self._sign(descriptor)
+            # Locked and signed before it gets the name: it is never seen free, and empty on a full disk only.
+            files.link(unfinished, self.path)
         except BaseException as error:
             os.close(descriptor)
             # Not found: the holder of the lock swept up unfinished files.
@@ -97,8 +104,15 @@ class WriterLock:
                 return None
             raise
         finally:
-            unfinished.unlink(missing_ok=True)
+            files.remove(unfinished)
         return descriptor
+
+    def _sign(self, descriptor: int) -> None:
+        try:
+            files.write_at(descriptor, json.dumps(self.owner._asdict()).encode(), 0)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
 
     def _inherited(self, take_over: bool) -> int | None:
         """The lock that a crashed writer left; None if it vanished meanwhile."""
@@ -107,7 +121,7 @@ class WriterLock:
         except FileNotFoundError:
             return None
         try:
-            previous = _owner(read_at(descriptor, _OWNER_LENGTH_MAX, 0))
+            previous = _owner(files.read_at(descriptor, _OWNER_LENGTH_MAX, 0))
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -121,7 +135,7 @@ class WriterLock:
                     " give take_over=True if it does not"
                 )
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, json.dumps(self.owner._asdict()).encode(), 0)
+            self._sign(descriptor)
         except BaseException:
             os.close(descriptor)
             raise

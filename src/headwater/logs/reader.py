@@ -1,28 +1,34 @@
 """Reads one partition, also while its writer appends, in this process or another.
 
-A reader takes no lock and writes nothing. It sees whole records only, in order, without gaps; retention may take the
-oldest segments away from under it, which is an error that says so and never a silent jump.
+A reader takes no lock and writes nothing. It sees whole records only, in order, without gaps, and of these what the writer has
+published (`headwater.logs.fsync`). Retention may take the oldest segments away from under it, and a loss of power the newest
+rows: each is an error that says so and never a silent jump.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 
 from headwater.errors import DataError
-from headwater.logs.errors import DamageError, OffsetError
+from headwater.logs.errors import DamageError, OffsetError, RegressError
 from headwater.logs.segments.index import SegmentIndex
-from headwater.logs.segments.segment import SUFFIX, Segment, Stored, read_header
+from headwater.logs.segments.layout import NO_LOG
+from headwater.logs.segments.segment import Segment, Stored, in_force, segment_paths
 
 
 class PartitionReader:
     """The rows of one partition by offset; see `Log.reader`. For one thread."""
 
-    def __init__(self, directory: Path, *, time: str | None = None) -> None:
+    def __init__(
+        self, directory: Path, *, time: str | None = None, log_id: bytes = NO_LOG, unpublished: bool = False
+    ) -> None:
         self.directory = directory
         self.time = time
         self.segments: list[Segment] = []
+        self._log_id = log_id
+        self._unpublished = unpublished
 
     @property
     def start(self) -> int:
@@ -44,21 +50,36 @@ class PartitionReader:
         """One look; False if retention removed a file during it."""
         # Not the empty ones: a writer may make an empty segment again, with another schema.
         known = {segment.path: segment for segment in self.segments if len(segment.index)}
-        paths = sorted(self.directory.glob("*" + SUFFIX))
+        seen = self.end
         try:
-            segments = [segment for path in paths if (segment := known.get(path) or _opened(path, paths[-1]))]
-            for segment in segments:
-                is_sealed = segment is not segments[-1]
-                # What was followed by another segment at the last look is complete.
-                if not is_sealed or segment not in self.segments[:-1]:
-                    segment.refresh(is_sealed=is_sealed)
+            found = [known.get(path) or Segment(path, self._log_id) for path in segment_paths(self.directory)]
+            segments = in_force(found)
+            for segment, following in zip_longest(segments, segments[1:]):
+                stop = following.base if following else None
+                if stop is not None and segment.path in known and segment.offset_end > stop:
+                    raise self._regress(seen, stop)
+                segment.refresh(stop, unpublished=self._unpublished)
         except FileNotFoundError:
             return False
         for segment, following in pairwise(segments):
             if segment.offset_end != following.base:
                 raise DamageError(following.path, 0, f"rows from offset {segment.offset_end} on are missing before it")
+        end = segments[-1].offset_end if segments else 0
+        if end < seen:
+            raise self._regress(seen, end)
         self.segments = segments
         return True
+
+    def _regress(self, seen: int, end: int) -> RegressError:
+        return RegressError(
+            f"{self.directory}: the log went back: rows up to offset {seen} were seen, but only those below {end} are left"
+            " (it was restored or made again, or a loss of power took rows that were not synced)"
+        )
+
+    @property
+    def has_arrivals(self) -> bool:
+        """Whether all rows held tell when they arrived (`Stored.arrivals`), as of the last look; those of version 1 do not."""
+        return all(segment.header.version > 1 for segment in self.segments)
 
     def read(self, start: int | None = None, stop: int | None = None) -> Iterator[Stored]:
         """The rows of offsets [start, stop) that are there now, in batches as they were appended.
@@ -99,9 +120,9 @@ class PartitionReader:
             raise DataError(f"{self.directory}: the log was created without a time column to index")
         return self._first(lambda index: index.at_time(time))
 
-    def offset_of_arrival(self, arrival: int) -> int:
-        """The offset from which to read every row that arrived at ``arrival`` or later; the end if none did."""
-        return self._first(lambda index: index.at_arrival(arrival))
+    def offset_of_arrival(self, arrival_ns: int) -> int:
+        """The offset from which to read every row that arrived at ``arrival_ns`` or later; the end if none did."""
+        return self._first(lambda index: index.at_arrival(arrival_ns))
 
     def _first(self, number_in: Callable[[SegmentIndex], int]) -> int:
         end = self.refresh()
@@ -114,11 +135,3 @@ class PartitionReader:
     def verify(self) -> int:
         """Read everything and check it; the number of rows. DamageError names the first byte that is wrong."""
         return sum(stored.batch.num_rows for stored in self.read())
-
-
-def _opened(path: Path, newest: Path) -> Segment | None:
-    """The segment of a file; None for the newest one while its header is being written."""
-    header = read_header(path)
-    if header is None and path != newest:
-        raise DamageError(path, path.stat().st_size, "the file ends inside the header of the segment")
-    return Segment(path, header) if header else None

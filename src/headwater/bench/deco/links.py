@@ -111,7 +111,7 @@ def write_log(workload: DecoWorkload, path: Path, columns: Sequence[str], record
                 gathered.append(batch.select(list(columns)))
                 # One more of these would be too many.
                 if is_last or sum(map(len, gathered)) + len(batch) > record_events:
-                    writer.append(pa.concat_batches(gathered), arrival=0)
+                    writer.append(pa.concat_batches(gathered), arrival_ns=0)
                     gathered.clear()
     return truth.windows()
 

@@ -149,7 +149,7 @@ def _send(control: Connection[Any, Any], schedule: Schedule, log: Log) -> float:
                 end = first + (stop - first) // (len(writers) - number + 1)
                 if end > first:
                     run = events_of(schedule, content, first, end)
-                    writer.append(run, arrival=run["time"][-1].as_py())
+                    writer.append(run, arrival_ns=run["time"][-1].as_py() * 1000)
                 first = end
     return time.process_time() - used
 

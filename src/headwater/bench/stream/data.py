@@ -70,7 +70,7 @@ class StreamData:
             with log.writer(source, fsync="never") as writer:
                 for first in range(0, self._source_events, RECORD_EVENTS):
                     some = batch(source, first, min(first + RECORD_EVENTS, self._source_events), is_log=True)
-                    writer.append(some, arrival=0)
+                    writer.append(some, arrival_ns=0)
         return self.folder / "log"
 
 

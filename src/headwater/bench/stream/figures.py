@@ -194,7 +194,7 @@ def append(log: Log, keys: Sequence[Int64Array]) -> None:
             times = np.arange(writer.end, writer.end + len(own), dtype=np.int64)
             events = pa.table({"time": times, "key": own, "value": times * 0.5})
             for part in events.to_batches(max_chunksize=RECORD_EVENTS):
-                writer.append(part, arrival=0)
+                writer.append(part, arrival_ns=0)
 
 
 def drain_rate(bench: StreamBench, source: Path, queries: list[hw.Query]) -> float:

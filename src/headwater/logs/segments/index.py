@@ -30,10 +30,13 @@ class SegmentIndex:
     order: the first record at or above t is the first that can matter to a reader from t on.
 
     >>> index = SegmentIndex(base=10, end=80)
-    >>> index.add(RecordHeader(80, 0, 2, 10, 64, arrival=5, time_min=1, time_max=9))
-    >>> index.add(RecordHeader(200, 0, 1, 12, 64, arrival=7, time_min=3, time_max=3))
+    >>> index.add(RecordHeader(80, 0, 2, 10, 64, arrival=5, time_min=1, time_max=9, payload=136))
+    >>> index.add(RecordHeader(200, 0, 1, 12, 64, arrival=7, time_min=3, time_max=3, payload=256))
     >>> index.at_offset(11), index.at_offset(12), index.at_time(4), index.at_arrival(6), index.offset_end
     (0, 1, 0, 1, 13)
+    >>> index.cut(12)
+    >>> len(index), index.end, index.offset_end
+    (1, 200, 12)
     """
 
     def __init__(self, base: int, end: int) -> None:
@@ -57,6 +60,14 @@ class SegmentIndex:
         self.times.append(max(record.time_max, self.time_max))
         self.end = record.end
         self.offset_end = record.offset_end
+
+    def cut(self, offset: int) -> None:
+        """Forget the records from the one on that begins at ``offset``."""
+        number = bisect_left(self.offsets, offset)
+        if number < len(self):
+            self.end, self.offset_end = self.positions[number], self.offsets[number]
+            for column in (self.positions, self.offsets, self.arrivals, self.times):
+                del column[number:]
 
     @property
     def arrival_max(self) -> int:

@@ -1,21 +1,24 @@
-"""What a writer does before it appends: find what a crash left at the end of the newest segment, and cut it off.
+"""What a writer does before it appends: make sure of what its predecessor left at the end of the newest segment.
 
-A writer appends, so a crash can only leave the last record unfinished (and after a loss of power, without sync, wrong). A
-record is torn if it is short or wrong, no whole record follows it, and no index promised it. It was never acknowledged
-under a policy that syncs; it is cut off and reported. Anything else that is wrong is damage, and no repair hides it.
+A segment that was closed well has an index and no mark. Any other is gone through from its last mark on. Damage below what is
+known to be synced is an error, and no repair hides it. Above, the first record that is not whole is cut off with all that
+follows: pages of unsynced records may have reached the disk in any order. What is whole is written again before it is synced,
+for after a sync that failed the kernel may hold these bytes for clean though they are on no disk.
 """
 
 from __future__ import annotations
 
 import os
-import zlib
 from pathlib import Path
 from typing import NamedTuple
 
 from headwater.logs import files
 from headwater.logs.errors import DamageError
-from headwater.logs.segments.layout import RECORD_LENGTH, RECORD_MAGIC, record
-from headwater.logs.segments.segment import INDEX_SUFFIX, SUFFIX, Segment, read_header, stored_index
+from headwater.logs.lock import FULL
+from headwater.logs.segments.mark import MARK_SUFFIX, read_mark
+from headwater.logs.segments.segment import INDEX_SUFFIX, SUFFIX, Segment, Sight, in_force, segment_paths
+
+_COPY_BYTES = 1 << 20
 
 
 class Repair(NamedTuple):
@@ -26,89 +29,73 @@ class Repair(NamedTuple):
     byte_count: int
 
 
-def repair(directory: Path) -> Repair | None:
-    """Make the partition fit to append to; called with its lock held. What was cut off, None if all was whole."""
+def repair(directory: Path, log_id: bytes) -> tuple[list[Segment], Repair | None]:
+    """Make the partition whole; called with its lock held. Its segments, and what was cut off, None if all was whole."""
     for leftover in directory.glob("*" + files.UNFINISHED):
-        leftover.unlink(missing_ok=True)
-    paths = sorted(directory.glob("*" + SUFFIX))
-    _check_indexes(directory, paths)
-    if not paths:
-        return None
-    newest = paths[-1]
-    try:
-        header = read_header(newest)
-    except DamageError:
-        if stored_index(newest) or _whole_record_after(newest, int(newest.stem), 0):
-            raise
-        header = None
-    if header is None:
-        return _remove(newest, is_only=len(paths) == 1)
-    return _cut_torn_tail(Segment(newest, header))
+        files.remove(leftover)
+    segments = _without_fenced([Segment(path, log_id) for path in segment_paths(directory)])
+    _sweep(directory, [segment.path for segment in segments])
+    return segments, _mend(segments[-1]) if segments else None
 
 
-def _check_indexes(directory: Path, paths: list[Path]) -> None:
-    """Remove the indexes of segments that retention removed; one of a later segment tells that the segment is lost."""
+def was_closed_well(segment: Segment) -> bool:
+    """Whether nobody can have the newest segment open to append to it."""
+    return segment.header.version > 1 and segment.is_indexed and not segment.path.with_suffix(MARK_SUFFIX).exists()
+
+
+def _without_fenced(segments: list[Segment]) -> list[Segment]:
+    """Remove segments that a writer made after a newer one had begun: nothing in them was acknowledged."""
+    kept = in_force(segments)
+    for segment in segments:
+        if segment not in kept:
+            files.remove(segment.index_path)
+            files.remove(segment.path)
+    return kept
+
+
+def _sweep(directory: Path, paths: list[Path]) -> None:
+    """Remove marks of sealed segments and indexes of dropped ones; one of a later segment tells that the segment is lost."""
+    for mark in directory.glob("*" + MARK_SUFFIX):
+        if not paths or mark.stem != paths[-1].stem:
+            files.remove(mark)
     kept = {path.stem for path in paths}
     for index in sorted(directory.glob("*" + INDEX_SUFFIX)):
         if index.stem in kept:
             continue
         if not paths or index.stem > paths[0].stem:
             raise DamageError(index.with_suffix(SUFFIX), 0, "the segment is missing; its index is there")
-        index.unlink()
+        files.remove(index)
 
 
-def _remove(path: Path, *, is_only: bool) -> Repair:
-    """Remove a segment whose header was never finished: no record can be in it."""
-    if is_only and int(path.stem) > 0:
-        # A writer makes the next segment before it lets the previous one go.
-        raise DamageError(path, 0, "the header is not whole, and no segment before it is left")
-    size = path.stat().st_size
-    path.unlink()
-    path.with_suffix(INDEX_SUFFIX).unlink(missing_ok=True)
-    files.sync_directory(path.parent)
-    return Repair(path, 0, size)
-
-
-def _cut_torn_tail(segment: Segment) -> Repair | None:
+def _mend(segment: Segment) -> Repair | None:
+    """Cut a torn tail off, and make the rest safe."""
     with files.opened(segment.path, os.O_RDWR) as descriptor:
-        end, offset_end = segment.index.end, segment.index.offset_end
         size = os.fstat(descriptor).st_size
-        while end < size:
-            found = record(files.read_at(descriptor, RECORD_LENGTH, end), segment.base, end)
-            if (
-                found is None
-                or found.end > size
-                or not _is_intact(descriptor, found.payload, found.length, found.checksum)
-            ):
-                break
-            if found.offset != offset_end:
-                raise DamageError(segment.path, end, f"the record begins at offset {found.offset}, not {offset_end}")
-            end, offset_end = found.end, found.offset_end
-        if end == size:
+        mark = read_mark(segment.path.with_suffix(MARK_SUFFIX))
+        promised = max(mark.durable if mark else 0, segment.index.end if segment.is_indexed else 0)
+        if size < promised:
+            raise DamageError(segment.path, size, f"the file ends here, but {promised} bytes of it were synced")
+        synced = segment.look(descriptor, Sight(promised, size, True))
+        end = segment.index.end
+        if size == end and segment.is_indexed:
             return None
-        # A header that is right tells where the next record would stand; a wrong one tells nothing.
-        after = end + 1 if found is None else found.end
-        if later := _whole_record_after(segment.path, segment.base, after):
-            raise DamageError(segment.path, end, f"a record does not match its checksum, but one at byte {later} does")
-        os.ftruncate(descriptor, end)
+        if end < size:
+            files.truncate(descriptor, end)
+        for position in range(max(synced, segment.header.length), end, _COPY_BYTES):
+            files.write_at(descriptor, files.read_at(descriptor, min(_COPY_BYTES, end - position), position), position)
         files.sync(descriptor)
-    return Repair(segment.path, end, size - end)
+    if mark:
+        with files.opened(segment.path.with_suffix(MARK_SUFFIX), os.O_RDWR) as descriptor:
+            # It may have published what is lost; and it stays, to say that this segment was not closed well.
+            files.write_at(descriptor, mark._replace(durable=end, published=end).to_bytes(), 0)
+    _save_index(segment)
+    return Repair(segment.path, end, size - end) if end < size else None
 
 
-def _is_intact(descriptor: int, position: int, length: int, checksum: int) -> bool:
-    return zlib.crc32(files.read_at(descriptor, length, position)) == checksum
-
-
-def _whole_record_after(path: Path, base: int, position: int) -> int | None:
-    """Where a record with right checksums stands at ``position`` or later; None if none does."""
-    with files.opened(path) as descriptor:
-        data = files.read_at(descriptor, max(0, os.fstat(descriptor).st_size - position), position)
-    at = data.find(RECORD_MAGIC)
-    while at >= 0:
-        found = record(data[at : at + RECORD_LENGTH], base, position + at)
-        if found is not None:
-            rows = data[at + RECORD_LENGTH : at + RECORD_LENGTH + found.length]
-            if len(rows) == found.length and zlib.crc32(rows) == found.checksum:
-                return position + at
-        at = data.find(RECORD_MAGIC, at + 1)
-    return None
+def _save_index(segment: Segment) -> None:
+    """If there is room: on a full disk a partition can be opened all the same, and retention makes some."""
+    try:
+        segment.save_index()
+    except OSError as error:
+        if error.errno not in FULL:
+            raise

@@ -31,6 +31,7 @@ from headwater.spark.batch.leaf import SourceFeed
 from headwater.spark.batch.pruning import Pruning, pruning_of
 from headwater.spark.batch.renames import renamed_batches, stored_wanted
 from headwater.spark.formats import FORMATS, FileRange, Passed, Wanted, batches, row_count
+from headwater.spark.formats.streams import log_has_arrivals
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,16 @@ def _piece(fields: dict[str, Any]) -> FileRange:
     return FileRange(**fields, places=places, groups=None if groups is None else (groups[0], groups[1]))
 
 
+def _check_arrivals(kind: str, pieces: Sequence[FileRange], time: str) -> None:
+    """Refuse arrivals as times where nothing stores them."""
+    if kind == "generated":
+        raise DataError(f"time is {time}: generated events do not arrive; name a column of times")
+    if kind == "log" and not all(log_has_arrivals(place) for piece in pieces for place in piece.places):
+        raise DataError(
+            f"time is {time}: rows of a log of version 1 do not tell when they arrived; name a column of times"
+        )
+
+
 def plan_queries(
     source: Any,
     queries: Query | Iterable[Query],
@@ -139,10 +150,8 @@ def plan_queries(
     root = initial_root(listed, columns.schema, **settings)
     check_unit_of("disorder", settings.get("disorder"), columns.schema, settings.get("time", "time"))
     names = [name for name in root.columns if name != ARRIVAL]
-    if len(names) < len(root.columns) and kind in ("log", "generated"):
-        raise DataError(
-            f"time is {settings['time']}: only of files is it known when events arrived; name a column of times"
-        )
+    if len(names) < len(root.columns):
+        _check_arrivals(kind, pieces, settings["time"])
     columns.check(names)
     is_late_possible = settings.get("disorder") is not None
     if not is_late_possible and flush:

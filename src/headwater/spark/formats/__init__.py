@@ -82,7 +82,7 @@ def batches(kind: str, piece: FileRange, wanted: Wanted) -> Batches:
     """The events of a piece."""
     if piece.root is not None:
         wanted = replace(wanted, root=piece.root)
-    plain = without_arrivals(wanted)
+    plain = wanted if FORMATS[kind].stores_arrivals else without_arrivals(wanted)
     for place in piece.places:
         found = checked(kind, place, plain, FORMATS[kind].read(place, plain, piece.groups))
         yield from found if plain is wanted else stamped(found, os.stat(place).st_mtime_ns)

@@ -75,7 +75,7 @@ class Format:
 
     ``schema``: the columns of a file, None if it is so empty that it does not say. ``parts``: the rows of each part that can be
     read alone, where a file tells it cheaply; ``read`` takes a range of them. ``has_types``: whether files say of which types
-    their columns are. ``lines``: how text is read.
+    their columns are. ``lines``: how text is read. ``stores_arrivals``: whether ``read`` gives the column `ARRIVAL` by itself.
     """
 
     suffixes: tuple[str, ...]
@@ -84,6 +84,7 @@ class Format:
     parts: Callable[[str], list[int]] | None = None
     has_types: bool = False
     lines: type[TextLines] | None = None
+    stores_arrivals: bool = False
 
 
 def sentence(error: Exception) -> str:

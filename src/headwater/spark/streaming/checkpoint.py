@@ -169,7 +169,7 @@ class StreamCheckpoint:
     def prepare(self) -> None:
         """Make room for a new stream."""
         for folder in ("states", "directives", "queries", "commands"):
-            (self.path / folder).mkdir(parents=True, exist_ok=True)
+            files.make_folder(self.path / folder)
 
     def write_about(self, about: About) -> None:
         """Last of all that is there before the first batch: with this the stream exists."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from headwater.errors import DataError
 from headwater.spark.streaming.arrivals import Taken, taken_since
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.inputs.input import Extent
@@ -76,6 +77,7 @@ def next_offset(
         # Nothing more is taken in: only what the root has not accepted is read again.
         return _following(start, directive, found, {}) if directive.wants_batch else start
     known = directive.chain_of()
+    _check_firm(start, found.extents)
     ends = dict(start.ends) | _ends(start, {n: e for n, e in found.extents.items() if n in known}, events_max)
     joined = joining(directive.sources(), {n: e for n, e in found.extents.items() if n not in known}, chains)
     is_idle_due = directive.silent_at_ns is not None and found.now_ns >= directive.silent_at_ns
@@ -93,6 +95,16 @@ def next_offset(
         now_us = max(found.now_ns, start.now_ns) // 1_000
         taken["taken"] = taken_since(start.taken, start.ends, ends, now_us, directive.holds())
     return _following(start, directive, found, {"ends": ends, "joining": joined, "done": done, **taken})
+
+
+def _check_firm(start: Offset, extents: Mapping[str, Extent]) -> None:
+    """Refuse a source that lost events which were read: those that get their offsets next would never be."""
+    for name, extent in extents.items():
+        if extent.is_firm and extent.end < start.ends.get(name, 0):
+            raise DataError(
+                f"source {name!r} ends at {extent.end} now, but its first {start.ends[name]} events were read already: it went"
+                " back (it was restored, or a loss of power took what was not synced); begin a new stream with another checkpoint"
+            )
 
 
 def _following(start: Offset, directive: Directive, found: PlannerView, news: Mapping[str, object]) -> Offset:

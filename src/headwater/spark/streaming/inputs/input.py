@@ -24,7 +24,7 @@ from headwater.language.user_code import load_path
 from headwater.logs import Log, PartitionReader
 from headwater.spark.batch.partition_leaves import gathered
 from headwater.spark.formats import Batches, Passed, Wanted
-from headwater.spark.formats.file_range import present
+from headwater.spark.formats.streams import stored_columns
 
 #: Where each kind of input is; a module is imported when one of its kind is met.
 KINDS = {
@@ -42,12 +42,14 @@ READ_EVENTS = 1 << 17
 class Extent:
     """A source goes up to ``end`` by now. ``home``: the node it belongs to; without one it is its own.
 
-    ``is_done``: nothing will be added, so it is not waited for.
+    ``is_done``: nothing will be added, so it is not waited for. ``is_firm``: it never goes back, so an end below what was read
+    says that something is wrong.
     """
 
     end: int
     home: str = ""
     is_done: bool = False
+    is_firm: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +114,22 @@ def stores_arrivals(kind: str, data: Mapping[str, Any]) -> bool:
     """Whether an input knows when each event arrived, and gives it as a column to who wants it."""
     if "rename" in data:
         return stores_arrivals(data["kind"], data["input"])
-    return bool(getattr(input_class(kind), "stores_arrivals", False))
+    of_log = "has_arrivals" in data.get("began", {}) and data["began"]["has_arrivals"]
+    return bool(of_log or getattr(input_class(kind), "stores_arrivals", False))
 
 
 class LogInput:
-    """A segment log: its partitions are sources."""
+    """A segment log: its partitions are sources. Of each what its writer has published."""
 
     kind = "log"
 
     def __init__(self, path: str | Path, schema: pa.Schema | None = None) -> None:
         self._path = local_path("source", path, "give a folder that this machine and all workers see").absolute()
         self._schema = schema
-        self._log = Log.open(self._path)
-        self._readers = [self._log.reader(partition) for partition in range(self._log.partition_count)]
+        log = Log.open(self._path)
+        self._id = log.id
+        self._readers = [log.reader(partition) for partition in range(log.partition_count)]
+        self._has_arrivals = log.id is not None and all(reader.has_arrivals for reader in self._readers)
 
     @property
     def schema(self) -> pa.Schema:
@@ -137,25 +142,30 @@ class LogInput:
         raise DataError(f"{self._path}: the log is empty, so nothing says which columns there are; give schema=")
 
     def to_data(self) -> dict[str, Any]:
-        return {"path": str(self._path)}
+        return {"path": str(self._path), "began": {"id": self._id, "has_arrivals": self._has_arrivals}}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> LogInput:
-        return cls(data["path"])
+        made = cls(data["path"])
+        # Streams of earlier builds do not know which log they read.
+        made._id = data.get("began", {}).get("id") or made._id
+        made._has_arrivals = data.get("began", {}).get("has_arrivals", False)
+        return made
 
     def extents(self) -> dict[str, Extent]:
+        _check_same(self._id, Log.open(self._path))
         home = home_of_log(self._path)
-        return {f"{number:05d}": Extent(reader.refresh(), home) for number, reader in enumerate(self._readers)}
+        ends = (reader.refresh() for reader in self._readers)
+        return {f"{number:05d}": Extent(end, home, is_firm=True) for number, end in enumerate(ends)}
 
     def stretches(self, source: str, start: int, end: int) -> list[dict[str, Any]]:
-        return [{"path": str(self._path), "partition": int(source), "start": start, "end": end}]
+        return [{"path": str(self._path), "id": self._id, "partition": int(source), "start": start, "end": end}]
 
     @staticmethod
     def read(stretch: Mapping[str, Any], wanted: Wanted) -> Batches:
-        reader = _reader(stretch["path"], stretch["partition"])
+        reader = _reader(stretch["path"], stretch.get("id"), stretch["partition"])
         at = stretch["start"]
-        found = (stored.batch for stored in reader.read(at, stretch["end"]))
-        pieces = (batch.select(present(wanted.columns, batch.schema)) for batch in found)
+        pieces = (stored_columns(stored, wanted.columns) for stored in reader.read(at, stretch["end"]))
         for _, alike in groupby(pieces, key=lambda batch: batch.schema):
             # Who writes at once what has come appends little at a time, and the price of a leaf is by the batch.
             for batch in gathered(alike, READ_EVENTS):
@@ -165,15 +175,26 @@ class LogInput:
             raise DataError(f"{reader.directory}: the log ends at offset {at}, but had {stretch['end']} rows before")
 
 
-def _reader(path: str, partition: int) -> PartitionReader:
+def _check_same(id: str | None, log: Log) -> None:
+    """Refuse a log that was made in place of the one that was read; one of version 1 had no name to know it by."""
+    if id is not None and log.id != id:
+        raise DataError(
+            f"{log.path}: this is another log than the one that was read so far (it is {log.id}, that was {id}): its offsets"
+            " mean other rows; begin a new stream with another checkpoint, or bring the other log back"
+        )
+
+
+def _reader(path: str, id: str | None, partition: int) -> PartitionReader:
     """A reader that knows the files of earlier batches, if there is one: a long log has many, and each has to be looked at.
 
     By what the log is and not by its name alone, for it may have been replaced; and one for each thread.
     """
     status = os.stat(Path(path, "log.json"))
-    return _kept_reader(path, partition, status.st_ino, status.st_mtime_ns, get_ident())
+    return _kept_reader(path, id, partition, status.st_ino, status.st_mtime_ns, get_ident())
 
 
 @lru_cache(maxsize=64)
-def _kept_reader(path: str, partition: int, *_: int) -> PartitionReader:
-    return Log.open(path).reader(partition)
+def _kept_reader(path: str, id: str | None, partition: int, *_: int) -> PartitionReader:
+    log = Log.open(path)
+    _check_same(id, log)
+    return log.reader(partition)

@@ -26,7 +26,7 @@ from headwater.spark.batch.root import ROOTS_MAX
 from headwater.spark.formats import Wanted
 from headwater.spark.formats.paths import split_pattern
 from headwater.spark.streaming.checkpoint import About, CheckpointError, StreamCheckpoint
-from headwater.spark.streaming.inputs.input import Input, LogInput
+from headwater.spark.streaming.inputs.input import Input, LogInput, stores_arrivals
 from headwater.spark.streaming.sinks import CallableSink, ConsoleSink, MemorySink
 
 if TYPE_CHECKING:
@@ -104,6 +104,10 @@ def check_same(about: About, given: Input, settings: Mapping[str, Any], place: P
         raise CheckpointError(f"{place}: rename is {now!r}, but was {was!r} when the stream began; it cannot change")
     if about.kind != given.kind or _lasting(about.input) != _lasting(given.to_data()):
         raise CheckpointError(f"{place}: this checkpoint is of a stream over another source; give another folder")
+    if isinstance(given, LogInput):
+        LogInput.from_data(
+            about.input
+        ).extents()  # Another log in the place of the first is refused before anything runs.
     for name, value in settings.items():
         # Releases that knew no bound for times ahead had none.
         before = about.settings.get(name)
@@ -123,9 +127,9 @@ def check_same_home(about: About, home: Home, place: Path) -> None:
 
 def checked_ahead(ahead_max: object, about: About | None, opened: Input, time: str, unit: str) -> int | None:
     """How far times may be ahead of arrivals, in ticks; where nothing is said, what was said when the stream began."""
-    if time_column(time).reading == "arrival" and opened.kind == "log":
+    if time_column(time).reading == "arrival" and _forgets_arrivals(opened.kind, opened.to_data()):
         raise DataError(
-            f"time is {time}: this log does not store when events arrived; name a column that tells their times"
+            f"time is {time}: rows of a log of version 1 do not tell when they arrived; name a column that tells their times"
         )
     if about is not None and ahead_max == "auto":
         kept: int | None = about.settings.get("ahead_max")
@@ -133,6 +137,13 @@ def checked_ahead(ahead_max: object, about: About | None, opened: Input, time: s
     if time_column(time).name not in opened.schema.names:
         return None  # the queries are refused for it
     return check_ahead(ahead_max, time, opened.schema, unit)
+
+
+def _forgets_arrivals(kind: str, data: Mapping[str, Any]) -> bool:
+    """Whether an input is a log whose rows are of before arrivals were stored."""
+    if "rename" in data:
+        return _forgets_arrivals(data["kind"], data["input"])
+    return kind == "log" and not stores_arrivals(kind, data)
 
 
 def _lasting(data: Mapping[str, Any]) -> dict[str, Any]:
