@@ -98,12 +98,13 @@ def test_timestamps_are_rounded_down(unit, given, ticks):
     assert rows.table.column("window_start").cast(pa.timestamp(unit)).cast(pa.int64()).to_pylist() == [ticks]
 
 
-def test_whole_numbers_that_pandas_made_floats_are_times():
-    engine = hw.Engine([total()])
-    engine.push(pd.DataFrame({"time": [1, None, 2.5, 3], "v": [1.0, 1.0, 1.0, 1.0]}))
-    engine.flush()
-    assert engine.results()["total"].column("total").to_pylist() == [2.0]
-    assert engine.counters()["total"]["malformed"] == 2
+def test_integers_that_pandas_made_floats_are_refused_with_the_reading_that_takes_them():
+    frame = pd.DataFrame({"time": [1, None, 2.5, 3], "v": [1.0, 1.0, 1.0, 1.0]})
+    with pytest.raises(hw.QueryError, match=r"the column holds double; write time=hw.epoch\('time', 's'\)"):
+        hw.run(frame, [total()])
+    results = hw.run(frame, [total(window=hw.tumbling("10 s"))], time=hw.epoch("time", "s"))
+    assert results["total"].column("total").to_pylist() == [3.0]
+    assert results.counters["total"]["malformed"] == 1
 
 
 def test_a_timestamp_beyond_all_ticks_is_malformed():
@@ -200,11 +201,12 @@ def test_one_query_needs_no_list():
 def test_a_time_that_is_read_as_a_value_keeps_its_type():
     engine = hw.Engine([hw.query("q", hw.tumbling(10), latest=hw.max("time"))])
     engine.push({"time": [1, 5]})
-    engine.push({"time": [7.0]})
+    engine.push({"time": pa.array([7], pa.int8())})
+    engine.push({"time": [7.5]})
     engine.push({"time": pa.array([8], pa.timestamp("us"))})
     engine.flush()
     assert engine.results()["q"].column("latest").to_pylist() == [7]
-    assert engine.counters()["q"]["malformed"] == 1
+    assert engine.counters()["q"]["malformed"] == 2
 
 
 @pytest.mark.parametrize("values", [[-0.0], [-0.0, 5e-324], [5e-324, -0.0, -5e-324], [-0.0, 1e300, -1e300]])

@@ -14,6 +14,7 @@ from headwater.edge.host import NodeHost
 from headwater.edge.pace import Pace
 from headwater.edge.rates import FAR_NS
 from headwater.edge.sources import MemoryStore
+from headwater.engine.results.shape import ResultShape
 from headwater.node import LeafNode, NodeSettings, RootNode
 from headwater.protocols.actions import (
     Action,
@@ -183,7 +184,8 @@ def test_results_come_when_their_events_were_due():
         turn_all(hosts)
     emissions = hosts[-1].emissions
     found = joined(emission.rows for emission in emissions)
-    assert sorted(map(repr, found.to_pylist())) == sorted(
+    shown = ResultShape.of([query], pa.int64(), "us", is_stream=False).rows(found)
+    assert sorted(map(repr, shown.to_pylist())) == sorted(
         map(repr, hw.run(together(2, events), [query]).table.to_pylist())
     )
     for emission in emissions[:-1]:

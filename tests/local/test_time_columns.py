@@ -92,6 +92,6 @@ def test_a_reading_needs_the_name_of_a_column(reading):
 
 @pytest.mark.parametrize("name", ["it's", 'a "b"', "hw.epoch", "back\\slash", "line\nbreak", "ümläut"])
 def test_every_name_of_a_column_survives_its_way_through_text(name):
-    assert hw.run(pa.table({name: [0.5]}), hw.query("n", hw.tumbling(5), n=hw.count()), time=hw.epoch(name, "s"))["n"][
+    assert hw.run(pa.table({name: [0.5]}), hw.query("n", hw.tumbling("5 s"), n=hw.count()), time=hw.epoch(name, "s"))[
         "n"
-    ].to_pylist() == [1]
+    ]["n"].to_pylist() == [1]

@@ -8,6 +8,14 @@ import headwater as hw
 from headwater.logs import Log
 from headwater.spark.streaming.sinks import FolderSink, LogSink
 
+
+class Session:
+    """Looks like a session of Spark; nothing is asked of it."""
+
+    readStream = None  # noqa: N815
+
+
+SESSION = Session()
 QUERY = hw.query("load", hw.tumbling(10), n=hw.count())
 URLS = [
     "s3://bucket/w",
@@ -32,17 +40,17 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("url", URLS)
 def test_a_url_as_sink_aside_checkpoint_or_source_does_not_become_a_local_folder(folder, url):
     doors = {
-        "sink": lambda: hw.stream(None, "events", QUERY, checkpoint="c", sink=url),
-        "aside": lambda: hw.stream(None, "events", QUERY, checkpoint="c", sink="memory", aside=url),
-        "checkpoint": lambda: hw.stream(None, "events", QUERY, checkpoint=url),
-        "source": lambda: hw.stream(None, url, QUERY, checkpoint="c"),
+        "sink": lambda: hw.stream(SESSION, "events", QUERY, checkpoint="c", sink=url),
+        "aside": lambda: hw.stream(SESSION, "events", QUERY, checkpoint="c", sink="memory", aside=url),
+        "checkpoint": lambda: hw.stream(SESSION, "events", QUERY, checkpoint=url),
+        "source": lambda: hw.stream(SESSION, url, QUERY, checkpoint="c"),
     }
     for what, open_door in doors.items():
         with pytest.raises(hw.DataError, match=f"^{what} is '{url}': .* is not served; give "):
             open_door()
     for source in (url, [url]):
         with pytest.raises(hw.DataError, match=f"^source is '{url}'"):
-            hw.read(None, source, QUERY, tasks=1)
+            hw.read(SESSION, source, QUERY, tasks=1)
     for make in (FolderSink, LogSink, Log.create, Log.open):
         with pytest.raises(hw.DataError, match="is not served"):
             make(url)
@@ -52,20 +60,20 @@ def test_a_url_as_sink_aside_checkpoint_or_source_does_not_become_a_local_folder
 def test_a_sink_that_looks_like_a_table_is_refused_with_the_form_for_a_folder(folder, name):
     for what in ("sink", "aside"):
         with pytest.raises(hw.DataError, match=f"^{what} is .* the name of a table.* give '\\./{name}'$"):
-            hw.stream(None, "events", QUERY, checkpoint="c", **{"sink": "memory"} | {what: name})
+            hw.stream(SESSION, "events", QUERY, checkpoint="c", **{"sink": "memory"} | {what: name})
 
 
 @pytest.mark.parametrize("name", ["parquet", "delta", "kafka", "Iceberg"])
 def test_a_sink_that_is_the_name_of_a_format_is_refused(folder, name):
     with pytest.raises(hw.DataError, match=f"^sink is '{name}': this is the name of a format.* give '\\./{name}'$"):
-        hw.stream(None, "events", QUERY, checkpoint="c", sink=name)
+        hw.stream(SESSION, "events", QUERY, checkpoint="c", sink=name)
 
 
 def test_a_table_as_source_is_told_the_door_for_tables(folder):
     with pytest.raises(hw.DataError, match=r"hw.aggregate\(spark.readStream.table\('main.iot.readings'\), ...\)"):
-        hw.stream(None, "main.iot.readings", QUERY, checkpoint="c")
+        hw.stream(SESSION, "main.iot.readings", QUERY, checkpoint="c")
     with pytest.raises(hw.DataError, match=r"hw.aggregate\(spark.table\('main.iot.readings'\), ...\)"):
-        hw.read(None, "main.iot.readings", QUERY, tasks=1)
+        hw.read(SESSION, "main.iot.readings", QUERY, tasks=1)
 
 
 def test_a_folder_named_like_a_table_is_written_when_it_is_said_to_be_one(tmp_path, monkeypatch):

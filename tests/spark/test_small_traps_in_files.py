@@ -138,7 +138,7 @@ def test_file_paths_are_paths(tmp_path, form):
 
 
 def test_a_file_path_with_a_host_is_told_the_third_slash():
-    with pytest.raises(hw.DataError, match="'data' stands where a host is named; write file:///data/events"):
+    with pytest.raises(hw.DataError, match="'data' would be another machine; give file:///data/events"):
         names_of("file://data/events")
 
 

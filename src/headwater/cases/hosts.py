@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.language.aggregations import Aggregation
+from headwater.language.time_columns import time_column
+from headwater.language.times import duration
 from headwater.reference import history as steps
 from headwater.reference.aggregates import value_of
 from headwater.reference.rows import ReferenceStream, ResultRow, counters, story
@@ -95,7 +97,8 @@ class EngineHost:
         """Push neighbouring arrivals of one source as a batch, then take every other step and its results."""
         from headwater.local.engine import Engine
 
-        engine: Any = Engine(list(settings.queries), time=settings.time, disorder=settings.disorder, mode=self._mode)
+        disorder = None if settings.disorder is None else duration(f"{settings.disorder} us")
+        engine: Any = Engine(list(settings.queries), time=settings.time, disorder=disorder, mode=self._mode)
         queries = {query.name: query for query in settings.queries}
         schema = schema or arrow_schema(history, settings.time)
         self._ahead_max = settings.ahead_max
@@ -108,7 +111,9 @@ class EngineHost:
             if isinstance(step, steps.Added):
                 queries[step.query.name] = step.query
             _drive(engine, step)
-            rows = result_rows(engine.results().table, queries)
+            # The reference knows ticks; times that are read come out as timestamps.
+            table = engine.results().table if time_column(settings.time).is_plain else engine._take()[0]
+            rows = result_rows(table, queries)
             if rows:
                 emitted.append((index, rows))
         return Played(emitted, dropped_places(engine.side_output()), engine.counters())

@@ -244,7 +244,10 @@ class Registry(Generic[AnyGroup]):
     def add_nodes(self, arrays: dict[str, pa.Array], of_sources: Callable[[], pa.Array]) -> None:
         """Add the nodes of events to their columns, as queries know them; ``of_sources`` gives the homes of their sources."""
         for home in self.homes:
-            arrays[node_key(home)] = of_sources() if home is None else node_names(arrays[home])
+            if home is None:
+                arrays[node_key(home)] = of_sources()
+            elif home in arrays:  # what only some queries read is not in every part of a delta
+                arrays[node_key(home)] = node_names(arrays[home])
 
     def fix(self, schema: pa.Schema) -> None:
         """The columns of all events are these: what is of another type and does not fit is malformed."""

@@ -63,8 +63,8 @@ class Assignments:
         united = schema if self.schema is None else united_schema(known, pa.schema(new))
         if united is known:
             return False
-        self.told.update(column.name for column in new)
         self._take(united)
+        self.told.update(column.name for column in new)
         return True
 
     def _take(self, schema: pa.Schema) -> None:

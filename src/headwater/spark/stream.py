@@ -124,6 +124,7 @@ def stream(
     check_session(spark, "hw.stream")
     check_source_kind(source, "hw.stream")
     triggered = spark_trigger(trigger)
+    sinks: dict[str, Any] = {"sink": sink_of(sink, "sink"), "aside": None if aside is None else sink_of(aside, "aside")}
     place = checkpoint_folder(checkpoint)
     known = StreamCheckpoint(place / "headwater")
     home = check_home(home) or None
@@ -139,7 +140,6 @@ def stream(
     counting = count_scheme if isinstance(count_scheme, Counting) else Counting(count_scheme)
     check_count("max_events_per_trigger", max_events_per_trigger)
     check_count("tasks", tasks)
-    sinks: dict[str, Any] = {"sink": sink_of(sink, "sink"), "aside": None if aside is None else sink_of(aside, "aside")}
     is_remote = type(spark).__module__.startswith("pyspark.sql.connect")
     if is_remote:
         check_remote(sinks, metrics_port, progress)

@@ -15,6 +15,7 @@ from headwater.edge.cluster.plan import ClusterPlan, Leaf, Relay
 from headwater.edge.errors import EdgeError
 from headwater.edge.pace import Pace
 from headwater.edge.sources import LogSource, MadeSource
+from headwater.engine.results.shape import ResultShape
 from headwater.logs import Log
 from headwater.node import NodeSettings
 
@@ -36,7 +37,8 @@ def as_set(rows: pa.Table) -> list[str]:
 
 def assert_right(outcome: ClusterOutcome, *queries: hw.Query, leaves: int = 2) -> None:
     """The rows are those of one machine that saw all events."""
-    assert as_set(outcome.rows) == as_set(hw.run(together(leaves, EVENTS), queries).table)
+    shape = ResultShape.of(queries, pa.int64(), "us", is_stream=False)
+    assert as_set(shape.rows(outcome.rows)) == as_set(hw.run(together(leaves, EVENTS), queries).table)
     assert outcome.events == leaves * EVENTS
 
 

@@ -44,7 +44,7 @@ def test_files_of_one_folder_are_one_source(data):
         write(Path(folder), events, SCHEMA)
         plan = plan_queries(folder, asked, None, 2, True, sources="folder", disorder=disorder)
         whole = joined(events, lambda name: name.rpartition("/")[0] or ".")
-        assert_same(expected(whole, asked, disorder), without_spark(plan, asked))
+        assert_same(expected(whole, asked, disorder, {name: name for name in whole}), without_spark(plan, asked))
 
 
 def test_stretches_know_where_in_their_source_they_begin(tmp_path):

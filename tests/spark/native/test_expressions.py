@@ -42,7 +42,7 @@ def test_what_is_passed_over_holds_nothing_that_is_wanted(drawn):
         return
     with saved(table) as file:
         for group in range(file.num_row_groups):
-            stretch = RowGroup(file, group, _places(file))
+            stretch = RowGroup(file, group, _places(file), {})
             rows = file.read_row_group(group)
             columns = {name: rows[name].combine_chunks() for name in rows.column_names}
             for truth, asked in ((True, condition), (False, ~condition)):
