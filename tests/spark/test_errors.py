@@ -27,7 +27,7 @@ def save(folder):
         ("nowhere", {}, "there is no such file or folder"),
         ("empty", {}, "no files that are known by their names"),
         ("events", {"format": "xml"}, "format is 'xml': give one of 'parquet'"),
-        ("events", {"time": "at"}, "event times are integers or timestamps, the column holds string"),
+        ("events", {"time": "at"}, "event times are integers, timestamps or dates, the column holds string"),
         ("events", {"time": "when"}, "the data has no such column; its columns are 'time', 'load', 'at'"),
         ("broken", {}, "this is no parquet file that can be read"),
         ("mixed", {}, "files of several kinds (parquet, csv)"),
@@ -67,7 +67,7 @@ def test_queries_that_clash_are_refused(spark, tmp_path):
 
 def test_wrong_dataframes_are_refused_before_any_job(spark):
     frame = spark.createDataFrame([("noon", 1.0)], "at string, load double")
-    with pytest.raises(hw.QueryError, match="event times are integers or timestamps"):
+    with pytest.raises(hw.QueryError, match="event times are integers, timestamps or dates"):
         aggregate(frame, MEAN, time="at")
     with pytest.raises(hw.DataError, match="order is 'x': there is no such column"):
         aggregate(frame, MEAN, time="at", order="x")

@@ -25,7 +25,7 @@ def ticks(spark):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"time": "at"}, "event times are integers or timestamps, the column holds string"),
+        ({"time": "at"}, "event times are integers, timestamps or dates, the column holds string"),
         ({"time": "when"}, "the data has no such column"),
         ({"disorder": None}, "disorder is missing, so no window of this stream would ever close"),
         ({"disorder": "-1 s"}, "disorder"),
@@ -100,8 +100,8 @@ def test_explain_says_what_travels(ticks):
     assert said["mean"].plan == "stream, keys on 8 roots"
     assert said["all"].plan == "stream, one root" and "within a batch" in said["all"].warning
     assert [travel.note for travel in said.travels] == [
-        "of each event: timestamp, value",
-        "of each event: timestamp, at, value",
+        "of each event: timestamp, limit, value",
+        "of each event: timestamp, limit, at, value",
     ]
     with pytest.raises(hw.QueryError, match="disorder is missing"):
         hw.explain(ticks, asked, time="timestamp")

@@ -19,6 +19,7 @@ from headwater.spark.streaming.inputs.folder import FolderInput
 from headwater.spark.streaming.planning import Offset
 from headwater.spark.streaming.start.prepare import checked_ahead
 from spark.streaming.local_loop import STEPS, TABLES, ListedInput, Loop
+from test_arrivals import in_micros
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 
@@ -47,7 +48,9 @@ class ArrivalRun:
         opened = self.opened = ListedInput(SCHEMA, dict.fromkeys(self.names, 0))
         engine = {"time": time, "unit": "us", "disorder": 30 * SECOND, "strict": False, "idle_ns": None}
         chains, roots = dice.choice([1, 2, 5]), dice.choice([1, 1, 2])
-        self.loop = Loop(place, opened, QUERIES, {**engine, "ahead_max": ahead_max}, chains, roots, seed)
+        self.loop = Loop(
+            place, opened, [*map(in_micros, QUERIES)], {**engine, "ahead_max": ahead_max}, chains, roots, seed
+        )
 
     @staticmethod
     def row(dice: random.Random, now: int) -> dict:
@@ -137,7 +140,7 @@ def test_planning_times_are_kept_only_as_long_as_their_events_may_be_read_again(
     )
     opened = ListedInput(SCHEMA, {"long": 0})
     engine = {"time": hw.arrival(), "unit": "us", "disorder": 0, "strict": False, "idle_ns": None, "ahead_max": None}
-    loop = Loop(tmp_path, opened, QUERIES[:1], engine, 1, 1, 0)
+    loop = Loop(tmp_path, opened, [in_micros(QUERIES[0])], engine, 1, 1, 0)
     for end in range(1, 201):
         opened.ends["long"] = end
         loop.now_ns += 10**9
