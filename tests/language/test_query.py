@@ -252,6 +252,12 @@ def test_what_is_wrong_is_refused_with_query_field_value_and_right_form(
     assert caught.value.query == "q"
 
 
+def test_a_truth_value_is_no_quantile_though_it_equals_one_that_was_asked_before() -> None:
+    query("q", WINDOW, x=hw.quantile("v", 1.0))
+    with pytest.raises(QueryError, match="from 0 to 1"):
+        query("q", WINDOW, x=hw.quantile("v", True))
+
+
 @pytest.mark.parametrize("name", ["", None, 5])
 def test_a_query_needs_a_name(name: str) -> None:
     with pytest.raises(QueryError, match=r"name is .*: name the query with text"):

@@ -141,14 +141,16 @@ FUNCTIONS: Final[dict[str, Function]] = {
 
 
 @lru_cache(maxsize=4096, typed=True)
-def _shared(function: str, column: str | None, parameter: Hashable) -> Aggregation:
+def _shared(function: str, column: str | None, parameter: Hashable, kinds: Hashable) -> Aggregation:
     return Aggregation(function, column, parameter)
 
 
 def _aggregation(function: str, column: Any, parameter: Any = None) -> Aggregation:
     """One object for equal aggregates: a million queries then cost no more than their own few fields."""
+    # True is equal to 1.0, and inside a tuple the cache would take one for the other.
+    kinds = tuple(map(type, parameter)) if isinstance(parameter, tuple) else None
     try:
-        return _shared(function, column, parameter)
+        return _shared(function, column, parameter, kinds)
     except (TypeError, QueryError):
         # Unhashable, or a column where its name was meant: the query says what is wrong.
         return Aggregation(function, column, parameter)
