@@ -125,6 +125,7 @@ def test_an_event_too_far_ahead_is_set_aside_and_moves_no_watermark_however_ofte
     assert run.set_aside() == far
 
 
+@pytest.mark.slow  # minutes: rounds of planning without an end of event time
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_windows_over_arrivals_are_those_of_the_batches_that_first_took_the_events(tmp_path_factory, seed):
@@ -134,6 +135,7 @@ def test_windows_over_arrivals_are_those_of_the_batches_that_first_took_the_even
     assert run.set_aside() == set()
 
 
+@pytest.mark.slow  # two hundred rounds
 def test_planning_times_are_kept_only_as_long_as_their_events_may_be_read_again(tmp_path):
     TABLES["long"] = pa.RecordBatch.from_pylist(
         [{"time": 10**15 + n * SECOND, "k": "a", "v": n} for n in range(200)], SCHEMA
