@@ -135,7 +135,6 @@ def test_windows_over_arrivals_are_those_of_the_batches_that_first_took_the_even
     assert run.set_aside() == set()
 
 
-@pytest.mark.slow  # two hundred rounds
 def test_planning_times_are_kept_only_as_long_as_their_events_may_be_read_again(tmp_path):
     TABLES["long"] = pa.RecordBatch.from_pylist(
         [{"time": 10**15 + n * SECOND, "k": "a", "v": n} for n in range(200)], SCHEMA
