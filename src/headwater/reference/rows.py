@@ -133,6 +133,11 @@ class ReferenceStream:
 
     def take(self, step: steps.Step) -> None:
         """Let one more thing happen."""
+        self.note(step)
+        self.rise()
+
+    def note(self, step: steps.Step) -> None:
+        """Let one more thing happen, of several at one moment; `rise` ends it."""
         match step:
             case steps.Arrived():
                 self._arrive(step)
@@ -158,7 +163,9 @@ class ReferenceStream:
                 for source in self.sources.values():
                     source.watermark = FOREVER
                 self.watermark = FOREVER
-        # The group's watermark: the minimum over the active sources, and it never goes back.
+
+    def rise(self) -> None:
+        """Let the group's watermark follow: the minimum over the active sources, and it never goes back."""
         active = [source.watermark for source in self.sources.values() if source.is_active]
         self.watermark = max(self.watermark, min(active, default=NEVER))
         if self.watermark < FOREVER:

@@ -63,9 +63,6 @@ class Run:
         idle = dice.choice([None, None, 5 * SECOND])
         engine = {"time": "time", "unit": "us", "disorder": self.disorder, "strict": False, "idle_ns": idle}
         chains = dice.choice([1, 2, 5, 40])
-        if chains == 40:
-            # Behind a relay several sources end at one moment; one after the other the reference has empty windows in between.
-            self.workload = workload = _without_empty(workload)
         counting = self.scenario.counting
         leaves = replace(LIMITS, node=replace(LIMITS.node, counts=self.limits))
         if self.limits != CountLimits():
@@ -136,12 +133,3 @@ class Run:
         assert sum(map(len, given)) == len(sunk)
         for number, table in enumerate(given):
             self.checker._emitted(batch * EMISSIONS_MAX + number, table)
-
-
-def _without_empty(workload):
-    queries = tuple(replace(query, emit_empty=False) for query in workload.queries)
-    script = tuple(
-        (at, replace(event, query=replace(event.query, emit_empty=False)) if isinstance(event, QueryAdded) else event)
-        for at, event in workload.script
-    )
-    return replace(workload, queries=queries, script=script)

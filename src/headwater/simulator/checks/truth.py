@@ -26,7 +26,6 @@ class Truth:
 
     def __init__(self, workload: Workload, added: Mapping[str, Query]) -> None:
         self.stream = ReferenceStream(history.StreamSettings(workload.queries, disorder=workload.disorder))
-        self.steps: list[history.Step] = []
         self.logs = {log.source: log for log in workload.all_logs}
         #: Of each source: how many events were accepted, and whether the group waits for it.
         self.accepted = dict.fromkeys(self.logs, 0)
@@ -51,25 +50,22 @@ class Truth:
             case "decided":
                 self._decide(detail["what"], detail["source"], detail["offset"], detail["time"])
             case "query added":
-                self._take(history.Added(self._added[detail["name"]], detail["at"]))
+                self.stream.take(history.Added(self._added[detail["name"]], detail["at"]))
                 if NEVER < self.stream.largest_time >= detail["at"]:
                     raise ViolationError(
                         f"query {detail['name']} was added at {detail['at']}, but {self.stream.largest_time} was seen"
                     )
             case "query removed":
-                self._take(history.Removed(detail["name"], detail["drain"]))
+                self.stream.take(history.Removed(detail["name"], detail["drain"]))
                 if detail["drain"]:
                     self.draining.add(detail["name"])
             case "flushed":
                 if not self.is_flushed:
-                    self._take(history.Flushed())
+                    self.stream.take(history.Flushed())
                 self.is_flushed = True
 
-    def _take(self, step: history.Step) -> None:
-        self.steps.append(step)
-        self.stream.take(step)
-
     def _accept(self, sources: Mapping[str, Sequence[int]]) -> None:
+        """What a root accepts with one record happens at one moment: no window sees a watermark in the midst of it."""
         for source, (start, end, watermark) in sorted(sources.items()):
             log = self.logs[source]
             if start != self.accepted[source] or not start <= end <= len(log):
@@ -82,9 +78,10 @@ class Truth:
             self.accepted[source] = end
             self.missing_count -= end - start
             for step in _steps(log, start, end):
-                self._take(step)
+                self.stream.note(step)
             self._check_source(log, end, watermark)
-            self._take(history.Advanced(source, watermark))
+            self.stream.note(history.Advanced(source, watermark))
+        self.stream.rise()
 
     def _check_source(self, log: SourceLog, end: int, watermark: int) -> None:
         """Check the watermark of a source: it follows from what it told so far; what it told just behind may count or not."""
@@ -114,7 +111,7 @@ class Truth:
             )
         self.active[source] = what != "idle"
         back = history.Joined(source, self.logs[source].home) if what == "joined" else history.Returned(source)
-        self._take(history.Idle(source) if what == "idle" else back)
+        self.stream.take(history.Idle(source) if what == "idle" else back)
         is_awaited = self.active[source] and self.stream.sources[source].watermark < FOREVER
         if is_awaited and self.logs[source].ended_ns is None:
             self.waiting_for.add(source)
