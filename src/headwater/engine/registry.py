@@ -6,7 +6,7 @@ Queries come and go, all of one call or none: whatever is wrong is found before 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from headwater.engine.results.bounds import TICKS, bounds_type, finer, shown_tim
 from headwater.engine.results.output import Layout
 from headwater.engine.results.shape import ResultShape
 from headwater.engine.windows.registered import Registered, one_of_each
-from headwater.errors import QueryError
+from headwater.errors import FormatError, QueryError
 from headwater.language.files.queries import from_json, to_json
 from headwater.language.query import Query
 from headwater.language.schemas import check_columns, check_durations
@@ -382,5 +382,16 @@ class Registry(Generic[AnyGroup]):
         for name, (numbers, kept) in zip(names, state["families"], strict=True):
             assert name is not None, "a query has a state and no family; this is a bug in headwater, please report it"
             entries = [self.entries[number] for number in numbers]
+            self._check_united(entries)
             self._settle_family(self._part_of(name, entries[0]), entries, NEVER).restore(kept, self.types)
         self._refresh()
+
+    def _check_united(self, entries: Sequence[Registered]) -> None:
+        """Refuse queries that an earlier release computed together and that are apart now: leaves would not agree."""
+        apart = [entry for entry in entries if self._maker.family_of(entry) != self._maker.family_of(entries[0])]
+        if apart:
+            raise FormatError(
+                f"this snapshot computes the queries {entries[0].query.name!r} and {apart[0].query.name!r} together, which read "
+                f"different columns, as headwater did before wrong values concerned only the queries that read them; let the "
+                f"release that wrote it finish the stream, or begin anew"
+            )

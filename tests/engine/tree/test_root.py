@@ -110,6 +110,18 @@ def test_the_accounts_of_leaves_are_those_of_the_root():
     assert root.side_output().column("query").to_pylist() == ["once", "sum"]
 
 
+def test_a_snapshot_of_an_earlier_release_whose_queries_are_apart_now_is_refused(monkeypatch):
+    both = (MARKED, hw.query("valued", MARKED.window, s=hw.sum("v")))
+    with monkeypatch.context() as earlier:
+        apart = Role.family_of
+        earlier.setattr(Role, "family_of", lambda role, entry: (apart(role, entry) or ())[:-1])
+        root, _ = halves(*both, count=1)
+        snapshot = root.snapshot()
+        assert RootHalf.restore(snapshot, CountLimits()).snapshot() == snapshot
+    with pytest.raises(hw.FormatError, match="queries 'marked' and 'valued' together, which read different columns"):
+        RootHalf.restore(snapshot, CountLimits())
+
+
 def test_a_root_goes_on_from_a_snapshot_in_its_role():
     root, (leaf,) = halves(SUM, COUNTED, count=1, counts=True, large_only=True)
     accept(root, parts_of(leaf, 0))
