@@ -103,3 +103,11 @@ def test_a_log_of_version_1_is_upgraded(tmp_path):
     assert result.exit_code == 0
     assert Log.open(tmp_path / "log").id in result.output
     assert "there is no log here" in invoke("upgrade", str(tmp_path)).output
+
+
+def test_the_demo_leaves_its_rows_in_no_folder_named_like_a_url(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = invoke("demo", "--out", "s3://bucket/rows")
+    assert result.exit_code == 2
+    assert "s3:// is not served; give a folder of this machine" in result.output
+    assert not list(tmp_path.iterdir())

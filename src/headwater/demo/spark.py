@@ -20,6 +20,7 @@ from headwater.demo.houses import EVENT_BYTES, HOUSES, streets
 from headwater.demo.queries import queries
 from headwater.demo.tables import show_query
 from headwater.errors import DataError
+from headwater.language.places import local_path
 from headwater.spark.progress import watch
 from headwater.spark.read import read
 from headwater.spark.session import local_session
@@ -39,6 +40,7 @@ def run(out: Path, events: int = EVENTS, seed: int = 7, console: Console | None 
     console = console or Console(highlight=False)
     asked = {query: meaning for query, meaning in queries().items() if query.name not in LEFT_OUT}
     sources = streets(events, seed, RATE)
+    out = local_path("--out", out, "give a folder of this machine")
     _check_folder(out)
     console.print("Starting Spark on this machine ...")
     with local_session("headwater demo") as spark:

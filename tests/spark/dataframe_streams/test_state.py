@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.cases.hosts import result_rows
+from headwater.node.micro_batches.frames import BatchSettings, EventGroup, Frame, Heard
+from headwater.node.micro_batches.root import BatchRoot
 from headwater.spark.dataframe_streams.plan import StreamOptions, StreamPlan, output_schema, stream_settings
 from headwater.spark.native.choice import Asked
 from headwater.spark.types import spark_types
@@ -24,7 +26,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from headwater.spark.dataframe_streams.aggregate import sent_frames
-from headwater.spark.dataframe_streams.state import BucketProcessor, unpacked
+from headwater.spark.dataframe_streams.state import BucketProcessor, unpacked, watch_progress
 
 SOURCE, LAST = "source", "last"
 SMALL = pa.schema([("time", pa.int64()), ("v", pa.float64())])
@@ -142,6 +144,21 @@ class Silence:
 
     def _shown(self, found: list[dict[str, Any]]) -> list[tuple[int, int]]:
         return [(row["window_start"], row["n"]) for row in found]
+
+
+def test_a_root_says_in_its_log_which_source_the_others_wait_for_and_what_idle_would_do(caplog):
+    load = hw.query("load", hw.tumbling(10), n=hw.count())
+    root = BatchRoot(BatchSettings((EventGroup("", (load,), ("time",)),), disorder=0))
+    for second in range(0, 75, 5):
+        root.take([Frame({"quick": Heard(1, 100 + second), "slow": Heard(1, 3)}, False, {})])
+        watch_progress("a plan of this test", root, second * 1_000_000)
+    # After ten seconds, and again a minute later.
+    told = [record.getMessage() for record in caplog.records]
+    assert [message.partition(": ")[0] for message in told] == ["no progress for 10 s", "no progress for 70 s"]
+    assert "before 'slow' sends a later event; idle is not set" in told[0]
+    assert root.holding_up() == ["slow"]
+    root.take([Frame({}, True, {})])
+    assert root.holding_up() == []
 
 
 def test_a_source_that_is_silent_for_as_long_as_idle_is_not_waited_for():

@@ -23,7 +23,7 @@ from headwater.engine.windows.live_rows import with_open_rows
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import DataError, QueryError
 from headwater.language.files.queries import to_json
-from headwater.language.times import NEVER
+from headwater.language.times import FOREVER, NEVER
 from headwater.node.micro_batches.core import BatchCore
 from headwater.node.micro_batches.frames import SOURCE, BatchSettings, EventGroup, Frame, Heard
 
@@ -87,6 +87,18 @@ class BatchRoot:
         if any(frame.is_last for frame in frames):
             self._finish()
         return self.tick(now_ms)
+
+    @property
+    def watermark(self) -> int:
+        return self._core.watermark
+
+    def holding_up(self) -> list[str]:
+        """The sources for which all others wait: those of the lowest watermark that have not ended."""
+        if self._is_finished:
+            return []
+        waited_for = {name: source.watermark for name, source in self._core.sources.items() if source.active}
+        lowest = min(waited_for.values(), default=FOREVER)
+        return [name for name, watermark in waited_for.items() if watermark == lowest < FOREVER]
 
     def next_tick_ms(self) -> int | None:
         """When something may have to be decided although no event comes; None: never."""

@@ -6,6 +6,7 @@ Each call to the store crosses a socket, so there are two at most for a batch: t
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -20,6 +21,7 @@ from headwater.node.micro_batches.frames import Frame
 from headwater.node.micro_batches.root import BatchRoot, StepOutput
 from headwater.spark.batch.root import ACCOUNTS, parts_of
 from headwater.spark.dataframe_streams.plan import KIND, StreamPlan
+from headwater.spark.streaming.watch.standstill import NAMED_MAX, ProgressWatch
 
 #: What comes out of the operator: tables of rows, packed.
 PACKED = "data binary"
@@ -51,6 +53,8 @@ class BucketProcessor(StatefulProcessor):
         outcome = root.take([Frame.from_bytes(bytes(frame)) for _, _, frame in sent], self._now(timerValues))
         self._keep(root)
         _warn(self._text, outcome.aside)
+        if self.plan.has_source:
+            watch_progress(self._text, root, time.time_ns() // 1000)
         return packed_rows(self.plan, outcome)
 
     def handleExpiredTimer(  # noqa: N802
@@ -97,6 +101,23 @@ def _warn(plan: str, aside: Iterable[pa.Table]) -> None:
     if plan not in _WARNED and (found := malformed_warning(aside)) is not None:
         _WARNED.add(plan)
         logging.getLogger("headwater").warning("%s", found)
+
+
+#: By plan: how watermarks move in this process. It is for people and decides nothing, so the clock is that of the process.
+_WATCHED: dict[str, ProgressWatch] = {}
+
+
+def watch_progress(plan: str, root: BatchRoot, now_us: int) -> None:
+    """Say in the log of the task which source the others wait for, once the watermark has stood for a while."""
+    if root.settings.disorder is None:
+        return
+    held, idle_ms = root.holding_up(), root.settings.idle_ms
+    watch = _WATCHED.setdefault(plan, ProgressWatch())
+    idle_ns = None if idle_ms is None else idle_ms * 1_000_000
+    news = {"sources": held[:NAMED_MAX], "count": len(held)}
+    watch.see({"watermark": root.watermark, "holding_up": news, "idle_ns": idle_ns}, now_us)
+    if (found := watch.to_log(now_us)) is not None:
+        logging.getLogger("headwater").warning("no progress for %.0f s: %s", found.seconds, found.why)
 
 
 def packed_rows(plan: StreamPlan, outcome: StepOutput) -> Iterator[Row]:

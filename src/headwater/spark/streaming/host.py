@@ -26,12 +26,11 @@ from headwater.spark.streaming.checkpoint import CheckpointError, StreamCheckpoi
 from headwater.spark.streaming.directives import Directive, narrowed
 from headwater.spark.streaming.planning import Offset
 from headwater.spark.streaming.start.query_changes import check_homes, check_shared, check_shown
+from headwater.spark.streaming.watch.standstill import NAMED_MAX
 
 #: A snapshot is written once the records since the last one are as large as it is, or after SNAPSHOT_EVERY batches.
 SNAPSHOT_EVERY = 50
 SNAPSHOT_BYTES_MIN = 1 << 20
-#: Of the sources that hold a stream up, this many are named.
-NAMED_MAX = 3
 
 
 @dataclass

@@ -15,6 +15,8 @@ from headwater.language.times import FOREVER
 PATIENCE_US = 10_000_000
 #: The log is told at most this often.
 REPEAT_US = 60_000_000
+#: Of the sources that hold a stream up, this many are named.
+NAMED_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
