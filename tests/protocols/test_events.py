@@ -38,6 +38,7 @@ def test_an_offset_that_cannot_be_is_refused_before_a_node_hears_of_it(
 
 
 def test_offsets_up_to_the_last_one_are_taken() -> None:
-    BatchArrived("a", 2**63 - 3, TWO)
-    mixed(0, 2**63 - 2)
-    SourceEnded("a", 2**63 - 1)
+    last = 2**63 - 1
+    assert BatchArrived("a", last - 2, TWO).offset == last - 2
+    assert mixed(0, last - 1).offsets[-1] == last - 1
+    assert SourceEnded("a", last).offset == last

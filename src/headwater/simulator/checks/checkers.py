@@ -255,9 +255,9 @@ class Checker:
             expected |= {(None, source, offset) for offset, row in enumerate(rows) if row["time"] is None}
         actual = {place for place in self._aside if place[0] is None or place[0] in live}
         # A value of a wrong type that concerns all queries is put aside once, without a name.
-        unnamed = {place[1:] for place in actual - expected if place[0] is None}
-        actual -= {(None, *place) for place in unnamed}
-        actual |= {place for place in expected if place[1:] in unnamed}
+        for unnamed in [place for place in actual - expected if place[0] is None]:
+            actual.remove(unnamed)
+            actual |= {(name, *unnamed[1:]) for name, entry in live.items() if _has_event(entry, *unnamed[1:])}
         if expected != actual:
             missing, more = sorted(expected - actual, key=str)[:5], sorted(actual - expected, key=str)[:5]
             raise ViolationError(f"put aside should be {len(expected)} events: missing {missing}, too many {more}")
@@ -294,6 +294,10 @@ def _bounds(row: dict[str, Any]) -> tuple[int, int]:
     if row["window_start"] is None:
         return row["position_start"], row["position_end"]
     return row["window_start"], row["window_end"]
+
+
+def _has_event(entry: Entry, source: str, offset: int) -> bool:
+    return any(event.offset == offset and event.source == source.encode() for event in entry.events)
 
 
 def _place(row: ResultRow) -> Place:
