@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STAMP_BENCH := $(VENV)/.installed-bench
 JOBS ?= 2
+# The versions that `make setup` installs; `make constraints` writes them anew.
+CONSTRAINTS ?= constraints.txt
+MINIMUM := .venv-minimum
 # What `make simulate` runs.
 SEEDS ?= 0..500
 SECONDS ?=
@@ -20,12 +23,18 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 TYPED := src/headwater
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-core test-slow test-spark check format lint types pages bench bench-quick bench-sharing bench-tree bench-spark bench-stream bench-deco simulate chaos kafka kafka-stop test-kafka java clean
+.PHONY: help setup constraints demo test test-core test-slow test-spark test-minimum check format lint types pages bench bench-quick bench-sharing bench-tree bench-spark bench-stream bench-deco simulate chaos kafka kafka-stop test-kafka java clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## create .venv and install headwater with everything for development
+
+constraints: ## write constraints.txt: the newest libraries within the bounds of pyproject.toml
+	rm -rf build/constraints
+	$(PYTHON) -m venv build/constraints
+	build/constraints/bin/pip install --quiet --disable-pip-version-check '.[dev,bench]'
+	build/constraints/bin/pip freeze | grep -v '^headwater' > constraints.txt
 
 demo: $(STAMP) ## run window queries of different kinds over generated smart-home events, on Spark
 	@$(BIN)/headwater demo
@@ -41,6 +50,11 @@ test-slow: $(STAMP) ## run the long tests, and those with Kafka, Spark Connect a
 
 test-spark: $(STAMP) ## run the tests that start a Spark (a few minutes; skipped where there is no Java 17)
 	$(BIN)/python -m pytest -m "spark and not slow" tests/spark
+
+test-minimum: ## run all tests with the oldest libraries that pyproject.toml allows, in a $(MINIMUM) of their own
+	@mkdir -p build
+	@scripts/minimum_versions > build/minimum.txt
+	@$(MAKE) --no-print-directory test VENV=$(MINIMUM) CONSTRAINTS=build/minimum.txt
 
 check: lint types test ## what CI runs: format, lint, types, tests
 
@@ -101,21 +115,21 @@ java: ## look for the Java that Spark needs
 	@scripts/find_java
 
 clean: ## remove .venv and everything generated
-	rm -rf $(VENV) build dist bench-plots headwater-demo src/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(MINIMUM) build dist bench-plots headwater-demo src/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamp is newer than pyproject.toml exactly while the installed environment fits it, so a second run starts at once.
-$(STAMP): pyproject.toml
+# The stamp is newer than pyproject.toml and the constraints exactly while the installed environment fits it, so a second run starts at once.
+$(STAMP): pyproject.toml $(CONSTRAINTS)
 	@test -n "$(PYTHON)" || { echo "headwater needs Python 3.11 or newer, and none was found. Install one" \
 		"(Debian, Ubuntu: sudo apt-get install python3 python3-venv; macOS: brew install python) or name it: make PYTHON=..."; exit 1; }
 	@test -x $(BIN)/pip || { echo "Creating $(VENV) with $(PYTHON) ..."; rm -rf $(VENV); $(PYTHON) -m venv $(VENV); } || { rm -rf $(VENV); \
 		echo "$(PYTHON) cannot create a virtual environment (Debian, Ubuntu: sudo apt-get install python3-venv)."; exit 1; }
 	@echo "Installing headwater and its libraries into $(VENV) (once, a few minutes) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e '.[dev]'
 	@scripts/find_java
 	@touch $@
 
 $(STAMP_BENCH): $(STAMP)
 	@echo "Installing the libraries of the benchmarks ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,bench]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e '.[dev,bench]'
 	@touch $@
