@@ -23,9 +23,10 @@ class Offset:
 
     ``now_ns``: the time at which it was planned, which is the time for all that happens in it. ``ends``: up to which event each
     source is read. ``joining``: sources that come with this batch, by chain; they are read from the next on. ``done``: sources
-    that are not waited for behind their end. ``commands``: how many of the users' commands it knows. ``flush``: sources end
-    where they are. ``directive``: the hash of what the root said after the batch before. ``taken``: when events were first taken
-    that may be read again, where that is their arrival.
+    that are not waited for behind their end. ``commands``: how many of the users' commands it knows. ``until``: how far sources
+    went when the end of the stream was asked for, while not all of it is read. ``flush``: it is; sources end where they are.
+    ``directive``: the hash of what the root said after the batch before. ``taken``: when events were first taken that may be read
+    again, where that is their arrival.
     """
 
     batch: int = -1
@@ -37,11 +38,12 @@ class Offset:
     flush: bool = False
     directive: str = ""
     taken: Taken = field(default_factory=dict)
+    until: Mapping[str, int] | None = None
 
     def to_data(self) -> dict[str, Any]:
-        data = asdict(self)
-        # Left out where nothing is kept, as in the checkpoints of releases that kept no arrivals.
-        return data if data["taken"] else {name: value for name, value in data.items() if name != "taken"}
+        # Left out where there is none, as in the checkpoints of releases that knew neither.
+        left_out = {name for name, value in (("taken", self.taken), ("until", self.until)) if not value}
+        return {name: value for name, value in asdict(self).items() if name not in left_out}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Offset:
@@ -50,7 +52,10 @@ class Offset:
 
 @dataclass(frozen=True, slots=True)
 class PlannerView:
-    """Facts for the planner: how far sources go, how many commands there are, whether one of them ends the stream, the time."""
+    """Facts for the planner: how far sources go, how many commands there are, whether a new one ends the stream, the time.
+
+    If one does, the extents are of everything that is there.
+    """
 
     extents: Mapping[str, Extent]
     commands: int
@@ -78,13 +83,18 @@ def next_offset(
         return _following(start, directive, found, {}) if directive.wants_batch else start
     known = directive.chain_of()
     _check_firm(start, found.extents)
-    ends = dict(start.ends) | _ends(start, {n: e for n, e in found.extents.items() if n in known}, events_max)
-    joined = joining(directive.sources(), {n: e for n, e in found.extents.items() if n not in known}, chains)
+    until = start.until
+    if until is None and found.flush:
+        until = {name: extent.end for name, extent in found.extents.items()}
+    extents = found.extents if until is None else _cut_off(found.extents, until)
+    ends = dict(start.ends) | _ends(start, {n: e for n, e in extents.items() if n in known}, events_max)
+    joined = joining(directive.sources(), {n: e for n, e in extents.items() if n not in known}, chains)
+    flush = until is not None and not joined and all(ends.get(name, 0) >= end for name, end in until.items())
     is_idle_due = directive.silent_at_ns is not None and found.now_ns >= directive.silent_at_ns
-    is_new = ends != dict(start.ends) or bool(joined) or found.commands > start.commands
+    is_new = ends != dict(start.ends) or bool(joined) or found.commands > start.commands or flush
     done = {
         name: True
-        for name, extent in found.extents.items()
+        for name, extent in extents.items()
         if extent.is_done and name in known and ends.get(name, 0) >= extent.end
     }
     is_new = is_new or any(name not in start.done for name in done)
@@ -94,7 +104,13 @@ def next_offset(
     if keeps_arrivals:
         now_us = max(found.now_ns, start.now_ns) // 1_000
         taken["taken"] = taken_since(start.taken, start.ends, ends, now_us, directive.holds())
-    return _following(start, directive, found, {"ends": ends, "joining": joined, "done": done, **taken})
+    news = {"ends": ends, "joining": joined, "done": done, "flush": flush, "until": None if flush else until, **taken}
+    return _following(start, directive, found, news)
+
+
+def _cut_off(extents: Mapping[str, Extent], until: Mapping[str, int]) -> dict[str, Extent]:
+    """The sources that were there when the end was asked for, as far as they went then: what came later is not read."""
+    return {name: replace(extents.get(name, Extent(end)), end=end) for name, end in until.items()}
 
 
 def _check_firm(start: Offset, extents: Mapping[str, Extent]) -> None:
@@ -111,8 +127,7 @@ def _following(start: Offset, directive: Directive, found: PlannerView, news: Ma
     # The clock may have been set back; the root's time never goes.
     now_ns = max(found.now_ns, start.now_ns)
     fixed = {"batch": start.batch + 1, "now_ns": now_ns, "directive": directive.hash, "joining": {}}
-    asked = {"commands": found.commands, "flush": start.flush or found.flush}
-    return replace(start, **{**fixed, **asked, **news})  # type: ignore[arg-type]
+    return replace(start, **{**fixed, "commands": found.commands, **news})  # type: ignore[arg-type]
 
 
 def _ends(start: Offset, extents: Mapping[str, Extent], events_max: int | None) -> dict[str, int]:

@@ -22,7 +22,7 @@ from headwater.protocols.messages import Assign, Cuts, SourceState, decode, enco
 from headwater.spark.batch.leaf import FRAMES
 from headwater.spark.streaming.checkpoint import About, CheckpointError, StreamCheckpoint
 from headwater.spark.streaming.directives import Directive, returning
-from headwater.spark.streaming.inputs.input import Extent, Input, input_class, rehomed
+from headwater.spark.streaming.inputs.input import Extent, Input, everything, input_class, rehomed
 from headwater.spark.streaming.leaf import LIMITS, LeafLimits, LeafWork, Run, control_row
 from headwater.spark.streaming.planning import Offset, PlannerView, next_offset
 from headwater.spark.types import spark_types
@@ -97,10 +97,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if self._events_max is None else ReadMaxRows(self._events_max)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._target = self._extents()
+        self._target = self._everything()
+
+    def _everything(self) -> dict[str, Extent]:
+        return rehomed(everything(self._input), self._about.home)
 
     def _extents(self) -> dict[str, Extent]:
-        return rehomed(self._input.extents(), self._about.home)
+        return self._target if self._target is not None else rehomed(self._input.extents(), self._about.home)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         last = Offset.from_data(start)
@@ -108,7 +111,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Commands before extents: events that were written before a flush was asked for are read before it.
         commands = self._checkpoint.command_count()
         flush = any(self._checkpoint.command(k)["what"] == "flush" for k in range(last.commands, commands))
-        extents = self._extents() if self._target is None else self._target
+        extents = self._everything() if flush else self._extents()
         found = PlannerView(extents, commands, flush, self.clock())
         events_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         stamps = self._about.stamps({})

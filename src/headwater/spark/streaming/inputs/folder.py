@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -124,17 +124,28 @@ class FolderInput:
     def extents(self) -> dict[str, Extent]:
         self._seen.refresh()
         before = self._seen.ends
-        # Broken and empty files alone must not look as if there were nothing more.
-        while self._discover() and self._seen.ends == before:
+        for _ in self._discoveries():
+            # Broken and empty files alone must not look as if there were nothing more.
+            if self._seen.ends != before:
+                break
+        return self._extents()
+
+    def everything(self) -> dict[str, Extent]:
+        """All files that are there now, however many."""
+        self._seen.refresh()
+        for _ in self._discoveries():
             pass
+        return self._extents()
+
+    def _extents(self) -> dict[str, Extent]:
         sources = self._sources
         return {
             source: Extent(end, home_of_files(source, sources), is_done=sources == "file")
             for source, end in self._seen.ends.items()
         }
 
-    def _discover(self) -> bool:
-        """Write down some of the new files; whether there were any."""
+    def _discoveries(self) -> Iterator[None]:
+        """Write down the new files, some at a time. Those of one listing: what comes meanwhile is left to the next look."""
         listed = new_names(self._root, self._seen.paths, self._pattern)
         self._waiting = [(".", name, reason) for name, reason in listed.problems]
         found: list[SeenFile] = []
@@ -146,9 +157,12 @@ class FolderInput:
                 found.append(file)
                 size += 0 if FORMATS[file.kind].has_types else file.bytes
             if len(found) >= LOOK_FILES or size >= LOOK_BYTES:
-                break
-        self._seen.add(found)
-        return bool(found)
+                self._seen.add(found)
+                found, size = [], 0
+                yield
+        if found:
+            self._seen.add(found)
+            yield
 
     def _looked_at(self, name: str, kind: str) -> SeenFile | None:
         """The entry of a new file for the log; None if the file is gone again, or cannot be opened for now."""

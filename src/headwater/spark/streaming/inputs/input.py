@@ -68,6 +68,7 @@ class Input(Protocol):
 
     A class with ``stores_arrivals = True`` reads the column `ARRIVAL`, if it is wanted: when each event came, in microseconds
     since 1970, the same whenever it is read. For others it is the planning time of the batch that first took the event.
+    A class whose ``extents`` takes in only so much at a time has a method ``everything`` that takes in all there is.
     """
 
     kind: str
@@ -103,6 +104,12 @@ def rehomed(extents: dict[str, Extent], home: Home) -> dict[str, Extent]:
     if not isinstance(home, Mapping):
         return extents
     return {name: replace(extent, home=home.get(name, extent.home)) for name, extent in extents.items()}
+
+
+def everything(opened: Input) -> dict[str, Extent]:
+    """All that is there at this moment, which one look of `extents` need not take in: a stream that is to end reads it first."""
+    found: dict[str, Extent] = getattr(opened, "everything", opened.extents)()
+    return found
 
 
 def input_class(kind: str) -> Any:
