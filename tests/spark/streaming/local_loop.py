@@ -162,7 +162,9 @@ class Loop:
             )
         self.roots, self.leaf_limits = roots, leaf_limits
         self.dice = random.Random(seed)
+        #: What the planner's steady clock says, and by how much the wall clock is ahead of it.
         self.now_ns = 10**18
+        self.ahead_ns = 0
         self.sink, self.aside = DurableSink(), DurableSink()
         self.notes: dict[int, list[Noted]] = {}
         #: What each root gave in each batch, one table after the other.
@@ -176,7 +178,8 @@ class Loop:
     def restart(self) -> None:
         """A new driver: nothing but the checkpoint and Spark's own logs is left."""
         self.reader = StreamReader(str(self.checkpoint.path), None, self.leaf_limits)
-        self.reader.clock = lambda: self.now_ns
+        self.reader.clock = lambda: self.now_ns + self.ahead_ns
+        self.reader.steady_clock = lambda: self.now_ns
         self.reader.__dict__["_input"] = self.opened
         self.runner = BatchRunner(self.checkpoint, _Stepped(self, "rows"), _Stepped(self, "aside"))
         host = self.runner._host

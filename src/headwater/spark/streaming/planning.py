@@ -21,12 +21,13 @@ from headwater.spark.streaming.inputs.input import Extent
 class Offset:
     """The end of a batch as Spark stores it, and the number of that batch.
 
-    ``now_ns``: the time at which it was planned, which is the time for all that happens in it. ``ends``: up to which event each
-    source is read. ``joining``: sources that come with this batch, by chain; they are read from the next on. ``done``: sources
-    that are not waited for behind their end. ``commands``: how many of the users' commands it knows. ``until``: how far sources
-    went when the end of the stream was asked for, while not all of it is read. ``flush``: it is; sources end where they are.
-    ``directive``: the hash of what the root said after the batch before. ``taken``: when events were first taken that may be read
-    again, where that is their arrival.
+    ``now_ns``: how much time had passed since the stream began (`elapsed`), which is the time for all that happens in it.
+    ``clock_ns``: what the wall clock said when it was planned; if that was set back, the time it said before and what has passed.
+    ``ends``: up to which event each source is read. ``joining``: sources that come with this batch, by chain; they are read from
+    the next on. ``done``: sources that are not waited for behind their end. ``commands``: how many of the users' commands it
+    knows. ``until``: how far sources went when the end of the stream was asked for, while not all of it is read. ``flush``: it
+    is; sources end where they are. ``directive``: the hash of what the root said after the batch before. ``taken``: when events
+    were first taken that may be read again, where that is their arrival.
     """
 
     batch: int = -1
@@ -39,6 +40,7 @@ class Offset:
     directive: str = ""
     taken: Taken = field(default_factory=dict)
     until: Mapping[str, int] | None = None
+    clock_ns: int = 0
 
     def to_data(self) -> dict[str, Any]:
         # Left out where there is none, as in the checkpoints of releases that knew neither.
@@ -47,20 +49,23 @@ class Offset:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Offset:
-        return cls(**data)
+        # In offsets of earlier releases the time that passed was the wall clock's.
+        return cls(**{"clock_ns": data["now_ns"], **data})
 
 
 @dataclass(frozen=True, slots=True)
 class PlannerView:
     """Facts for the planner: how far sources go, how many commands there are, whether a new one ends the stream, the time.
 
-    If one does, the extents are of everything that is there.
+    If one does, the extents are of everything that is there. ``clock_ns``: what the wall clock says; ``passed_ns``: how long ago
+    the last batch was planned.
     """
 
     extents: Mapping[str, Extent]
     commands: int
     flush: bool
-    now_ns: int
+    clock_ns: int
+    passed_ns: int = 0
 
 
 def next_offset(
@@ -90,7 +95,7 @@ def next_offset(
     ends = dict(start.ends) | _ends(start, {n: e for n, e in extents.items() if n in known}, events_max)
     joined = joining(directive.sources(), {n: e for n, e in extents.items() if n not in known}, chains)
     flush = until is not None and not joined and all(ends.get(name, 0) >= end for name, end in until.items())
-    is_idle_due = directive.silent_at_ns is not None and found.now_ns >= directive.silent_at_ns
+    is_idle_due = directive.silent_at_ns is not None and start.now_ns + found.passed_ns >= directive.silent_at_ns
     is_new = ends != dict(start.ends) or bool(joined) or found.commands > start.commands or flush
     done = {
         name: True
@@ -102,7 +107,7 @@ def next_offset(
         return start
     taken = {}
     if keeps_arrivals:
-        now_us = max(found.now_ns, start.now_ns) // 1_000
+        now_us = _clock_ns(start, found) // 1_000
         taken["taken"] = taken_since(start.taken, start.ends, ends, now_us, directive.holds())
     news = {"ends": ends, "joining": joined, "done": done, "flush": flush, "until": None if flush else until, **taken}
     return _following(start, directive, found, news)
@@ -124,10 +129,14 @@ def _check_firm(start: Offset, extents: Mapping[str, Extent]) -> None:
 
 
 def _following(start: Offset, directive: Directive, found: PlannerView, news: Mapping[str, object]) -> Offset:
-    # The clock may have been set back; the root's time never goes.
-    now_ns = max(found.now_ns, start.now_ns)
-    fixed = {"batch": start.batch + 1, "now_ns": now_ns, "directive": directive.hash, "joining": {}}
+    times = {"now_ns": start.now_ns + found.passed_ns, "clock_ns": _clock_ns(start, found)}
+    fixed = {"batch": start.batch + 1, **times, "directive": directive.hash, "joining": {}}
     return replace(start, **{**fixed, "commands": found.commands, **news})  # type: ignore[arg-type]
+
+
+def _clock_ns(start: Offset, found: PlannerView) -> int:
+    """The wall clock's time. If it was set back, it goes on from where it was: times of arrival neither fall nor stand still."""
+    return max(found.clock_ns, start.clock_ns + found.passed_ns)
 
 
 def _ends(start: Offset, extents: Mapping[str, Extent], events_max: int | None) -> dict[str, int]:

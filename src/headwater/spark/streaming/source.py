@@ -22,6 +22,7 @@ from headwater.protocols.messages import Assign, Cuts, SourceState, decode, enco
 from headwater.spark.batch.leaf import FRAMES
 from headwater.spark.streaming.checkpoint import About, CheckpointError, StreamCheckpoint
 from headwater.spark.streaming.directives import Directive, returning
+from headwater.spark.streaming.elapsed import Elapsed, longest_step
 from headwater.spark.streaming.inputs.input import Extent, Input, everything, input_class, rehomed
 from headwater.spark.streaming.leaf import LIMITS, LeafLimits, LeafWork, Run, control_row
 from headwater.spark.streaming.planning import Offset, PlannerView, next_offset
@@ -68,6 +69,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: dict[str, Extent] | None = None
         self._texts: dict[str, str] = {}
         self.clock: Callable[[], int] = time.time_ns
+        self.steady_clock: Callable[[], int] = time.monotonic_ns
 
     # --- in the planner ---
 
@@ -83,6 +85,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _input(self) -> Input:
         found: Input = input_class(self._about.kind).from_data(self._about.input)
         return found
+
+    @cached_property
+    def _elapsed(self) -> Elapsed:
+        return Elapsed(longest_step(self._about.settings.get("idle_ns")))
 
     def _directive(self, batch: int, hash_: str | None = None) -> Directive:
         directive = self._checkpoint.said(batch)
@@ -112,7 +118,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         commands = self._checkpoint.command_count()
         flush = any(self._checkpoint.command(k)["what"] == "flush" for k in range(last.commands, commands))
         extents = self._everything() if flush else self._extents()
-        found = PlannerView(extents, commands, flush, self.clock())
+        clock_ns = self.clock()
+        passed_ns = self._elapsed.since(last.batch, last.clock_ns, clock_ns, self.steady_clock())
+        found = PlannerView(extents, commands, flush, clock_ns, passed_ns)
         events_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         stamps = self._about.stamps({})
         keeps = stamps is not None and stamps.taken is not None
