@@ -73,6 +73,10 @@ class SeenFiles:
         """Where each source ends that has any rows."""
         return {name: source.end for name, source in self._sources.items()}
 
+    def files(self) -> Iterator[SeenFile]:
+        """All files that have rows."""
+        return (file for source in self._sources.values() for file in source.files)
+
     def between(self, source: str, start: int, end: int) -> Iterator[tuple[SeenFile, int, int]]:
         """The files that hold the rows [start, end) of a source, with the rows to skip in each, and how many to read."""
         known = self._sources.get(source, _Source())
