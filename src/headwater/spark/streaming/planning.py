@@ -7,7 +7,7 @@ batch that runs again is the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,9 @@ from headwater.errors import DataError
 from headwater.spark.streaming.arrivals import Taken, taken_since
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.inputs.input import Extent
+
+#: Sources that join with one batch at most.
+JOINING_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +84,12 @@ def next_offset(
     ``chains``: how many leaves share the sources at most; ``events_max``: how many events a batch has at most.
     ``keeps_arrivals``: whether events arrive when they are first taken.
     """
+    last, start = start, _without(start, directive.forgotten)
     if directive.is_finished:
-        return start
+        return last
     if start.flush:
         # Nothing more is taken in: only what the root has not accepted is read again.
-        return _following(start, directive, found, {}) if directive.wants_batch else start
+        return _following(start, directive, found, {}) if directive.wants_batch else last
     known = directive.chain_of()
     _check_firm(start, found.extents)
     until = start.until
@@ -104,7 +108,7 @@ def next_offset(
     }
     is_new = is_new or any(name not in start.done for name in done)
     if not is_new and not is_idle_due and not directive.wants_batch:
-        return start
+        return last
     taken = {}
     if keeps_arrivals:
         now_us = _clock_ns(start, found) // 1_000
@@ -116,6 +120,19 @@ def next_offset(
 def _cut_off(extents: Mapping[str, Extent], until: Mapping[str, int]) -> dict[str, Extent]:
     """The sources that were there when the end was asked for, as far as they went then: what came later is not read."""
     return {name: replace(extents.get(name, Extent(end)), end=end) for name, end in until.items()}
+
+
+def _without(start: Offset, sources: Collection[str]) -> Offset:
+    """An offset that says nothing of sources that were forgotten."""
+    if not sources:
+        return start
+    gone = {*sources}
+    ends, done, taken = (
+        {name: value for name, value in kept.items() if name not in gone}
+        for kept in (start.ends, start.done, start.taken)
+    )
+    until = start.until and {name: end for name, end in start.until.items() if name not in gone}
+    return replace(start, ends=ends, done=done, taken=taken, until=until)  # type: ignore[arg-type]
 
 
 def _check_firm(start: Offset, extents: Mapping[str, Extent]) -> None:
@@ -153,10 +170,13 @@ def _ends(start: Offset, extents: Mapping[str, Extent], events_max: int | None) 
 def joining(
     known: Mapping[str, Sequence[str]], extents: Mapping[str, Extent], chains: int
 ) -> dict[str, dict[str, str]]:
-    """New sources with their homes, each with the chain that has the fewest of those that are ``known``."""
+    """New sources with their homes, each with the chain that has the fewest of those that are ``known``.
+
+    No more than `JOINING_MAX` at once: they travel in one message for each chain.
+    """
     counts = Counter({chain: len(sources) for chain, sources in known.items()})
     joined: dict[str, dict[str, str]] = {}
-    for name in sorted(extents):
+    for name in sorted(extents)[:JOINING_MAX]:
         if len(counts) < chains:
             chain = f"{len(counts):05d}"
         else:

@@ -111,9 +111,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _extents(self) -> dict[str, Extent]:
         return self._target if self._target is not None else rehomed(self._input.extents(), self._about.home)
 
+    def _forget(self, sources: Sequence[str]) -> None:
+        """Before an offset leaves them out: else they would look like new ones, in another life too."""
+        self._input.forget(sources)  # type: ignore[attr-defined]
+        if self._target is not None:
+            self._target = {name: extent for name, extent in self._target.items() if name not in {*sources}}
+
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         last = Offset.from_data(start)
         directive = self._directive(last.batch)
+        if directive.forgotten:
+            self._forget(directive.forgotten)
         # Commands before extents: events that were written before a flush was asked for are read before it.
         commands = self._checkpoint.command_count()
         flush = any(self._checkpoint.command(k)["what"] == "flush" for k in range(last.commands, commands))
@@ -132,7 +140,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         offset = Offset.from_data(end)
         directive = self._directive(offset.batch - 1, offset.directive)
         roots = self._about.roots
-        leaves: list[LeafWork | None] = [*self._leaves(offset, directive)]
+        # A batch that is done is not read again, though Spark may not know; its sources may be forgotten.
+        is_done = self._checkpoint.directive(offset.batch) is not None
+        leaves: list[LeafWork | None] = [] if is_done else [*self._leaves(offset, directive)]
         works = [LeafTurn(leaf, None, roots) for leaf in leaves or [None]]
         works[0].offset = end
         return list(works)

@@ -21,9 +21,9 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ from headwater.spark.streaming.inputs.file_watch import FileWatch, Problem
 from headwater.spark.streaming.inputs.folder_listing import (
     KINDS,
     checked_sources,
+    gone_names,
     kept_schema,
     kind_of,
     new_names,
@@ -91,7 +92,7 @@ class FolderInput:
         self._format = format
         self._given = (schema, types)
         self._strict = strict
-        self._seen = SeenFiles(self._seen_directory)
+        self._seen = SeenFiles(self._seen_directory, partial(gone_names, self._root))
         self._source_of = source_namer(self._sources)
         #: What could not be looked at, and why; it is tried again.
         self._waiting: list[Problem] = []
@@ -127,6 +128,15 @@ class FolderInput:
             self._seen.refresh()
         again, changed = self._watch.told()
         return [(file.source, _shown(file.path), str(file.reason)) for file in self._seen.broken] + again + changed
+
+    @staticmethod
+    def forgets_sources(data: Mapping[str, Any]) -> bool:
+        """A file that is a source ends; to a folder files may come at any time."""
+        return bool(data["sources"] == "file")
+
+    def forget(self, sources: Collection[str]) -> None:
+        """Files that were read to their ends, and of which nobody will ask again: only their names are known from now on."""
+        self._seen.forget(sources)
 
     def extents(self) -> dict[str, Extent]:
         self._begin_look()

@@ -68,7 +68,9 @@ class Input(Protocol):
 
     A class with ``stores_arrivals = True`` reads the column `ARRIVAL`, if it is wanted: when each event came, in microseconds
     since 1970, the same whenever it is read. For others it is the planning time of the batch that first took the event.
-    A class whose ``extents`` takes in only so much at a time has a method ``everything`` that takes in all there is.
+    A class whose ``extents`` takes in only so much at a time has a method ``everything`` that takes in all there is. A class
+    whose sources end may have a static method ``forgets_sources`` of its data, which says that it has a method ``forget``: that
+    names sources that are done, of which `extents` never tells again.
     """
 
     kind: str
@@ -123,6 +125,13 @@ def stores_arrivals(kind: str, data: Mapping[str, Any]) -> bool:
         return stores_arrivals(data["kind"], data["input"])
     of_log = "has_arrivals" in data.get("began", {}) and data["began"]["has_arrivals"]
     return bool(of_log or getattr(input_class(kind), "stores_arrivals", False))
+
+
+def forgets_sources(kind: str, data: Mapping[str, Any]) -> bool:
+    """Whether an input can leave out sources that are done: it never tells of them again, so that nobody has to remember them."""
+    if "rename" in data:
+        return forgets_sources(data["kind"], data["input"])
+    return bool(getattr(input_class(kind), "forgets_sources", lambda _: False)(data))
 
 
 class LogInput:

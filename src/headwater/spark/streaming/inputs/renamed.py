@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -41,6 +41,9 @@ class RenamedInput:
 
     def everything(self) -> dict[str, Extent]:
         return everything(self._inner)
+
+    def forget(self, sources: Sequence[str]) -> None:
+        self._inner.forget(sources)  # type: ignore[attr-defined]
 
     def stretches(self, source: str, start: int, end: int) -> list[dict[str, Any]]:
         told = {"rename": dict(self._renaming.names), "kind": self._inner.kind}
