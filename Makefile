@@ -88,7 +88,7 @@ bench-tree: $(STAMP_BENCH) ## bytes on links and processor time of nodes, with p
 bench-spark: $(STAMP) ## windows on Spark against Spark's own (up to 15 minutes, needs Java 17)
 	@$(BIN)/headwater bench spark
 
-bench-stream: $(STAMP) ## streams on Spark against Spark's own (up to 15 minutes, needs Java 17)
+bench-stream: $(STAMP) ## streams on Spark against Spark's own (up to 25 minutes, needs Java 17)
 	@$(BIN)/headwater bench stream
 
 bench-deco: $(STAMP_BENCH) ## count windows over many nodes, every scheme in one run, with plots (up to 45 minutes)

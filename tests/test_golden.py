@@ -246,8 +246,13 @@ def test_a_frame_of_a_micro_batch_is_what_it_was() -> None:
 # --- streams on Spark ---
 
 
-@pytest.mark.parametrize("name", states.STREAMS)
-def test_a_stream_goes_on_from_its_checkpoint(name: str, tmp_path: Path) -> None:
+#: Streams, and where their checkpoints are; those of before time was counted in steps said the clock's.
+CHECKPOINTS = [*((name, name) for name in states.STREAMS), ("stream", "old/stream-3")]
+CHECKPOINTS += [("stream-arrivals", "old/stream-arrivals-3")]
+
+
+@pytest.mark.parametrize(("name", "kept"), CHECKPOINTS)
+def test_a_stream_goes_on_from_its_checkpoint(name: str, kept: str, tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     from headwater.spark.streaming.start.query_changes import running_queries
 
@@ -256,8 +261,8 @@ def test_a_stream_goes_on_from_its_checkpoint(name: str, tmp_path: Path) -> None
     done = never.committed
     expected = states.stream_goes_on(never)
     place = tmp_path / "again"
-    shutil.copytree(write.PLACE / name, place)
-    with golden(f"{name}/"):
+    shutil.copytree(write.PLACE / kept, place)
+    with golden(f"{kept}/"):
         loop = states.stream_loop(place / "headwater", name)
         lasting = {query.name: query for query in states.stream_queries(name) if query.name != "lean"}
         assert running_queries(loop.checkpoint).keys() == {*lasting, "lean", "added"}

@@ -95,7 +95,7 @@ class RootNode:
         self.cuts = CutRounds(half, members, ledger)
         self.counts = CountRounds(plans, half, members, routes, self.cuts)
         self.assignments = Assignments(half, members, ledger, routes, self.cuts, self.counts)
-        self._noted_decisions = len(members.decisions)
+        members.decisions.clear()  # those of a snapshot were noted
 
     # --- what hosts ask; more of it is asked of the parts ---
 
@@ -117,6 +117,16 @@ class RootNode:
     def idle_sources(self) -> list[str]:
         """The sources that are not waited for, by name."""
         return [self.members.names[number] for number in self.members.idle_numbers()]
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether events that were accepted may have to be read once more."""
+        return self._half.reads_again
+
+    def begin_epochs(self, chains: Iterable[str]) -> None:
+        """The sources of these chains have changed: whatever was sent of them before is void."""
+        for chain in chains:
+            self._ledger.new_epoch(chain)
 
     def pace(self) -> None:
         """From now on a flood of windows without events comes bit by bit; for hosts that ask `is_behind`."""
@@ -427,9 +437,9 @@ class RootNode:
         return self.members.numbers[source]
 
     def _decided(self) -> list[Action]:
-        """Notes of the decisions since the last time."""
-        fresh = self.members.decisions[self._noted_decisions :]
-        self._noted_decisions += len(fresh)
+        """Notes of the decisions since the last time; they are in effect, so that nobody needs them any more."""
+        fresh = self.members.decisions.copy()
+        self.members.decisions.clear()
         return [self._noted("decided", what=d.what, source=d.source, offset=d.offset, time=d.time) for d in fresh]
 
     # --- what comes out ---

@@ -75,6 +75,7 @@ class Membership(SourceBook):
         self._heard: Int64Array = np.empty(0, np.int64)
         self._floors: dict[int, list[tuple[int, int]]] = {}
         self.latest = NEVER  # the latest time of all accepted events
+        self.forgotten_events = 0  # events of sources that are done and not known any more (`node/forgetting.py`)
         self._crowds: Cached[SourceNumbers] = Cached(self._crowd)
 
     # --- sources ---
@@ -284,6 +285,7 @@ class Membership(SourceBook):
             "arrays": [self.offsets, self.watermarks, self.active, self._heard],
             "floors": [[number, [list(floor) for floor in floors]] for number, floors in self._floors.items()],
             "group": [self.group, self.finite],
+            **({"forgotten": self.forgotten_events} if self.forgotten_events else {}),
         }
 
     @classmethod
@@ -297,5 +299,6 @@ class Membership(SourceBook):
             members.chains[name] = Chain(node, sources, latest, kept, list(former), unmarked)
         members._floors = {number: [(at, time) for at, time in floors] for number, floors in state["floors"]}
         members.group, members.finite = state["group"]
+        members.forgotten_events = state.get("forgotten", 0)
         members.latest = max((chain.latest for chain in members.chains.values()), default=NEVER)
         return members

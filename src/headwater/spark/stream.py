@@ -158,7 +158,12 @@ def stream(
     # Through Spark Connect batches run at the server, without an observer.
     observer = None
     if not is_remote:
-        observer = StreamObserver(name or place.name, unit, untimed, metrics_port=metrics_port, progress=progress)
+        watched: dict[str, Any] = {
+            "metrics_port": metrics_port,
+            "progress": progress,
+            "problems": getattr(opened, "problems", tuple),
+        }
+        observer = StreamObserver(name or place.name, unit, untimed, **watched)
     runner = BatchRunner(known, observer=observer, **sinks)
     try:
         return _start(spark, place, opened, runner, triggered, max_events_per_trigger, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,7 @@ class ListedInput:
         self.ends = {} if ends is None else ends
         self.homes = {} if homes is None else homes
         self.done: set[str] = set()
+        self.forgotten: set[str] = set()
 
     def to_data(self) -> dict[str, Any]:
         return {}
@@ -63,8 +64,17 @@ class ListedInput:
     def from_data(cls, data: Mapping[str, Any]) -> ListedInput:
         raise AssertionError("the loop puts the input in place itself")
 
+    @staticmethod
+    def forgets_sources(data: Mapping[str, Any]) -> bool:
+        return True
+
+    def forget(self, sources: Sequence[str]) -> None:
+        assert self.done.issuperset(sources)
+        self.forgotten.update(sources)
+
     def extents(self) -> dict[str, Extent]:
-        return {name: Extent(end, self.homes.get(name, ""), name in self.done) for name, end in self.ends.items()}
+        ends = {name: end for name, end in self.ends.items() if name not in self.forgotten}
+        return {name: Extent(end, self.homes.get(name, ""), name in self.done) for name, end in ends.items()}
 
     def stretches(self, source: str, start: int, end: int) -> list[dict[str, Any]]:
         middle = (start + end) // 2
@@ -162,7 +172,9 @@ class Loop:
             )
         self.roots, self.leaf_limits = roots, leaf_limits
         self.dice = random.Random(seed)
+        #: What the planner's steady clock says, and by how much the wall clock is ahead of it.
         self.now_ns = 10**18
+        self.ahead_ns = 0
         self.sink, self.aside = DurableSink(), DurableSink()
         self.notes: dict[int, list[Noted]] = {}
         #: What each root gave in each batch, one table after the other.
@@ -176,7 +188,8 @@ class Loop:
     def restart(self) -> None:
         """A new driver: nothing but the checkpoint and Spark's own logs is left."""
         self.reader = StreamReader(str(self.checkpoint.path), None, self.leaf_limits)
-        self.reader.clock = lambda: self.now_ns
+        self.reader.clock = lambda: self.now_ns + self.ahead_ns
+        self.reader.steady_clock = lambda: self.now_ns
         self.reader.__dict__["_input"] = self.opened
         self.runner = BatchRunner(self.checkpoint, _Stepped(self, "rows"), _Stepped(self, "aside"))
         host = self.runner._host

@@ -22,7 +22,7 @@ def directive(**more) -> Directive:
 
 
 def view(end: int, commands: int = 0, **more) -> PlannerView:
-    return PlannerView({"a": Extent(end, **more)}, commands, False, now_ns=7)
+    return PlannerView({"a": Extent(end, **more)}, commands, False, clock_ns=7, passed_ns=7)
 
 
 def test_new_events_are_a_reason_for_a_batch():

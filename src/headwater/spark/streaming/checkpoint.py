@@ -241,13 +241,30 @@ class StreamCheckpoint:
         oldest = max(fulls, default=-1)
         for folder, before in (("states", oldest), ("directives", batch)):
             for place in (self.path / folder).iterdir():
-                if place.stem.lstrip("-").isdigit() and int(place.stem) < before:
+                # Whoever died while writing left "7.full.<uuid>".
+                number = place.name.partition(".")[0]
+                if number.lstrip("-").isdigit() and int(number) < before:
                     place.unlink(missing_ok=True)
+        self._forget_asked()
+
+    def _forget_asked(self) -> None:
+        """Remove commands that all directives know of, but for the last, which counts them; and queries that none names."""
+        places = (self.path / "directives").glob("*.json")
+        known = [data for place in places if (data := self.directive(int(place.stem))) is not None]
+        done = min(min(data["commands"] for data in known), self.command_count() - 1)
+        named = {data["queries"] for data in known}
+        for place in (self.path / "commands").iterdir():
+            if int(place.name.partition(".")[0]) < done:
+                place.unlink(missing_ok=True)
+        for place in (self.path / "queries").iterdir():
+            if place.name.partition(".")[0] not in named:
+                place.unlink(missing_ok=True)
 
     # --- what users ask for ---
 
     def command_count(self) -> int:
-        return len(list((self.path / "commands").glob("*.json")))
+        """How many commands there ever were: those that are done are forgotten, but for the last."""
+        return 1 + max((int(place.stem) for place in (self.path / "commands").glob("*.json")), default=-1)
 
     def command(self, number: int) -> dict[str, Any]:
         """The command of this number, from 0."""

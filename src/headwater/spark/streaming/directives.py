@@ -57,7 +57,8 @@ class Directive:
     be wanted later. ``idle``: sources that are not waited for, where
     count windows have to know.
 
-    ``is_behind``: more windows without events are due than came out at once.
+    ``is_behind``: more windows without events are due than came out at once. ``forgotten``: sources that the root knew before
+    this batch and does not know any more: they are done.
 
     ``wants_batch``: the root waits for something that does not depend on new events. ``silent_at_ns``: when it will have waited
     too long for some source. ``status``: how the stream is doing, for people.
@@ -78,6 +79,7 @@ class Directive:
     idle: Sequence[str] = ()
     kept_from: Mapping[str, int] = field(default_factory=dict)
     is_behind: bool = False
+    forgotten: Sequence[str] = ()
 
     def holds(self) -> dict[str, int]:
         """From which offset on each source may be read again, now or later."""
@@ -104,12 +106,14 @@ class Directive:
         idle = {"idle": list(self.idle)} if self.idle else {}
         kept_from = {"kept_from": dict(self.kept_from)} if self.kept_from else {}
         is_behind = {"is_behind": True} if self.is_behind else {}
+        forgotten = {"forgotten": list(self.forgotten)} if self.forgotten else {}
         return (
             plan
             | again
             | idle
             | kept_from
             | is_behind
+            | forgotten
             | {
                 "batch": self.batch,
                 "queries": self.queries,

@@ -17,6 +17,7 @@ import pyarrow as pa
 from headwater.errors import HeadwaterError
 from headwater.language.files.queries import from_json
 from headwater.node import RootNode
+from headwater.node.forgetting import without_sources
 from headwater.protocols import events
 from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, Record
 from headwater.protocols.messages import Assign, Hello, encode
@@ -24,6 +25,7 @@ from headwater.spark.batch.leaf import CONTROL
 from headwater.spark.batch.root import in_order
 from headwater.spark.streaming.checkpoint import CheckpointError, StreamCheckpoint
 from headwater.spark.streaming.directives import Directive, narrowed
+from headwater.spark.streaming.inputs.input import forgets_sources
 from headwater.spark.streaming.planning import Offset
 from headwater.spark.streaming.start.query_changes import check_homes, check_shared, check_shown
 from headwater.spark.streaming.watch.standstill import NAMED_MAX
@@ -31,6 +33,8 @@ from headwater.spark.streaming.watch.standstill import NAMED_MAX
 #: A snapshot is written once the records since the last one are as large as it is, or after SNAPSHOT_EVERY batches.
 SNAPSHOT_EVERY = 50
 SNAPSHOT_BYTES_MIN = 1 << 20
+#: With a snapshot sources are forgotten that are done; one is written for them once they are so many, and half of all.
+FORGET_MIN = 1000
 
 
 @dataclass
@@ -53,6 +57,9 @@ class RootHost:
         self._batch = -2  # after which batch the root in memory is what the checkpoint says
         self._since, self._recorded, self._snapshot_bytes = -1, 0, 0
         self._records: list[bytes] = []
+        #: Sources of which nothing is left to be read, and those of them that were forgotten with this batch.
+        self._done: list[str] = []
+        self._forgotten: list[str] = []
 
     # --- one batch ---
 
@@ -65,7 +72,7 @@ class RootHost:
 
     def run(self, batch: int, frames: Iterable[pa.RecordBatch]) -> tuple[Offset, BatchOutput]:
         """Take the frames of a batch through the root: its offset and its output. Nothing is written yet."""
-        self._records = []
+        self._records, self._done, self._forgotten = [], [], []
         root = self._loaded(batch - 1)
         self._batch = -2  # until this batch is saved, the root in memory is ahead of the checkpoint
         # Chain after chain: run again, tasks may end in another order, and nothing may depend on that.
@@ -90,6 +97,7 @@ class RootHost:
         for source in offset.done:
             if accepted.get(source, -1) >= offset.ends.get(source, 0):
                 self._do(root, events.IdleAsked(source), offset, outcome)
+                self._done.append(source)
         for chain, sources in offset.joining.items():
             assign = before.assigns.get(chain)
             known = [] if assign is None else [(source.name, source.home) for source in assign.sources]
@@ -162,6 +170,7 @@ class RootHost:
             [] if plan is None else root.idle_sources,
             kept_from,
             root.is_behind,
+            self._forgotten,
         )
 
     def save_state(self, batch: int) -> None:
@@ -169,13 +178,24 @@ class RootHost:
         assert root is not None
         size = sum(map(len, self._records))
         is_long = self._recorded + size > max(SNAPSHOT_BYTES_MIN, self._snapshot_bytes)
-        if batch < 0 or is_long or batch - self._since >= SNAPSHOT_EVERY:
-            snapshot = root.snapshot()
+        is_crowded = len(self._done) >= max(FORGET_MIN, len(root.members.names) // 2)
+        if batch < 0 or is_long or is_crowded or batch - self._since >= SNAPSHOT_EVERY:
+            snapshot = self._forget_done(root).snapshot()
             self._checkpoint.write_snapshot(batch, snapshot)
             self._since, self._recorded, self._snapshot_bytes = batch, 0, len(snapshot)
         else:
             self._checkpoint.write_records(batch, self._since, self._records)
             self._recorded += size
+
+    def _forget_done(self, root: RootNode) -> RootNode:
+        """The root without sources that are done, if the input can leave them out as well. It is the one from now on."""
+        about = self._commands.about()
+        # Several roots hold different events, but have to know the same sources.
+        if self._done and about is not None and about.roots == 1 and forgets_sources(about.kind, about.input):
+            root, self._forgotten = without_sources(root, self._done)
+            root.pace()
+            self._root = root
+        return root
 
     def write_directive(self, directive: Directive) -> None:
         """Write the directive, with which the batch is done; the state is written before."""
@@ -191,7 +211,7 @@ class RootHost:
         return {
             "batch": offset.batch,
             "now_ns": offset.now_ns,
-            "events": sum(source.offset for assign in assigns for source in assign.sources),
+            "events": sum(s.offset for assign in assigns for s in assign.sources) + root.members.forgotten_events,
             "rows": sum(map(len, outcome.rows)),
             "watermark": root.watermark,
             "counters": root.counters(),
