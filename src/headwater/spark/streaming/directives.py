@@ -60,7 +60,8 @@ class Directive:
     ``is_behind``: more windows without events are due than came out at once.
 
     ``wants_batch``: the root waits for something that does not depend on new events. ``silent_at_ns``: when it will have waited
-    too long for some source. ``status``: how the stream is doing, for people.
+    too long for some source. ``rows_due_ns``: when a sink has gathered rows for long enough.
+    ``status``: how the stream is doing, for people.
     """
 
     batch: int
@@ -78,6 +79,7 @@ class Directive:
     idle: Sequence[str] = ()
     kept_from: Mapping[str, int] = field(default_factory=dict)
     is_behind: bool = False
+    rows_due_ns: int | None = None
 
     def holds(self) -> dict[str, int]:
         """From which offset on each source may be read again, now or later."""
@@ -104,12 +106,14 @@ class Directive:
         idle = {"idle": list(self.idle)} if self.idle else {}
         kept_from = {"kept_from": dict(self.kept_from)} if self.kept_from else {}
         is_behind = {"is_behind": True} if self.is_behind else {}
+        due = {} if self.rows_due_ns is None else {"rows_due_ns": self.rows_due_ns}
         return (
             plan
             | again
             | idle
             | kept_from
             | is_behind
+            | due
             | {
                 "batch": self.batch,
                 "queries": self.queries,

@@ -80,7 +80,7 @@ def next_offset(
     _check_firm(start, found.extents)
     ends = dict(start.ends) | _ends(start, {n: e for n, e in found.extents.items() if n in known}, events_max)
     joined = joining(directive.sources(), {n: e for n, e in found.extents.items() if n not in known}, chains)
-    is_idle_due = directive.silent_at_ns is not None and found.now_ns >= directive.silent_at_ns
+    is_due = any(at is not None and found.now_ns >= at for at in (directive.silent_at_ns, directive.rows_due_ns))
     is_new = ends != dict(start.ends) or bool(joined) or found.commands > start.commands
     done = {
         name: True
@@ -88,7 +88,7 @@ def next_offset(
         if extent.is_done and name in known and ends.get(name, 0) >= extent.end
     }
     is_new = is_new or any(name not in start.done for name in done)
-    if not is_new and not is_idle_due and not directive.wants_batch:
+    if not is_new and not is_due and not directive.wants_batch:
         return start
     taken = {}
     if keeps_arrivals:
