@@ -261,23 +261,28 @@ class KafkaSink:
     def _claimed(self, reader: Any) -> Note:
         """The last note of a topic that is this stream's own, as it is from now on if it was nobody's."""
         note = self._noted(reader)
-        if note is None:
-            note = self._unsigned(reader) if self._transactions else Note(-1)
-            first = Note(note.batch, self._own.stream, self._own.life)
-            place = library().TopicPartition(self._topic, 0, first.batch + 1, first.to_text())
-            self._asked("it is not claimed", lambda: reader.consumer.commit(offsets=[place], asynchronous=False))
-            # Looked at again: of two streams that begin at once one has come last.
-            found = self._noted(reader)
-            note = note if found is None else note._replace(stream=found.stream)
+        if note is not None:
+            self._check(note)
+            return note
+        note = self._unsigned(reader) if self._transactions else Note(-1)
+        self._check(note)
+        text = Note(note.batch, self._own.stream, self._own.life).to_text()
+        place = library().TopicPartition(self._topic, 0, note.batch + 1, text)
+        self._asked("it is not claimed", lambda: reader.consumer.commit(offsets=[place], asynchronous=False))
+        # Looked at again: of two streams that begin at once one has come last.
+        self._check(self._noted(reader) or note)
+        return note
+
+    def _check(self, note: Note) -> None:
+        """SinkError if the topic is another stream's, or of another past."""
         if note.stream not in ("", self._own.stream):
             raise SinkError(
                 f"topic {self._topic!r} belongs to another stream, {note.stream} (this one is {self._own.stream}): give another"
                 " topic, or write it with KafkaSink(..., shared=True) from all of them"
             )
-        is_known = self._own.wrote(note.life, note.batch) if note.life else note.batch <= self._own.next_batch
-        if note.batch >= 0 and not is_known:
+        is_own = self._own.wrote(note.life, note.batch) if note.life else note.batch <= self._own.next_batch
+        if note.batch >= 0 and not is_own:
             raise self._newer(f"it has rows up to batch {note.batch}")
-        return note
 
     def _newer(self, what: str) -> SinkError:
         return SinkError(
