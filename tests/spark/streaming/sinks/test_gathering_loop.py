@@ -32,7 +32,7 @@ def new_sinks(loop):
     return rows, aside
 
 
-@pytest.mark.parametrize(("seed", "roots"), [(1, 1), (2, 1), (5, 1), (3, 2)])
+@pytest.mark.parametrize(("seed", "roots"), [(1, 1), (3, 2)])
 def test_gathered_files_hold_what_every_batch_gave_in_order_and_once(tmp_path, monkeypatch, seed, roots):
     monkeypatch.setattr(local_loop.Loop, "new_sinks", new_sinks)
     run = Run(tmp_path / "checkpoint", seed, crashes=True, roots=roots)
