@@ -12,12 +12,11 @@ import pyarrow as pa
 
 from headwater.base.count_limits import CountLimits
 from headwater.errors import QueryError
-from headwater.language.arguments import check_disorder, check_queries
+from headwater.language.arguments import check_disorder, check_queries, check_real_time
 from headwater.language.files.queries import to_json
 from headwater.language.homes import Home, check_home, homed
 from headwater.language.query import Query
 from headwater.language.schemas import check_unit_of
-from headwater.language.times import Nanos, duration, in_ticks
 from headwater.language.windows import CountWindow
 from headwater.node import NodeSettings, RootNode
 from headwater.node.splitting import Sharing
@@ -37,6 +36,8 @@ from headwater.spark.streaming.planning import Offset, joining
 from headwater.spark.streaming.reducers import begin_roots
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.sinks import sink_of
+from headwater.spark.streaming.sinks.gathered import check_target
+from headwater.spark.streaming.sinks.timeline import Claimant, begin_life
 from headwater.spark.streaming.start.handle import Stream
 from headwater.spark.streaming.start.prepare import (
     cheap_batches,
@@ -135,7 +136,7 @@ def stream(
     if about is None:
         check_unit_of("disorder", disorder, opened.schema, time)
     settings = {"time": time, "unit": unit, "disorder": check_disorder(disorder, unit), "strict": strict}
-    settings["idle_ns"] = None if idle is None else _real_time("idle", idle)
+    settings["idle_ns"] = None if idle is None else check_real_time("idle", idle)
     settings["ahead_max"] = checked_ahead(ahead_max, about, opened, time, unit)
     counting = count_scheme if isinstance(count_scheme, Counting) else Counting(count_scheme)
     check_count("max_events_per_trigger", max_events_per_trigger)
@@ -172,21 +173,25 @@ def stream(
         raise
 
 
-def _real_time(name: str, value: object) -> int:
-    """Nanoseconds by the clock, which has no ticks that a plain number could mean."""
-    length = duration(value)
-    if length != 0 and not isinstance(length, Nanos):
-        raise QueryError(f"{name} is {value!r}: write a duration with its unit, such as '{value} s'")
-    return in_ticks(length, "ns")
-
-
 def _open(checkpoint: StreamCheckpoint, sinks: Mapping[str, Any]) -> None:
     """Sinks that have to know whose rows they get are told."""
-    about = checkpoint.begun()
+    about, done = checkpoint.begun(), checkpoint.last_done()
+    lives = begin_life(checkpoint.path, done + 1, uuid.uuid4().hex[:16])
     for what, sink in sinks.items():
+        waiting = checkpoint.path / "gathered" / what
+        check_target(waiting, getattr(sink, "path", None), done)
         if hasattr(sink, "open"):
-            stream = about.id if what == "sink" else f"{about.id}-{what}"
-            sink.open(stream, lambda query: running_queries(checkpoint)[query].keys, about.born_ms)
+            is_rows = what == "sink"
+            stream = Claimant(
+                about.id if is_rows else f"{about.id}-{what}",
+                lives,
+                checkpoint.row_counts() if is_rows else {},
+                checkpoint.last_done,
+                waiting,
+                lambda query: running_queries(checkpoint)[query].keys,
+                about.born_ms,
+            )
+            sink.open(stream)
 
 
 def begin(

@@ -149,7 +149,7 @@ def arm(death: Death, job: Job) -> None:
     elif death.step == "compute":
         after(BatchRunner, "_computed")
     elif death.step == "rows":
-        after(FolderSink if job.sink == "folder" else LogSink, "write")
+        after(*((FolderSink, "write_at") if job.sink == "folder" else (LogSink, "write")))
     elif death.step == "state":
         after(RootHost, "save_state") if on_driver else after(runner, "said")
     elif death.step == "directive":

@@ -191,11 +191,15 @@ class Loop:
         self.reader.clock = lambda: self.now_ns + self.ahead_ns
         self.reader.steady_clock = lambda: self.now_ns
         self.reader.__dict__["_input"] = self.opened
-        self.runner = BatchRunner(self.checkpoint, _Stepped(self, "rows"), _Stepped(self, "aside"))
+        self.runner = BatchRunner(self.checkpoint, *self.new_sinks())
         host = self.runner._host
         if self.roots == 1:
             self._wrap(host, "save_state", "state")
         self._wrap(host, "write_directive", "directive")
+
+    def new_sinks(self) -> tuple[Any, Any]:
+        """Where rows and events set aside go in one life of the driver."""
+        return _Stepped(self, "rows"), _Stepped(self, "aside")
 
     def _wrap(self, thing: Any, name: str, step: str) -> None:
         inner = getattr(thing, name)

@@ -10,7 +10,7 @@ import pytest
 import headwater as hw
 from headwater.logs import Log
 from headwater.spark.streaming.checkpoint import CheckpointError
-from headwater.spark.streaming.sinks import LogSink
+from headwater.spark.streaming.sinks import FolderSink, LogSink, SinkError
 from spark.answers import assert_same, expected, result_rows
 from waiting import SECONDS_MAX, wait_for_events, wait_until
 
@@ -117,6 +117,26 @@ def test_queries_come_and_go_in_a_stream_over_a_growing_folder(spark, tmp_path):
     assert_same(wanted, result_rows(found["mean"], NAMED))
     # It begins above all that was seen before it was added: 60 is the first start of a window that does.
     assert sum(found["later"]["event_count"].to_pylist()) == sum(row["time"] >= 60 for row in rows["a"] + rows["b"])
+
+
+def test_a_folder_that_gathers_is_whole_after_each_stop_and_belongs_to_its_stream(spark, tmp_path, log):
+    rows = {"00000": events("a", 0, 60), "00001": events("bb", 0, 60)}
+    place = {"checkpoint": tmp_path / "checkpoint", "aside": tmp_path / "aside", "max_events_per_trigger": 15}
+    for part in (slice(0, 30), slice(30, 60)):
+        for number, name in enumerate(rows):
+            append(log, number, rows[name][part])
+        sink = FolderSink(tmp_path / "rows", every="1 h")
+        stream = hw.stream(spark, tmp_path / "log", QUERIES, sink=sink, **place)
+        wait_for_events(stream, 2 * part.stop)
+        if part.stop == 60:
+            stream.flush(timeout=SECONDS_MAX)
+        stream.stop()
+    found = pq.read_table(tmp_path / "rows")
+    assert_same(expected(rows, QUERIES, 0), result_rows(found, NAMED))
+    # One for each life: what was gathered, when it was stopped.
+    assert len(list((tmp_path / "rows").glob("*.parquet"))) == 2
+    with pytest.raises(SinkError, match="belongs to another stream"):
+        hw.stream(spark, tmp_path / "log", QUERIES, sink=sink, checkpoint=tmp_path / "another")
 
 
 def test_keys_are_shared_by_roots_in_tasks(spark, tmp_path, log):

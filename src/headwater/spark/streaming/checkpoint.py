@@ -8,6 +8,8 @@ All of it lies under one folder, beside Spark's own checkpoint::
     directives/8.json     what it tells the leaves for batch 9; written last, so its presence says that batch 8 is done
     queries/<hash>.json   the text of the queries a directive names
     commands/3.json       what users asked for, in order
+    lives/                an empty file for each start of the stream (`sinks.timeline`)
+    gathered/             rows that wait until their sink makes a file of them (`sinks.gathered`)
 
 Each file appears at once or not at all, and none is ever changed into something else: a batch that is run again writes the same.
 """
@@ -198,6 +200,20 @@ class StreamCheckpoint:
         """The last batch that is done; None before anything is."""
         found = [int(place.stem) for place in (self.path / "directives").glob("*.json")]
         return max(found, default=None)
+
+    def last_done(self) -> int:
+        """The last batch that is done; -1 before the first is."""
+        last = self.last_batch()
+        return -1 if last is None else last
+
+    def row_counts(self) -> dict[int, int]:
+        """How many rows batches had, of those whose directives are still there."""
+        found = {}
+        for place in (self.path / "directives").glob("*.json"):
+            status = (self.directive(int(place.stem)) or {}).get("status", {})
+            if "rows" in status:
+                found[int(place.stem)] = int(status["rows"])
+        return found
 
     def write_directive(self, batch: int, directive: dict[str, Any]) -> None:
         self._put(self._directive(batch), _json(directive))

@@ -61,7 +61,8 @@ class Directive:
     this batch and does not know any more: they are done.
 
     ``wants_batch``: the root waits for something that does not depend on new events. ``silent_at_ns``: when it will have waited
-    too long for some source. ``status``: how the stream is doing, for people.
+    too long for some source. ``rows_due_ns``: when a sink has gathered rows for long enough.
+    ``status``: how the stream is doing, for people.
     """
 
     batch: int
@@ -80,6 +81,7 @@ class Directive:
     kept_from: Mapping[str, int] = field(default_factory=dict)
     is_behind: bool = False
     forgotten: Sequence[str] = ()
+    rows_due_ns: int | None = None
 
     def holds(self) -> dict[str, int]:
         """From which offset on each source may be read again, now or later."""
@@ -107,6 +109,7 @@ class Directive:
         kept_from = {"kept_from": dict(self.kept_from)} if self.kept_from else {}
         is_behind = {"is_behind": True} if self.is_behind else {}
         forgotten = {"forgotten": list(self.forgotten)} if self.forgotten else {}
+        due = {} if self.rows_due_ns is None else {"rows_due_ns": self.rows_due_ns}
         return (
             plan
             | again
@@ -114,6 +117,7 @@ class Directive:
             | kept_from
             | is_behind
             | forgotten
+            | due
             | {
                 "batch": self.batch,
                 "queries": self.queries,

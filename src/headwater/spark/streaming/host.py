@@ -39,8 +39,9 @@ FORGET_MIN = 1000
 
 @dataclass
 class BatchOutput:
-    """Output of a batch: tables of rows and of events set aside, notes, and bytes by link."""
+    """Output of a batch: when it was planned, tables of rows and of events set aside, notes, and bytes by link."""
 
+    now_ns: int = 0
     rows: list[pa.Table] = field(default_factory=list)
     aside: list[pa.Table] = field(default_factory=list)
     notes: list[Noted] = field(default_factory=list)
@@ -78,7 +79,7 @@ class RootHost:
         # Chain after chain: run again, tasks may end in another order, and nothing may depend on that.
         messages = sorted(((chain, bytes(frame)) for _, _, chain, frame in in_order(frames)), key=lambda each: each[0])
         offset = _control(messages, batch)
-        outcome = BatchOutput()
+        outcome = BatchOutput(offset.now_ns)
         before = self._checkpoint.said(batch - 1)
         if offset.flush:
             self._do(root, events.FlushAsked(), offset, outcome)

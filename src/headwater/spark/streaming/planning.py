@@ -99,7 +99,8 @@ def next_offset(
     ends = dict(start.ends) | _ends(start, {n: e for n, e in extents.items() if n in known}, events_max)
     joined = joining(directive.sources(), {n: e for n, e in extents.items() if n not in known}, chains)
     flush = until is not None and not joined and all(ends.get(name, 0) >= end for name, end in until.items())
-    is_idle_due = directive.silent_at_ns is not None and start.now_ns + found.passed_ns >= directive.silent_at_ns
+    now_ns = start.now_ns + found.passed_ns
+    is_due = any(at is not None and now_ns >= at for at in (directive.silent_at_ns, directive.rows_due_ns))
     is_new = ends != dict(start.ends) or bool(joined) or found.commands > start.commands or flush
     done = {
         name: True
@@ -107,7 +108,7 @@ def next_offset(
         if extent.is_done and name in known and ends.get(name, 0) >= extent.end
     }
     is_new = is_new or any(name not in start.done for name in done)
-    if not is_new and not is_idle_due and not directive.wants_batch:
+    if not is_new and not is_due and not directive.wants_batch:
         return last
     taken = {}
     if keeps_arrivals:

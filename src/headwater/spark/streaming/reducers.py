@@ -26,7 +26,7 @@ from headwater.spark.tasks import bug, in_tasks
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: What comes out of a root's task: tables, as Arrow streams.
+#: What comes out of a root's task: when the batch was planned, as a number, and tables, as Arrow streams.
 TABLES = pa.schema([("kind", pa.string()), ("table", pa.binary())])
 
 
@@ -50,6 +50,9 @@ def reduced(frames: DataFrame, checkpoint: StreamCheckpoint, batch: int, roots: 
     found = in_tasks(by_root, TABLES, root_tables, str(checkpoint.path), batch).toArrow()
     outcome = BatchOutput()
     for kind, data in zip(found["kind"].to_pylist(), found["table"]):
+        if kind == "planned":
+            outcome.now_ns = int(data.as_py())
+            continue
         tables = outcome.rows if kind == "rows" else outcome.aside
         tables.append(table_from_bytes(data.as_buffer()))
     return outcome
@@ -63,6 +66,7 @@ def root_tables(path: str, batch: int, frames: Iterable[pa.RecordBatch]) -> Iter
         raise bug(f"a task has frames for the roots {sorted(buckets)}")
     host = _host(path, buckets.pop())
     offset, outcome = host.run(batch, found)
+    yield pa.record_batch([["planned"], [str(offset.now_ns).encode()]], schema=TABLES)
     for kind, tables in (("rows", outcome.rows), ("aside", outcome.aside)):
         for table in tables:
             for part in parts_of(table):

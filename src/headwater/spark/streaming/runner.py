@@ -27,7 +27,7 @@ from headwater.spark.streaming.checkpoint import ROW_FORM, StreamCheckpoint
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.host import BatchOutput, RootHost
 from headwater.spark.streaming.reducers import reduced, said
-from headwater.spark.streaming.sinks import Sink
+from headwater.spark.streaming.sinks import FolderSink, Sink
 from headwater.spark.streaming.watch.observer import StreamObserver
 
 if TYPE_CHECKING:
@@ -77,13 +77,17 @@ class BatchRunner:
 
     def close(self) -> None:
         """Wait for the batch that runs, for Spark does not: a restarted stream must not run beside it."""
-        with self._running:
-            self._is_closed = True
-        for sink in (self.sink, self.aside):
-            if sink is not None:
-                sink.close()
+        self.close_sinks()
         if self.observer is not None:
             self.observer.close()
+
+    def close_sinks(self) -> None:
+        """No batch runs any more, and sinks have written what they gathered."""
+        with self._running:
+            self._is_closed = True
+            for sink in (self.sink, self.aside):
+                if sink is not None:
+                    sink.close()
 
     def _run(self, frames: DataFrame, batch: int) -> None:
         began = time.monotonic()
@@ -93,14 +97,15 @@ class BatchRunner:
         computed = time.monotonic()
         shape = self._shape(batch)
         rows = joined(outcome.rows) if shape is None else shape.rows(joined(outcome.rows))
-        self.sink.write(batch, rows)
+        due = [_given(self.sink, batch, rows, outcome.now_ns)]
         if self.observer is not None:
             self.observer.rows_out(rows)
         self._warn(outcome.aside)
         if self.aside is not None:
             aside = pa.concat_tables([ASIDE.empty_table(), *outcome.aside])
-            self.aside.write(batch, aside if shape is None else shape.aside(aside))
-        directive = finish()
+            aside = aside if shape is None else shape.aside(aside)
+            due.append(_given(self.aside, batch, aside, outcome.now_ns))
+        directive = replace(finish(), rows_due_ns=min((at for at in due if at is not None), default=None))
         seconds = {"batch": time.monotonic() - began, "compute": computed - began}
         directive = replace(directive, status={**directive.status, "seconds": seconds})
         self._host.write_directive(directive)
@@ -143,6 +148,14 @@ class BatchRunner:
             return self._host.directive(offset, outcome, self._host.status(offset, outcome))
 
         return outcome, finish
+
+
+def _given(sink: Sink, batch: int, rows: pa.Table, now_ns: int) -> int | None:
+    """Give a sink the rows of a batch; when the next batch is due for it, if it gathers them."""
+    if isinstance(sink, FolderSink):
+        return sink.write_at(batch, rows, now_ns)
+    sink.write(batch, rows)
+    return None
 
 
 def joined(tables: list[pa.Table]) -> pa.Table:

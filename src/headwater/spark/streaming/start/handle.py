@@ -162,7 +162,10 @@ class Stream:
             ended = self.query.awaitTermination(timeout)  # type: ignore[arg-type]
         except Exception as error:
             raise self._sentence(error) from error
-        return True if ended is None else bool(ended)
+        if ended is False:
+            return False
+        self._runner.close_sinks()
+        return True
 
     def stop(self) -> None:
         """Stop after the step it is at; started again with the same checkpoint it goes on from there."""

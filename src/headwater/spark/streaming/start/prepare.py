@@ -27,7 +27,7 @@ from headwater.spark.formats import Wanted
 from headwater.spark.formats.paths import split_pattern
 from headwater.spark.streaming.checkpoint import About, CheckpointError, StreamCheckpoint
 from headwater.spark.streaming.inputs.input import Input, LogInput, stores_arrivals
-from headwater.spark.streaming.sinks import CallableSink, ConsoleSink, MemorySink
+from headwater.spark.streaming.sinks import CallableSink, ConsoleSink, FolderSink, MemorySink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -157,6 +157,10 @@ def check_remote(sinks: Mapping[str, Any], metrics_port: int | None, progress: b
     from pyspark import cloudpickle
 
     for what, sink in sinks.items():
+        if isinstance(sink, FolderSink) and sink.every_ns:
+            raise DataError(
+                f"{what} gathers rows: {_THERE}, and stopping the stream here would not write the last; leave every out"
+            )
         if type(sink) in _NAMES:
             raise DataError(
                 f"{what} is {_NAMES[type(sink)]}: {_THERE}, and nothing of them would be seen here; {_FORM}"
