@@ -35,7 +35,7 @@ from headwater.spark.streaming.host import RootHost
 from headwater.spark.streaming.inputs.input import Input, rehomed
 from headwater.spark.streaming.planning import Offset, joining
 from headwater.spark.streaming.reducers import begin_roots
-from headwater.spark.streaming.runner import BatchRunner
+from headwater.spark.streaming.runner import BatchRunner, RowQueries
 from headwater.spark.streaming.sinks import sink_of
 from headwater.spark.streaming.start.handle import Stream
 from headwater.spark.streaming.start.prepare import (
@@ -153,7 +153,6 @@ def stream(
         check_homes(running_queries(known).values() if asked is None else asked, known)
         if asked is not None:
             change_queries(known, about, asked)
-    _open(known, sinks)
     untimed = frozenset(n for n, q in running_queries(known).items() if isinstance(q.window, CountWindow))
     # Through Spark Connect batches run at the server, without an observer.
     observer = None
@@ -161,6 +160,7 @@ def stream(
         observer = StreamObserver(name or place.name, unit, untimed, metrics_port=metrics_port, progress=progress)
     runner = BatchRunner(known, observer=observer, **sinks)
     try:
+        _open(known, sinks, runner.queries)
         return _start(spark, place, opened, runner, triggered, max_events_per_trigger, name)
     except BaseException:
         runner.close()
@@ -175,13 +175,13 @@ def _real_time(name: str, value: object) -> int:
     return in_ticks(length, "ns")
 
 
-def _open(checkpoint: StreamCheckpoint, sinks: Mapping[str, Any]) -> None:
+def _open(checkpoint: StreamCheckpoint, sinks: Mapping[str, Any], queries: RowQueries) -> None:
     """Sinks that have to know whose rows they get are told."""
     about = checkpoint.begun()
     for what, sink in sinks.items():
         if hasattr(sink, "open"):
             stream = about.id if what == "sink" else f"{about.id}-{what}"
-            sink.open(stream, lambda query: running_queries(checkpoint)[query].keys, about.born_ms)
+            sink.open(stream, queries.keys_of, about.born_ms)
 
 
 def begin(

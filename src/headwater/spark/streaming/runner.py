@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from headwater.engine.results.side_output import SCHEMA as ASIDE
 from headwater.engine.results.side_output import malformed_warning
 from headwater.engine.wire.query_set import read_query_set
 from headwater.errors import HeadwaterError
+from headwater.language.query import Query
 from headwater.spark.batch.leaf import FAN_IN
 from headwater.spark.batch.root import plain_rows, relayed
 from headwater.spark.result_rows import spark_shape
@@ -29,9 +30,37 @@ from headwater.spark.streaming.host import BatchOutput, RootHost
 from headwater.spark.streaming.reducers import reduced, said
 from headwater.spark.streaming.sinks import Sink
 from headwater.spark.streaming.watch.observer import StreamObserver
+from headwater.spark.tasks import bug
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+class RowQueries:
+    """The queries of a batch's rows: those that the batch before left.
+
+    Not those that are asked for by now: a query whose removal is asked for, or done in this very batch, has rows in it. Whoever
+    comes in this batch has none, and a batch that is run again is to look the same.
+    """
+
+    def __init__(self, checkpoint: StreamCheckpoint) -> None:
+        self._checkpoint = checkpoint
+        self._name = ""
+        self._queries: Mapping[str, Query] = {}
+
+    def of(self, batch: int) -> Mapping[str, Query]:
+        """By name; the same object while they are the same. From now on `keys_of` speaks of this batch."""
+        name = self._checkpoint.said(batch - 1).queries
+        if self._name != name:
+            entries = read_query_set(self._checkpoint.queries(name)).entries
+            self._name, self._queries = name, {entry.query.name: entry.query for entry in entries}
+        return self._queries
+
+    def keys_of(self, query: str) -> Sequence[str]:
+        """The key columns of a query that has rows in the batch that is being written."""
+        if query not in self._queries:
+            raise bug(f"there are rows of query {query!r}, which did not run")
+        return self._queries[query].keys
 
 
 class BatchRunner:
@@ -53,7 +82,9 @@ class BatchRunner:
         self._is_closed = False
         self.observer = observer
         self._host = RootHost(checkpoint)
-        self._shaped: tuple[str, ResultShape] | None = None
+        #: Sinks that have to know the keys of rows ask these.
+        self.queries = RowQueries(checkpoint)
+        self._shaped: tuple[Mapping[str, Query], ResultShape] | None = None
         self._about = about = checkpoint.about()
         self._roots, self._chains = (1, 1) if about is None else (about.roots, about.chains)
         self._is_warned = False
@@ -114,19 +145,13 @@ class BatchRunner:
             logging.getLogger("headwater").warning("%s", found)
 
     def _shape(self, batch: int) -> ResultShape | None:
-        """How the rows of a batch look; None in a stream that began with the columns of an earlier release.
-
-        By the queries as the batch before left them: whoever comes in this batch has no rows in it, and a batch that is run again
-        is to look the same.
-        """
-        about, before = self._about, self._checkpoint.directive(batch - 1)
-        if about is None or before is None or about.row_form != ROW_FORM:
+        """How the rows of a batch look; None in a stream that began with the columns of an earlier release."""
+        about, queries = self._about, self.queries.of(batch)
+        if about is None or about.row_form != ROW_FORM:
             return None
-        name = before["queries"]
-        if self._shaped is None or self._shaped[0] != name:
-            queries = [entry.query for entry in read_query_set(self._checkpoint.queries(name)).entries]
+        if self._shaped is None or self._shaped[0] is not queries:
             time, unit = about.settings["time"], about.settings["unit"]
-            self._shaped = name, spark_shape(queries, about.schema, time, unit, is_stream=True)
+            self._shaped = queries, spark_shape(list(queries.values()), about.schema, time, unit, is_stream=True)
         return self._shaped[1]
 
     def _computed(self, frames: DataFrame, batch: int) -> tuple[BatchOutput, Callable[[], Directive]]:
