@@ -6,6 +6,8 @@ batch that runs again is the same.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -47,6 +49,11 @@ class Offset:
     def from_data(cls, data: Mapping[str, Any]) -> Offset:
         return cls(**data)
 
+    @property
+    def hash(self) -> str:
+        """By which a directive says that it is the answer to this offset."""
+        return hashlib.sha256(json.dumps(self.to_data(), sort_keys=True).encode()).hexdigest()[:16]
+
 
 @dataclass(frozen=True, slots=True)
 class PlannerView:
@@ -73,15 +80,17 @@ def next_offset(
     """
     if directive.is_finished:
         return start
+    # Spark may have lost the offset of a batch that is done: the root has not heard of the one that was planned in its place.
+    is_unheard = directive.offset not in ("", start.hash)
     if start.flush:
         # Nothing more is taken in: only what the root has not accepted is read again.
-        return _following(start, directive, found, {}) if directive.wants_batch else start
+        return _following(start, directive, found, {}) if directive.wants_batch or is_unheard else start
     known = directive.chain_of()
     _check_firm(start, found.extents)
     ends = dict(start.ends) | _ends(start, {n: e for n, e in found.extents.items() if n in known}, events_max)
     joined = joining(directive.sources(), {n: e for n, e in found.extents.items() if n not in known}, chains)
     is_idle_due = directive.silent_at_ns is not None and found.now_ns >= directive.silent_at_ns
-    is_new = ends != dict(start.ends) or bool(joined) or found.commands > start.commands
+    is_new = is_unheard or ends != dict(start.ends) or bool(joined) or found.commands > start.commands
     done = {
         name: True
         for name, extent in found.extents.items()

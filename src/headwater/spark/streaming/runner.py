@@ -1,7 +1,8 @@
 """What Spark calls for each batch: frames in from the leaves, through the root, rows into the sinks, and then the state.
 
 In this order, so that whatever dies in between, the batch is run again as it was: rows first (sinks know a batch by its number),
-then the root's state, then the directive, with which the batch is done. Spark's own commit comes last.
+then the root's state, then the directive, with which the batch is done. Spark's own commit comes last. Before each step that
+others see it is asked whether another driver has taken over (`owners`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,9 +26,12 @@ from headwater.spark.batch.root import plain_rows, relayed
 from headwater.spark.result_rows import spark_shape
 from headwater.spark.streaming.checkpoint import ROW_FORM, StreamCheckpoint
 from headwater.spark.streaming.directives import Directive
+from headwater.spark.streaming.errors import ReplacedError
 from headwater.spark.streaming.host import BatchOutput, RootHost
-from headwater.spark.streaming.reducers import reduced, said
+from headwater.spark.streaming.owners import Ownership
+from headwater.spark.streaming.reducers import joint, reduced
 from headwater.spark.streaming.sinks import Sink
+from headwater.spark.streaming.start.driver_lock import DriverLock
 from headwater.spark.streaming.watch.observer import StreamObserver
 from headwater.spark.tasks import bug
 
@@ -72,16 +75,20 @@ class BatchRunner:
         sink: Sink,
         aside: Sink | None = None,
         observer: StreamObserver | None = None,
+        owner: Ownership | None = None,
+        lock: DriverLock | None = None,
     ) -> None:
         self.sink = sink
         self.aside = aside
         #: What stopped the stream, if it was something here.
-        self.error: HeadwaterError | None = None
+        self.error: Exception | None = None
+        self._owner = Ownership.taken(checkpoint.path) if owner is None else owner
         self._checkpoint = checkpoint
         self._running = threading.RLock()
         self._is_closed = False
+        self._lock = lock
         self.observer = observer
-        self._host = RootHost(checkpoint)
+        self._host = RootHost(checkpoint, self._owner.number)
         #: Sinks that have to know the keys of rows ask these.
         self.queries = RowQueries(checkpoint)
         self._shaped: tuple[Mapping[str, Query], ResultShape] | None = None
@@ -94,14 +101,26 @@ class BatchRunner:
             if self._is_closed:
                 raise HeadwaterError("the stream was stopped")
             try:
+                if self._lock is None:
+                    self._lock = DriverLock(self._checkpoint.path)
                 self._run(frames, batch)
-            except HeadwaterError as error:
+            except Exception as error:
                 self.error = error
+                self._release()  # Spark ends the stream
+                # Whatever went wrong, that another has taken over comes first: it may be why.
+                self._check_owner(error)
                 raise
 
+    def _check_owner(self, because: Exception) -> None:
+        try:
+            self._owner.check()
+        except ReplacedError as error:
+            self.error = error
+            raise error from because
+
     def __getstate__(self) -> dict[str, Any]:
-        """Through Spark Connect it is pickled: without its observer, and with a lock of its own there."""
-        return {**self.__dict__, "_running": None, "observer": None}
+        """Through Spark Connect it is pickled: without its observer, and with locks of its own there."""
+        return {**self.__dict__, "_running": None, "observer": None, "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= {**state, "_running": threading.RLock()}
@@ -110,18 +129,39 @@ class BatchRunner:
         """Wait for the batch that runs, for Spark does not: a restarted stream must not run beside it."""
         with self._running:
             self._is_closed = True
+            self._release()
         for sink in (self.sink, self.aside):
             if sink is not None:
                 sink.close()
         if self.observer is not None:
             self.observer.close()
 
+    def runs_as(self, is_active: Callable[[], bool]) -> None:
+        """Say how to find out whether the stream runs: one that has ended by itself keeps nobody from starting it again."""
+        if self._lock is not None:
+            self._lock.is_active = is_active
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
     def _run(self, frames: DataFrame, batch: int) -> None:
         began = time.monotonic()
+        self._owner.check()
         if self._checkpoint.directive(batch) is not None:
             return  # done before Spark could say so
         outcome, finish = self._computed(frames, batch)
         computed = time.monotonic()
+        self._owner.check()
+        self._write(batch, outcome)
+        directive = finish()
+        self._owner.check()
+        self._commit(directive)
+        if self.observer is not None:
+            seconds = {"batch": time.monotonic() - began, "compute": computed - began}
+            self.observer.batch_done({**directive.status, "seconds": seconds})
+
+    def _write(self, batch: int, outcome: BatchOutput) -> None:
         shape = self._shape(batch)
         rows = joined(outcome.rows) if shape is None else shape.rows(joined(outcome.rows))
         self.sink.write(batch, rows)
@@ -131,12 +171,16 @@ class BatchRunner:
         if self.aside is not None:
             aside = pa.concat_tables([ASIDE.empty_table(), *outcome.aside])
             self.aside.write(batch, aside if shape is None else shape.aside(aside))
-        directive = finish()
-        seconds = {"batch": time.monotonic() - began, "compute": computed - began}
-        directive = replace(directive, status={**directive.status, "seconds": seconds})
-        self._host.write_directive(directive)
-        if self.observer is not None:
-            self.observer.batch_done(directive.status)
+
+    def _commit(self, directive: Directive) -> None:
+        """End the batch; if another driver has, either this one was replaced, or it replaced that one in this very batch."""
+        if self._checkpoint.commit(directive):
+            return
+        self._owner.check()
+        # Both had the same offset, so both have computed the same. The next batch goes on from the other's state.
+        known = self._checkpoint.said(directive.batch)
+        if not directive.says_the_same(known):
+            raise bug(f"owners {known.owner} and {directive.owner} have done batch {directive.batch} in different ways")
 
     def _warn(self, aside: list[pa.Table]) -> None:
         """Say once that events are malformed; how many there are by now is in the status."""
@@ -159,8 +203,8 @@ class BatchRunner:
         if self._chains > FAN_IN:
             frames = relayed(frames, self._roots, self._chains)
         if self._roots > 1:
-            found = reduced(frames, self._checkpoint, batch, self._roots)
-            return found, lambda: said(self._checkpoint, batch, self._roots)
+            found, each = reduced(frames, self._checkpoint, self._owner.number, batch, self._roots)
+            return found, lambda: joint(each)
         offset, outcome = self._host.run(batch, frames.toArrow().to_batches())
 
         def finish() -> Directive:
