@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from headwater.logs.lock import WriterLock
 from headwater.spark.streaming.errors import RunningError
 from headwater.spark.streaming.owners import holder
 
+#: A server of Spark Connect ends the process of a stream some time after the stream was stopped; so long it is waited for.
+SERVER_SECONDS = 10.0
+LOOK_SECONDS = 0.05
 #: The locks of this process by their streams: one whose stream has ended by itself may be let go of.
 _HELD: dict[Path, DriverLock] = {}
 
@@ -45,15 +49,21 @@ class DriverLock:
             del _HELD[self.checkpoint]
 
 
-def refuse_running(checkpoint: Path) -> None:
-    """RunningError if somebody holds the lock; for a process that will not hold it itself."""
-    try:
-        with files.opened(_place(checkpoint), os.O_RDWR) as descriptor:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return
-    except BlockingIOError as error:
-        raise _running(checkpoint) from error
+def refuse_running(checkpoint: Path, wait_seconds: float = SERVER_SECONDS) -> None:
+    """RunningError if somebody holds the lock, and goes on doing so; for a process that will not hold it itself."""
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        try:
+            with files.opened(_place(checkpoint), os.O_RDWR) as descriptor:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return
+        except BlockingIOError as error:
+            if time.monotonic() > deadline:
+                raise _running(checkpoint) from error
+            time.sleep(LOOK_SECONDS)
+        else:
+            return
 
 
 def _running(checkpoint: Path) -> RunningError:
