@@ -246,13 +246,9 @@ def test_a_frame_of_a_micro_batch_is_what_it_was() -> None:
 # --- streams on Spark ---
 
 
-#: Streams, and where their checkpoints are; those of before time was counted in steps said the clock's.
-CHECKPOINTS = [*((name, name) for name in states.STREAMS), ("stream", "old/stream-3")]
-CHECKPOINTS += [("stream-arrivals", "old/stream-arrivals-3")]
-
-
-@pytest.mark.parametrize(("name", "kept"), CHECKPOINTS)
-def test_a_stream_goes_on_from_its_checkpoint(name: str, kept: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", states.STREAMS)
+@pytest.mark.parametrize("release", [write.PLACE, OLD], ids=["this", "without owners"])
+def test_a_stream_goes_on_from_its_checkpoint(name: str, release: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     from headwater.spark.streaming.start.query_changes import running_queries
 
@@ -261,9 +257,11 @@ def test_a_stream_goes_on_from_its_checkpoint(name: str, kept: str, tmp_path: Pa
     done = never.committed
     expected = states.stream_goes_on(never)
     place = tmp_path / "again"
-    shutil.copytree(write.PLACE / kept, place)
-    with golden(f"{kept}/"):
+    shutil.copytree(release / name, place)
+    with golden(f"{name}/"):
         loop = states.stream_loop(place / "headwater", name)
+        # Older releases refuse it from now on.
+        assert json.loads((place / "headwater" / "about.json").read_bytes())["headwater_stream"] == 4
         lasting = {query.name: query for query in states.stream_queries(name) if query.name != "lean"}
         assert running_queries(loop.checkpoint).keys() == {*lasting, "lean", "added"}
         assert loop.checkpoint.refused(1) == never.checkpoint.refused(1)

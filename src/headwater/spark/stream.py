@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING, Any
@@ -29,17 +30,20 @@ from headwater.spark.data_sources import register
 from headwater.spark.doors import check_session, check_source_kind
 from headwater.spark.read import check_count
 from headwater.spark.result_rows import spark_shape
-from headwater.spark.streaming.checkpoint import About, StreamCheckpoint, checkpoint_folder
+from headwater.spark.streaming.checkpoint import About, StreamCheckpoint, checkpoint_folder, refuse_ended
 from headwater.spark.streaming.host import RootHost
 from headwater.spark.streaming.inputs.input import Input, rehomed
+from headwater.spark.streaming.owners import Ownership
 from headwater.spark.streaming.planning import Offset, joining
 from headwater.spark.streaming.reducers import begin_roots
-from headwater.spark.streaming.runner import BatchRunner
+from headwater.spark.streaming.runner import BatchRunner, RowQueries
 from headwater.spark.streaming.sinks import sink_of
 from headwater.spark.streaming.sinks.gathered import check_target
 from headwater.spark.streaming.sinks.timeline import Claimant, begin_life
+from headwater.spark.streaming.start.driver_lock import DriverLock, refuse_running
 from headwater.spark.streaming.start.handle import Stream
 from headwater.spark.streaming.start.prepare import (
+    as_spark_path,
     cheap_batches,
     check_remote,
     check_same,
@@ -131,6 +135,8 @@ def stream(
     home = check_home(home) or None
     asked = None if queries is None else homed(check_queries(queries), home)
     about = known.about()
+    if about is not None:
+        refuse_ended(known)
     of_folder = {"format": format, "sources": sources, "schema": schema, "types": types, "strict": strict}
     opened = renamed_input(source, known, rename, pace=pace, time=time, unit=unit, **of_folder)
     if about is None:
@@ -147,33 +153,40 @@ def stream(
     if about is None:
         cores = cores_of(spark)
         roots, why = choose_roots(opened, asked or (), cores, root)
-        begin(known, opened, asked, settings, cores if tasks is None else tasks, roots, why, counting, home=home)
     else:
         check_same(about, opened, settings, place)
         check_same_home(about, home, place)
         check_homes(running_queries(known).values() if asked is None else asked, known)
-        if asked is not None:
-            change_queries(known, about, asked)
-    _open(known, sinks)
-    untimed = frozenset(n for n, q in running_queries(known).items() if isinstance(q.window, CountWindow))
-    # Through Spark Connect batches run at the server, without an observer.
-    observer = None
-    if not is_remote:
-        watched: dict[str, Any] = {
-            "metrics_port": metrics_port,
-            "progress": progress,
-            "problems": getattr(opened, "problems", tuple),
-        }
-        observer = StreamObserver(name or place.name, unit, untimed, **watched)
-    runner = BatchRunner(known, observer=observer, **sinks)
-    try:
-        return _start(spark, place, opened, runner, triggered, max_events_per_trigger, name)
-    except BaseException:
-        runner.close()
-        raise
+    # Through Spark Connect batches run at the server, which takes the lock, without an observer.
+    if is_remote:
+        refuse_running(known.path)
+    with ExitStack() as undo:
+        lock = None if is_remote else DriverLock(known.path)
+        if lock is not None:
+            undo.callback(lock.release)
+        if about is None:
+            leaves = cores if tasks is None else tasks
+            owner = begin(known, opened, asked, settings, leaves, roots, why, counting, home=home)
+        else:
+            owner = Ownership.taken(known.path)
+            known.go_on(about)
+            if asked is not None:
+                change_queries(known, about, asked)
+        observer = None
+        if not is_remote:
+            untimed = frozenset(n for n, q in running_queries(known).items() if isinstance(q.window, CountWindow))
+            watched: dict[str, Any] = {"metrics_port": metrics_port, "progress": progress}
+            problems = getattr(opened, "problems", tuple)
+            observer = StreamObserver(name or place.name, unit, untimed, problems=problems, **watched)
+        runner = BatchRunner(known, observer=observer, owner=owner, lock=lock, **sinks)
+        undo.callback(runner.close)
+        _open(known, sinks, runner.queries)
+        started = _start(spark, place, opened, runner, owner, triggered, max_events_per_trigger, name)
+        undo.pop_all()
+    return started
 
 
-def _open(checkpoint: StreamCheckpoint, sinks: Mapping[str, Any]) -> None:
+def _open(checkpoint: StreamCheckpoint, sinks: Mapping[str, Any], queries: RowQueries) -> None:
     """Sinks that have to know whose rows they get are told."""
     about, done = checkpoint.begun(), checkpoint.last_done()
     lives = begin_life(checkpoint.path, done + 1, uuid.uuid4().hex[:16])
@@ -188,7 +201,7 @@ def _open(checkpoint: StreamCheckpoint, sinks: Mapping[str, Any]) -> None:
                 checkpoint.row_counts() if is_rows else {},
                 checkpoint.last_done,
                 waiting,
-                lambda query: running_queries(checkpoint)[query].keys,
+                queries.keys_of,
                 about.born_ms,
             )
             sink.open(stream)
@@ -205,8 +218,9 @@ def begin(
     counting: Counting | None = None,
     limits: CountLimits | None = None,
     home: Home = None,
-) -> None:
-    """A new stream: the root meets the sources that are there, so that the first batch can read them."""
+    who: str | None = None,
+) -> Ownership:
+    """A new stream, and who runs it: the root meets the sources that are there, so that the first batch can read them."""
     if not queries:
         raise QueryError("queries are missing: a new stream needs at least one")
     schema = opened.schema
@@ -219,11 +233,13 @@ def begin(
     to_json(queries)  # those that cannot travel are refused
     for chain, named in joining({}, rehomed(opened.extents(), home), chains).items():
         root.handle(MessageReceived(chain, encode(Hello(chain, chain, sources=tuple(named.items())))), 0)
-    checkpoint.prepare()
+    owner = Ownership.taken(checkpoint.path, who)
+    checkpoint.prepare(roots)
     if roots == 1:
-        RootHost(checkpoint).begin(root, Offset())
+        directive = RootHost(checkpoint, owner.number).begin(root, Offset())
     else:
-        begin_roots(checkpoint, root, roots)
+        directive = begin_roots(checkpoint, owner.number, root, roots)
+    checkpoint.commit(directive)
     about = About(
         id=uuid.uuid4().hex,
         kind=opened.kind,
@@ -237,8 +253,11 @@ def begin(
         counting=counting,
         born_ms=time_ns() // 1_000_000,
         home=home,
+        owner=owner.number,
     )
+    owner.check()
     checkpoint.write_about(about)
+    return owner
 
 
 def _start(
@@ -246,6 +265,7 @@ def _start(
     place: Path,
     opened: Input,
     runner: BatchRunner,
+    owner: Ownership,
     trigger: Mapping[str, Any],
     events: int | None,
     name: str | None,
@@ -254,15 +274,17 @@ def _start(
 
     register(spark)
     reader = spark.readStream.format(NAME).option("checkpoint", str(place / "headwater"))
+    reader = reader.option("owner", owner.number)
     if events is not None:
         reader = reader.option("events", events)
-    writer = reader.load().writeStream.foreachBatch(runner).option("checkpointLocation", str(place / "spark"))
+    writer = reader.load().writeStream.foreachBatch(runner).option("checkpointLocation", as_spark_path(place / "spark"))
     if trigger:
         writer = writer.trigger(**trigger)
     if name is not None:
         writer = writer.queryName(name)
     with cheap_batches(spark):
         query = writer.start()
+    runner.runs_as(lambda: bool(query.isActive))
     if runner.observer is not None:
         runner.observer.begin(spark, query.id)
     return Stream(query, StreamCheckpoint(place / "headwater"), opened, runner)

@@ -6,6 +6,8 @@ batch that runs again is the same.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -55,6 +57,11 @@ class Offset:
         # In offsets of earlier releases the time that passed was the wall clock's.
         return cls(**{"clock_ns": data["now_ns"], **data})
 
+    @property
+    def hash(self) -> str:
+        """By which a directive says that it is the answer to this offset."""
+        return hashlib.sha256(json.dumps(self.to_data(), sort_keys=True).encode()).hexdigest()[:16]
+
 
 @dataclass(frozen=True, slots=True)
 class PlannerView:
@@ -87,9 +94,11 @@ def next_offset(
     last, start = start, _without(start, directive.forgotten)
     if directive.is_finished:
         return last
+    # Spark may have lost the offset of a batch that is done: the root has not heard of the one that was planned in its place.
+    is_unheard = directive.offset not in ("", last.hash)
     if start.flush:
         # Nothing more is taken in: only what the root has not accepted is read again.
-        return _following(start, directive, found, {}) if directive.wants_batch else last
+        return _following(start, directive, found, {}) if directive.wants_batch or is_unheard else last
     known = directive.chain_of()
     _check_firm(start, found.extents)
     until = start.until
@@ -101,7 +110,7 @@ def next_offset(
     flush = until is not None and not joined and all(ends.get(name, 0) >= end for name, end in until.items())
     now_ns = start.now_ns + found.passed_ns
     is_due = any(at is not None and now_ns >= at for at in (directive.silent_at_ns, directive.rows_due_ns))
-    is_new = ends != dict(start.ends) or bool(joined) or found.commands > start.commands or flush
+    is_new = is_unheard or ends != dict(start.ends) or bool(joined) or found.commands > start.commands or flush
     done = {
         name: True
         for name, extent in extents.items()

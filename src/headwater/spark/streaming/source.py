@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,11 +21,13 @@ from pyspark.sql.types import StructType
 from headwater.language.times import FOREVER
 from headwater.protocols.messages import Assign, Cuts, SourceState, decode, encode
 from headwater.spark.batch.leaf import FRAMES
-from headwater.spark.streaming.checkpoint import About, CheckpointError, StreamCheckpoint
+from headwater.spark.streaming.checkpoint import About, StreamCheckpoint
 from headwater.spark.streaming.directives import Directive, returning
 from headwater.spark.streaming.elapsed import Elapsed, longest_step
+from headwater.spark.streaming.errors import CheckpointError
 from headwater.spark.streaming.inputs.input import Extent, Input, everything, input_class, rehomed
 from headwater.spark.streaming.leaf import LIMITS, LeafLimits, LeafWork, Run, control_row
+from headwater.spark.streaming.owners import Ownership
 from headwater.spark.streaming.planning import Offset, PlannerView, next_offset
 from headwater.spark.types import spark_types
 
@@ -32,7 +35,9 @@ NAME = "headwater_stream"
 
 
 class StreamSource(DataSource):
-    """Options: ``checkpoint``, the folder that `headwater.stream` has prepared; ``events``, how many in a batch at most."""
+    """Options: ``checkpoint``, the folder that `headwater.stream` has prepared; ``events``, how many in a batch at most;
+    ``owner``, the number of the driver.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -42,8 +47,12 @@ class StreamSource(DataSource):
         return spark_types(FRAMES)[1]
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        events = self.options.get("events")
-        return StreamReader(self.options["checkpoint"], None if events is None else int(events))
+        events, owner = self.options.get("events"), self.options.get("owner")
+        return StreamReader(
+            self.options["checkpoint"],
+            None if events is None else int(events),
+            owner=None if owner is None else int(owner),
+        )
 
 
 @dataclass
@@ -61,8 +70,11 @@ class LeafTurn(InputPartition):
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches, and reads a chain's share of one."""
 
-    def __init__(self, checkpoint: str, events_max: int | None, limits: LeafLimits = LIMITS) -> None:
+    def __init__(
+        self, checkpoint: str, events_max: int | None, limits: LeafLimits = LIMITS, owner: int | None = None
+    ) -> None:
         self._path = checkpoint
+        self._owner = None if owner is None else Ownership(Path(checkpoint), owner)
         self._events_max = events_max
         self._limits = limits
         #: With the trigger "available now": how far sources went when it began.
@@ -118,6 +130,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._target = {name: extent for name, extent in self._target.items() if name not in {*sources}}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        if self._owner is not None:
+            # A driver that was replaced is not to put another offset into the log of its successor.
+            self._owner.check()
         last = Offset.from_data(start)
         directive = self._directive(last.batch)
         if directive.forgotten:

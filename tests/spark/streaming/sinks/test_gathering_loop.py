@@ -5,6 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headwater.spark.stream import _open
+from headwater.spark.streaming.runner import RowQueries
 from headwater.spark.streaming.sinks import FolderSink
 from spark.streaming import local_loop
 from spark.streaming.loop_run import Run
@@ -24,11 +25,11 @@ class Watched(FolderSink):
         return due
 
 
-def new_sinks(loop):
+def new_sinks(loop, driver):
     loop.lives = getattr(loop, "lives", 0) + 1
     every = [None, "2 s", "20 s", "1 h"][loop.lives % 4]
     rows, aside = Watched(loop, "rows", every), Watched(loop, "aside", "5 s")
-    _open(loop.checkpoint, {"sink": rows, "aside": aside})
+    _open(loop.checkpoint, {"sink": rows, "aside": aside}, RowQueries(loop.checkpoint))
     return rows, aside
 
 
@@ -57,4 +58,4 @@ def test_a_stream_without_new_events_runs_a_batch_when_gathered_rows_are_due():
     said, start = Directive(3, "", [], {}, rows_due_ns=70), Offset(batch=3, now_ns=10)
     assert Directive.from_data(said.to_data()) == said
     for now_ns, batch in ((69, 3), (70, 4)):
-        assert next_offset(start, said, PlannerView({}, 0, False, now_ns), 1, None).batch == batch
+        assert next_offset(start, said, PlannerView({}, 0, False, 0, now_ns - start.now_ns), 1, None).batch == batch
