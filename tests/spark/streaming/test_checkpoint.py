@@ -1,7 +1,9 @@
 """What a checkpoint refuses: damage, a second driver, a stream that has ended; and what a batch costs it."""
 
+import pickle
 import shutil
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -9,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark import cloudpickle
 
 import headwater as hw
 from golden import write
@@ -17,9 +20,11 @@ from headwater.spark.stream import begin
 from headwater.spark.streaming.checkpoint import StreamCheckpoint, refuse_ended
 from headwater.spark.streaming.errors import CheckpointError, EndedError, ReplacedError, RunningError
 from headwater.spark.streaming.owners import Ownership, holder
+from headwater.spark.streaming.runner import BatchRunner
+from headwater.spark.streaming.sinks import FolderSink
 from headwater.spark.streaming.start.driver_lock import DriverLock, refuse_running
 from headwater.spark.streaming.start.handle import Stream, StreamError
-from spark.streaming.local_loop import TABLES, ListedInput, Loop
+from spark.streaming.local_loop import TABLES, FakeFrame, ListedInput, Loop
 
 SCHEMA = pa.schema([("time", pa.int64()), ("k", pa.int64())])
 SETTINGS = {"time": "time", "unit": "us", "disorder": 0, "strict": False, "idle_ns": None, "ahead_max": None}
@@ -154,6 +159,26 @@ def test_a_stream_that_has_ended_by_itself_does_not_keep_the_lock(tmp_path):
     again.release()
 
 
+def test_a_runner_that_travels_to_a_server_takes_the_lock_there(tmp_path):
+    loop = loop_of(tmp_path)
+    sink = FolderSink(tmp_path / "rows")
+    runner = BatchRunner(loop.checkpoint, sink, owner=loop.driver.owner, lock=DriverLock(tmp_path))
+    sink.keys_of = runner.queries.keys_of  # as sinks hold it that have to know
+    there = pickle.loads(cloudpickle.dumps(runner))
+    runner.close()
+    refuse_running(tmp_path)
+    with pytest.raises(CheckpointError, match="after batch 6 is missing"):
+        there(FakeFrame(lambda: pa.table({})), 7)
+    # Spark ends the stream, and nobody is kept from starting it again.
+    refuse_running(tmp_path, wait_seconds=0)
+    directive = replace(loop.checkpoint.said(-1), batch=0)
+    loop.checkpoint.commit(directive)
+    there(FakeFrame(lambda: pa.table({})), 0)
+    with pytest.raises(RunningError):
+        refuse_running(tmp_path, wait_seconds=0)
+    there.close()
+
+
 # --- the end ---
 
 
@@ -216,6 +241,13 @@ def test_an_error_of_a_sink_is_said_and_is_the_cause():
     with pytest.raises(StreamError, match="the stream was stopped by KeyError: 'q'") as error:
         failed(cause).remove_query("any")
     assert error.value.__cause__ is cause
+
+
+def test_an_error_in_a_task_is_said_as_it_was_said_there():
+    trace = "Traceback (most recent call last):\n  File 'x', line 3\nheadwater.errors.DataError: a line is broken\n\tat java"
+    with pytest.raises(StreamError, match=r"^a line is broken$") as error:
+        failed(ForeignError(f"Job aborted: {trace}")).remove_query("any")
+    assert isinstance(error.value.__cause__, ForeignError)
 
 
 def test_an_error_of_headwater_keeps_its_cause():

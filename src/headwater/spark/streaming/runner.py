@@ -108,8 +108,9 @@ class BatchRunner:
             except Exception as error:
                 self.error = error
                 self._release()  # Spark ends the stream
-                # Whatever went wrong, that another has taken over comes first: it may be why.
-                self._check_owner(error)
+                if not isinstance(error, ReplacedError):
+                    # Whatever went wrong, that another has taken over comes first: it may be why.
+                    self._check_owner(error)
                 raise
 
     def _check_owner(self, because: Exception) -> None:
@@ -149,6 +150,7 @@ class BatchRunner:
     def _release(self) -> None:
         if self._lock is not None:
             self._lock.release()
+            self._lock = None
 
     def _run(self, frames: DataFrame, batch: int) -> None:
         began = time.monotonic()

@@ -21,6 +21,7 @@ from headwater.spark.streaming.watch.status import StreamStatus
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+_TRACE = "Traceback (most recent call last)"
 #: How often a command's outcome is looked for.
 LOOK_SECONDS = 0.02
 #: Seconds a command may take: the batch that runs has to end first.
@@ -176,15 +177,14 @@ class Stream:
     def _told(self, error: Exception) -> Exception:
         """What went wrong as one sentence, with its cause: what headwater said, if it was headwater that said it."""
         found = self._runner.error
-        if found is None:
-            told: Exception = StreamError(last_words(str(error)))
-        elif isinstance(found, HeadwaterError):
-            told = found
+        if isinstance(found, HeadwaterError):
+            told: Exception = found
+        elif found is None or _TRACE in str(found):
+            told = StreamError(last_words(str(found or error)))
         else:
             told = StreamError(f"the stream was stopped by {type(found).__name__}: {found}")
-            told.__cause__ = found
         if told.__cause__ is None:
-            told.__cause__ = error
+            told.__cause__ = error if found is None or found is told else found
         return told
 
 
@@ -198,7 +198,7 @@ def last_words(text: str) -> str:
     found = re.findall(r"headwater\.[\w.]*Error: (.+)", text)
     if found:
         return str(found[-1]).strip()
-    _, mark, rest = text.rpartition("Traceback (most recent call last)")
+    _, mark, rest = text.rpartition(_TRACE)
     # Behind the lines of the trace, which are indented; what follows is Spark's again.
     lines = [line.strip() for line in rest.splitlines()[1:] if mark and line[:1].strip()]
     return lines[0] if lines else text.strip().partition("\n")[0]
