@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.engine.windows.registered import Registered
-from headwater.errors import FormatError, HeadwaterError
-from headwater.language.files.queries import from_json, to_json
+from headwater.errors import FormatError, HeadwaterError, QueryError
+from headwater.language.files.queries import from_json, named_code, to_json
 from headwater.language.query import Query
+from headwater.language.user_code import is_within
 
 VERSION = 1
 
@@ -57,10 +58,17 @@ def query_set_text(queries: QuerySet) -> str:
     )
 
 
-def read_query_set(text: str) -> QuerySet:
-    """The query set of which this is the text; anything else is a `FormatError`."""
+def read_query_set(text: str, modules: Collection[str] | None = None) -> QuerySet:
+    """The query set of which this is the text; anything else is a `FormatError`.
+
+    Users' code may be named in these ``modules`` only; None: anywhere, which is for text that this process has written itself.
+    """
     try:
         tree = json.loads(text)
+        if modules is not None:
+            for path in named_code(tree["queries"]):
+                if not is_within(path, modules):
+                    raise QueryError(f"the queries name {path!r}; allow its module here, or take them from nobody else")
         if tree["version"] != VERSION:
             raise FormatError(f"queries of version {tree['version']}; this release reads version {VERSION}")
         entries = [
@@ -74,7 +82,7 @@ def read_query_set(text: str) -> QuerySet:
         return QuerySet(*settings, entries, tree["names"], types, *ways)
     except HeadwaterError:
         raise
-    except (ValueError, TypeError, KeyError, pa.ArrowException) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OSError, pa.ArrowException) as error:
         raise FormatError(f"these are no queries: {error}") from error
 
 
