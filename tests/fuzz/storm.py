@@ -1,9 +1,10 @@
 """`make fuzz`: a million mutated and made-up frames at a root, a relay and a leaf, which stay what they were.
 
 A bout is a fresh tree, some honest events, a storm of frames, more honest events. Frames of a bout come either over a link of
-their own, from a peer that is nobody: then the rows have to be the reference's. Or over the links of honest nodes, as if these were
-broken: then nothing may break, whatever the rows are. A bout is a function of its number: ``--first 300 --frames 250`` begins
-with the frame 300. It runs in a child process, so that a crash, a hang or too much memory is seen, with the frame.
+their own, from a peer that is nobody: then the rows have to be those of a tree without a storm. Or over the links of honest
+nodes, as if these were broken: then nothing may break, whatever the rows are. A bout is a function of its number, so
+``--first 5000 --frames 1000`` sends what the whole storm sends from frame 5000 on. Bouts run in a child process: a crash, a
+hang or too much memory is seen, with the frame.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,11 +33,13 @@ from headwater.node import NodeSettings
 from headwater.protocols import actions as act
 from headwater.protocols.actions import Action
 from headwater.protocols.count_windows import Counting
-from headwater.protocols.events import FlushAsked, IdleAsked, MessageReceived, Started
+from headwater.protocols.events import FlushAsked, IdleAsked, MessageReceived
 from headwater.simulator import instant
 from headwater.simulator.instant import InstantTree
 
-BOUT = 250
+BOUT = 1000
+#: So many different honest streams there are.
+STREAMS = 6
 #: How long a frame may take, with everything that follows from it.
 FRAME_S_MAX = 60
 #: What all frames together may add to the memory of the process: a message unpacks to no more than this, one at a time.
@@ -59,8 +63,9 @@ SOURCES = {"A": "a", "B": "b", "C": "c"}
 class StormyTree(InstantTree):
     """A tree whose links are open to others, and in which all frames are written down."""
 
-    def __init__(self, counting: Counting | None) -> None:
+    def __init__(self, stream: int) -> None:
         self.frames: list[bytes] = []
+        counting = Counting("auto") if stream % 2 else None
         super().__init__(PARENTS, QUERIES, modules=(), schema=SCHEMA, counting=counting, settings=NodeSettings())
         for leaf, source in SOURCES.items():
             self.open(leaf, source, schema=SCHEMA)
@@ -100,20 +105,12 @@ class Bout:
     def __init__(self, number: int) -> None:
         self.number, self.dice = number, Random(number)
         self.is_stranger = number % 2 == 0
-        self.counting = Counting("auto") if self.dice.random() < 0.5 else None
-
-    def expected(self) -> tuple[list[bytes], list[str]]:
-        """Frames and rows of the same tree without a storm."""
-        tree, dice = StormyTree(self.counting), Random(self.number)
-        for begin in (0, 40, 80):
-            tree.feed(begin, dice)
-        rows = tree.rows()
-        return tree.frames, rows
+        self.stream = self.dice.randrange(STREAMS)
 
     def run(self, frames: int, tell: Any) -> str | None:
         """What went wrong; ``tell`` hears of each frame before it comes."""
-        recorded, right = self.expected()
-        tree, feed = StormyTree(self.counting), Random(self.number)
+        recorded, right = expected(self.stream)
+        tree, feed = StormyTree(self.stream), Random(self.stream)
         tree.feed(0, feed)
         forge, ways = Forge(recorded, self.dice), self._ways()
         for at in range(frames):
@@ -129,8 +126,6 @@ class Bout:
                 tree.feed(40, feed)
             if tree.nodes["root"] is not tree.root or CANARY in sys.modules:
                 return f"the module {CANARY} was imported"
-        if frames <= BOUT // 2:
-            tree.feed(40, feed)
         tree.settle()
         tree.feed(80, feed)
         got = tree.rows()
@@ -143,10 +138,29 @@ class Bout:
 
     @staticmethod
     def _judged(tree: StormyTree, got: list[str], right: list[str]) -> str | None:
-        accepted = {chain.removesuffix("#cuts") for _, note in tree.notes if note.what == "accepted" for chain in note.detail["chains"]}
+        accepted = {
+            chain.removesuffix("#cuts")
+            for _, note in tree.notes
+            if note.what == "accepted"
+            for chain in note.detail["chains"]
+        }
         if accepted - SOURCES.keys():
             return None  # it asked for a chain of its own, as anyone may, and had something to say
-        return None if got == right else f"{len(set(got) ^ set(right))} rows differ, of {len(right)}: {sorted(set(got) ^ set(right))[:2]}"
+        return (
+            None
+            if got == right
+            else f"{len(set(got) ^ set(right))} rows differ, of {len(right)}: {sorted(set(got) ^ set(right))[:2]}"
+        )
+
+
+@cache
+def expected(stream: int) -> tuple[list[bytes], list[str]]:
+    """Frames and rows of a tree without a storm."""
+    tree, dice = StormyTree(stream), Random(stream)
+    for begin in (0, 40, 80):
+        tree.feed(begin, dice)
+    rows = tree.rows()
+    return tree.frames, rows
 
 
 # --- the child ---
@@ -196,9 +210,21 @@ def storm(first: int, frames: int, seconds: float = float("inf")) -> str | None:
         Path(folder, f"{CANARY}.py").write_text("x = None\n")
         here = Path(__file__).parents[1]
         path = os.pathsep.join([folder, str(here), str(here.parent / "src")])
-        command = [sys.executable, "-m", "fuzz.storm", "--child", str(place), "--first", str(first), "--frames", str(frames)]
+        command = [
+            sys.executable,
+            "-m",
+            "fuzz.storm",
+            "--child",
+            str(place),
+            "--first",
+            str(first),
+            "--frames",
+            str(frames),
+        ]
         begin, bouts = time.monotonic(), 0
-        with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True
+        ) as process:
             assert process.stdout is not None
             for line in process.stdout:
                 number, peak = line.split()[:2] if line[:1].isdigit() else ("", "")
@@ -227,7 +253,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--child", type=Path)
     asked = parser.parse_args()
-    problem = child(asked.first, asked.frames, Watch(asked.child)) if asked.child else storm(asked.first, asked.frames, asked.seconds)
+    problem = (
+        child(asked.first, asked.frames, Watch(asked.child))
+        if asked.child
+        else storm(asked.first, asked.frames, asked.seconds)
+    )
     if problem is not None:
         print(problem, flush=True)
         sys.exit(1)

@@ -31,7 +31,7 @@ UNWRITTEN_MAX = 2**22
 UNWRITTEN_AT_ONCE_MAX = 2**26
 #: An object takes about as much memory as this many numbers.
 NUMBERS_PER_OBJECT = 4
-#: Neither a decimal nor a whole number on its own has more digits than this before or behind the point, squares of decimals included.
+#: Neither decimals nor whole numbers have more digits or bytes than this, squares of decimals included.
 DIGITS_MAX, INTEGER_BYTES_MAX = 1000, 1000
 #: How many numbers readers may still have that take no bytes, while one peer's message is read.
 _room: Final[ContextVar[list[int] | None]] = ContextVar("_room", default=None)

@@ -144,7 +144,8 @@ class SlicedRootGroup(QueryGroup):
             if column is None:
                 return "partials of some operators are missing"
             found, right = traits(column), traits(self.windows.template[op])
-            is_right = found[-1] is None or op.column not in types or found[-1] is _kept_kind(op, types[op.column])
+            type_ = types.get(op.column or "")
+            is_right = found[-1] is None or type_ is None or found[-1] == _kept_kind(op, type_)
             if found[:-1] != right[:-1] or not is_right:
                 return f"partials of {op} are of another kind"
             if isinstance(column, CountColumn) and len(column) and int(column.counts.max()) > COUNT_MAX:

@@ -126,7 +126,7 @@ class Assignments:
         return self.tell(chain)
 
     def tell(self, chain: str, also: str | None = None) -> list[Action]:
-        """Tell the owner of a chain where to go on; ``also``: a link on which somebody else believes to own it, or asks for it."""
+        """Tell the owner of a chain where to go on; ``also``: a link on which somebody else believes to own it."""
         if self.schema is None:
             return []
         text = None if self._versions.get(chain) == self.version else self.query_text

@@ -96,7 +96,9 @@ class LeafNode:
             return self._happen(message)
         except (FormatError, QueryError) as error:
             return [Noted("damaged message", {"why": str(error)})]
-        except Exception as error:  # what this leaf knows may be half of this message: it begins anew, without any of it
+        except (
+            Exception
+        ) as error:  # what this leaf knows may be half of this message: it begins anew, without any of it
             return self._give_up(str(error))
 
     def _give_up(self, why: str) -> list[Action]:

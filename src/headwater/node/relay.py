@@ -159,9 +159,15 @@ class RelayNode:
         if not positions.resend:
             self._holding.accepted(positions.chains)
             return self._routes.positions(False, positions.chains)
-        again = self._holding.rejected(positions.chains)
+        unknown = {chain: position for chain, position in positions.chains.items() if position.epoch == 0}
+        again = self._holding.rejected({c: position for c, position in positions.chains.items() if c not in unknown})
+        told = self._routes.positions(True, {**again, **unknown})
+        if unknown:
+            # Nobody owns these: whoever sent something of them has to ask for them first.
+            self._holding.forget(unknown.keys())
+            self._routes.forget(unknown)
         note = Noted("recombined", {"chains": sorted(positions.chains)})
-        return [note, *self._routes.positions(True, again), *self._soon()]
+        return [note, *told, *self._soon()]
 
     def check(self) -> None:
         """Assert what holds after each event."""

@@ -39,7 +39,7 @@ from headwater.protocols.count_windows import Counting, CountPlans
 from headwater.protocols.delta import CUT_SUFFIX, Delta
 from headwater.protocols.events import Event
 from headwater.protocols.frames import FrameError
-from headwater.protocols.ledger import OLD_EPOCH, UNKNOWN, Ledger
+from headwater.protocols.ledger import OLD_EPOCH, UNKNOWN, Ledger, Position
 from headwater.protocols.membership import SOURCES_PER_LINK_MAX, Membership
 from headwater.protocols.messages import decode, encode
 
@@ -284,7 +284,7 @@ class RootNode:
         return [*again, *self._decided(), *tell(chain)]
 
     def _is_free_for(self, sender: str, hello: messages.Hello, now_ns: int) -> bool:
-        """Whether a node may have a chain: its owner that comes over the same link, or anyone once the owner is silent or left."""
+        """Whether a node may have a chain: its owner over the same link, or anyone once the owner is silent or has left."""
         known = self.members.chains.get(hello.chain)
         is_owner = known is not None and known.node == hello.node and self._routes.of(hello.chain) == sender
         return known is None or is_owner or self._routes.is_silent(hello.chain, now_ns)
@@ -358,7 +358,9 @@ class RootNode:
         with one_peers_room():
             parts = [part_from_bytes(data, operators) for data in delta.parts]
         try:
-            problem = half.problem(parts, self.members.crowd, {chain.removesuffix(CUT_SUFFIX) for chain in delta.ranges})
+            problem = half.problem(
+                parts, self.members.crowd, {chain.removesuffix(CUT_SUFFIX) for chain in delta.ranges}
+            )
         except Exception as error:  # it was made elsewhere: whatever is wrong with it must not go further than here
             raise FormatError(f"a part makes no sense: {error}") from error
         if problem is not None:
@@ -394,12 +396,17 @@ class RootNode:
 
     def _accepted(self, sender: str, delta: Delta) -> act.SendMessage:
         """Tell the sender what is accepted of a delta's chains, perhaps once more."""
-        known = {chain: position for chain, position in self._ledger.of(delta.ranges).items() if position.epoch}
+        known = {chain: position for chain, position in self._stands(sender, delta).items() if position.epoch}
         return act.SendMessage(sender, encode(messages.Positions(False, known)))
 
     def _say_again(self, sender: str, delta: Delta) -> act.SendMessage:
         """Tell the sender of a rejected delta from where to send its chains again."""
-        return act.SendMessage(sender, encode(messages.Positions(True, self._ledger.of(delta.ranges))))
+        return act.SendMessage(sender, encode(messages.Positions(True, self._stands(sender, delta))))
+
+    def _stands(self, sender: str, delta: Delta) -> dict[str, Position]:
+        """Where chains stand; on a link over which one does not come nobody owns it, and who sends it has to ask for it."""
+        known = self._ledger.of(delta.ranges)
+        return {**known, **dict.fromkeys(self._routes.strangers(tuple(delta.ranges), sender), UNKNOWN)}
 
     def _reject(self, sender: str, delta: Delta, reasons: dict[str, str], now_ns: int) -> list[Action]:
         """Say where the chains stand; an owner that has not heard of its new epoch is told once more."""

@@ -129,7 +129,11 @@ def _read_advances(reader: Reader, chains: tuple[str, ...]) -> Advances:
         raise FrameError("the advances of chains are damaged")
     moved, sizes = numbers.reshape(2, -1)
     total = int(sizes.sum())
-    if len(moved) and (not 0 <= int(sizes.min()) <= int(sizes.max()) < 1 << 32 or not int(moved[0]) >= 0 or int(moved[-1]) >= len(chains)):
+    if len(moved) and (
+        not 0 <= int(sizes.min()) <= int(sizes.max()) < 1 << 32
+        or not int(moved[0]) >= 0
+        or int(moved[-1]) >= len(chains)
+    ):
         raise FrameError("a delta says more than its stretches cover")
     if (moved[1:] <= moved[:-1]).any():
         raise FrameError("the advances of chains are not in order")

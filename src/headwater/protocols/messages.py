@@ -1,8 +1,8 @@
 """What travels between nodes, and its byte form.
 
-Up: `Hello` (a leaf asks for its chain), deltas and `Leave`. Down: `Assign` (where to go on, with which queries), `Positions` (what was
-accepted, or from where to send again), `Cuts`, `CountPlan` and `LookInto` for count windows, `Flush`, `Refuse`. Deltas and
-positions are many and binary; the others are few.
+Up: `Hello` (a leaf asks for its chain), deltas and `Leave`. Down: `Assign` (where to go on, with which queries), `Positions`
+(what was accepted, or from where to send again), `Cuts`, `CountPlan` and `LookInto` for count windows, `Flush`, `Refuse`. Deltas
+and positions are many and binary; the others are few.
 """
 
 from __future__ import annotations
@@ -36,7 +36,16 @@ TEXT_BYTES_MAX = 1 << 24
 _DOUBLE = struct.Struct("<d")
 #: What reading damaged bytes can end in.
 _UNPACKING = (zlib.error, lzma.LZMAError, struct.error)
-_DAMAGES = (HeadwaterError, ValueError, TypeError, AttributeError, ArithmeticError, LookupError, RecursionError, *_UNPACKING)
+_DAMAGES = (
+    HeadwaterError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    LookupError,
+    RecursionError,
+    *_UNPACKING,
+)
 
 
 @dataclass(frozen=True, slots=True)

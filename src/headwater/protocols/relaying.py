@@ -146,6 +146,10 @@ class Holding:
 
     def forget(self, chains: Set[str]) -> None:
         """Nothing of these chains will be accepted any more."""
+        for chain in chains:
+            self.ledger.positions.pop(chain, None)
+            self.safe.pop(chain, None)
+            self.doubted.discard(chain)
         self.held = [one for one in self.held if not chains & one.delta.ranges.keys()]
 
     def overdue(self) -> int:

@@ -271,7 +271,11 @@ def _op_of(name: str, modules: Collection[str] | None) -> Op:
     if isinstance(parameter, dict):
         label = parameter.get("operator")
         raise UnknownOperatorError(f"the user's operator {label!r} has no import path; give it as known")
-    is_plain = isinstance(kind, str) and isinstance(column, str | None) and isinstance(parameter, Operator | str | int | float | None)
+    is_plain = (
+        isinstance(kind, str)
+        and isinstance(column, str | None)
+        and isinstance(parameter, Operator | str | int | float | None)
+    )
     if not is_plain or (kind == "user") != isinstance(parameter, Operator):
         raise FormatError(f"no operator: {name!r}")
     return Op(kind, column, parameter)

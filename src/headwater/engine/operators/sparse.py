@@ -99,7 +99,9 @@ class SparseColumn:
         """Whether keys and weights fit into the words that they are kept in."""
         if not len(keys):
             return True
-        is_weight = 0 < int(weights.min()) and int(weights.max()) <= np.iinfo(cls.weight_type).max >> 8 * (not cls.largest)
+        is_weight = int(weights.min()) > 0 and int(weights.max()) <= np.iinfo(cls.weight_type).max >> 8 * (
+            not cls.largest
+        )
         return is_weight and -(2**30) <= int(keys.min()) <= int(keys.max()) < 2**30
 
 

@@ -162,7 +162,9 @@ class RootHalf:
         match part:
             case AccountsPart():
                 counts = part.rows[:, 1:]
-                is_right = ((counts >= 0) & (counts <= COUNT_MAX)).all() and max(part.timeless, part.malformed) <= COUNT_MAX
+                is_right = ((counts >= 0) & (counts <= COUNT_MAX)).all() and max(
+                    part.timeless, part.malformed
+                ) <= COUNT_MAX
                 return None if is_right else f"numbers of events are from 0 to {COUNT_MAX}"
             case AsidePart():
                 return None if part.rows.schema.equals(SCHEMA) else "the side output has other columns"

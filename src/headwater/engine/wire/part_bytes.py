@@ -39,6 +39,7 @@ from headwater.engine.wire.parts import (
 from headwater.engine.wire.peer_tables import table_from_peer
 from headwater.errors import FormatError
 
+
 class Operators(NamedTuple):
     """Where users' operators are found: among those that are known here, and in these modules."""
 
@@ -62,7 +63,8 @@ def part_to_bytes(part: Part) -> bytes:
 def part_from_bytes(data: Bytes, known: Iterable[Op] = (), modules: Collection[str] | None = ()) -> Part:
     """The part of which these are the bytes; anything else is a `FormatError`.
 
-    Users' operators are looked for in ``known``, and by import path in these ``modules`` only (None: in any): a peer may name whatever it likes.
+    Users' operators are looked for in ``known``, and by import path in these ``modules`` only (None: in any), for a peer may
+    name whatever it likes.
     """
     reader = Reader(data, "a part", VERSION)
     kind = reader.number()
