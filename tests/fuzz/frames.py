@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from random import Random
 from typing import Any
 
@@ -15,9 +16,11 @@ import pyarrow as pa
 
 from headwater.base.arrow import schema_to_bytes, table_to_bytes
 from headwater.base.packing import Writer
+from headwater.engine.wire.part_bytes import part_from_bytes, part_to_bytes
+from headwater.node import LeafNode
 from headwater.protocols import messages
 from headwater.protocols.advances import Advance
-from headwater.protocols.delta import ChainRange, Delta
+from headwater.protocols.delta import CUT_SUFFIX, ChainRange, Delta
 from headwater.protocols.frames import HEADER, frame
 from headwater.protocols.ledger import Ledger, Position
 from headwater.protocols.messages import _text, _text_body, decode, encode
@@ -26,25 +29,57 @@ from headwater.protocols.messages import _text, _text_body, decode, encode
 CANARY = "headwater_canary"
 NUMBERS = (0, 1, -1, 2, 7, 127, 128, 255, 2**16, 2**31, 2**32 - 1, 2**53, 2**62, 2**63 - 1, -(2**63), 2**64, 10**30)
 BYTES = (0, 1, 2, 0x10, 0x40, 0x7F, 0x80, 0x81, 0xFF)
+INT64S = tuple(one for one in NUMBERS if -(2**63) <= one < 2**63)
 NAMES = ("A", "B", "C", "a", "b", "c", "A#cuts", "nobody", "", "mallory", "\0", "é" * 40)
 KINDS = range(14)
 
 
 class Forge:
-    """Makes frames out of recorded ones. ``ledger``: the root's, so that some of them come at the right place."""
+    """Makes frames out of recorded ones, some of them such that they come at the right place."""
 
     def __init__(self, recorded: Sequence[bytes], dice: Random) -> None:
         self.recorded, self.dice = list(recorded), dice
         self.by_kind: dict[int, list[bytes]] = {}
         for one in self.recorded:
             self.by_kind.setdefault(one[3], []).append(one)
-        self.parts = [bytes(part) for one in self.recorded if one[3] == messages.DELTA for part in decode(one).parts]
+        self.kinds = list(self.by_kind)
+        self.parts = [bytes(part) for one in self.by_kind[messages.DELTA] for part in decode(one).parts]
 
-    def next(self, ledger: Ledger) -> bytes:
+    def up(self, ledger: Ledger) -> bytes:
+        """For a node that has children: mostly what a leaf would send."""
         dice = self.dice
-        way = dice.choices(WAYS, WEIGHTS)[0]
-        one = dice.choice(self.by_kind[dice.choice(list(self.by_kind))])
-        return way(self, one, ledger)
+        kind = messages.DELTA if dice.random() < 0.75 else dice.choice(self.kinds)
+        return dice.choices(WAYS, WEIGHTS)[0](self, dice.choice(self.by_kind[kind]), ledger)
+
+    def down(self, leaf: LeafNode) -> bytes:
+        """For a leaf, or what lies between: mostly what a root would say to it."""
+        dice = self.dice
+        kind = dice.choice([kind for kind in self.kinds if kind != messages.DELTA] or self.kinds)
+        one = dice.choice(self.by_kind[kind])
+        if dice.random() < 0.3:
+            return dice.choices(WAYS[:-1], WEIGHTS[:-1])[0](self, one, Ledger())
+        return self.obeyed(decode(one), leaf)
+
+    def obeyed(self, message: messages.Message, leaf: LeafNode) -> bytes:
+        """What the leaf would follow, with something wrong in it."""
+        dice, sender = self.dice, leaf._sender
+        match message:
+            case messages.Assign():
+                right = replace(message, chain=leaf.chain, node=leaf.name, epoch=leaf._epoch + 1)
+                return self.rewritten(encode(right), Ledger())
+            case messages.Cuts() if sender is not None:
+                right = replace(message, number=sender.cut_outbox.end + 1)
+                cuts = self.changed(right.cuts, 1) if dice.random() < 0.8 else right.cuts
+                return encode(replace(right, cuts=cuts, until=dice.choice([right.until, *INT64S])))
+            case messages.CountPlan():
+                number = 1 + (0 if leaf._counting.plan is None else leaf._counting.plan.number)
+                return self.rewritten(encode(replace(message, number=number)), Ledger())
+            case messages.LookInto():
+                return encode(replace(message, chain=leaf.chain, looks=self.changed(message.looks, 1)))
+            case messages.Positions():
+                at = Position(leaf._epoch, dice.choice([0, 1, 2, 3, 5, 10**6, 2**63 - 1]))
+                return encode(messages.Positions(dice.random() < 0.5, {leaf.chain: at, leaf.chain + CUT_SUFFIX: at}))
+        return encode(message)
 
     # --- bytes ---
 
@@ -64,9 +99,9 @@ class Forge:
     def made_up(self, _one: bytes, _: Ledger) -> bytes:
         return frame(self.dice.choice(KINDS), self.dice.randbytes(self.dice.choice([0, 1, 5, 40, 300])))
 
-    def changed(self, data: bytes) -> bytes:
+    def changed(self, data: bytes, places: int | None = None) -> bytes:
         dice, data = self.dice, bytearray(data)
-        for _ in range(dice.choice([1, 1, 1, 2, 4, 16])):
+        for _ in range(dice.choice([1, 1, 1, 1, 2, 4, 16]) if places is None else places):
             at = dice.randrange(len(data) + 1)
             length = dice.choice([1, 1, 2, 4, 8, 64])
             match dice.randrange(6):
@@ -137,14 +172,42 @@ class Forge:
                 advances = {chain: advance for chain, advance in advances.items() if chain in ranges}
             case _ if parts:
                 at = dice.randrange(len(parts))
-                parts[at] = self.changed(parts[at])
+                parts[at] = self.changed(parts[at]) if dice.random() < 0.5 else self.other_part(parts[at])
         return encode(Delta(ranges, advances, parts))
+
+    def other_part(self, data: bytes) -> bytes:
+        """A part with another number somewhere, or other columns, which can be read as it is."""
+        dice = self.dice
+        part = part_from_bytes(data, (), None)
+        names = [field.name for field in fields(part)]
+        name = dice.choice(names)
+        value = getattr(part, name)
+        if isinstance(value, np.ndarray) and value.size and value.dtype == np.int64:
+            value = value.copy()
+            value.flat[dice.randrange(value.size)] = dice.choice([*INT64S, int(value.flat[0]) + 1])
+        elif isinstance(value, dict) and value and name == "partials":
+            ops = list(value)
+            value = {**value, dice.choice(ops): value[dice.choice(ops)]}
+            if dice.random() < 0.3:
+                del value[dice.choice(ops)]
+        elif isinstance(value, dict) and value:
+            value = {name: dice.choice(list(value.values())) for name in value}
+        elif isinstance(value, list) and value and isinstance(value[0], pa.Array):
+            value = [dice.choice([pa.array(["x"] * len(value[0])), pa.nulls(len(value[0])), value[0]])]
+        elif isinstance(value, int):
+            value = dice.choice([0, 1, 2, 3, 5, 7, 9, 10**6])
+        elif isinstance(value, str):
+            value = dice.choice(NAMES)
+        try:
+            return part_to_bytes(replace(part, **{name: value}))
+        except Exception:  # no node could have written that
+            return self.changed(data, 1)
 
     def other_advance(self, advance: Advance) -> Advance:
         dice = self.dice
         changed = {"sources": advance.sources.copy(), "counts": advance.counts.copy(), "rises": advance.rises.copy()}
         column = changed[dice.choice(["counts", "rises"])]
-        number = dice.choice([one for one in NUMBERS if -(2**63) <= one < 2**63])
+        number = dice.choice(INT64S)
         if len(column):
             column[dice.randrange(len(column))] = (
                 abs(number) if column is changed["counts"] and number > -(2**63) else number
@@ -253,4 +316,4 @@ ATTACKS: tuple[Attack, ...] = (
 WAYS = (
     Forge.plain, Forge.damaged, Forge.reframed, Forge.renamed, Forge.made_up, Forge.rewritten, Forge.placed, Forge.hostile
 )  # fmt: skip
-WEIGHTS = (40, 30, 200, 30, 60, 200, 438, 2)
+WEIGHTS = (40, 30, 120, 30, 40, 120, 618, 2)

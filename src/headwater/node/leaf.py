@@ -176,7 +176,8 @@ class LeafNode:
         known = None if self._sender is None else {source.name for source in self._sender.assigned.sources}
         if not self._homes or (known is not None and known >= set(self._homes)):
             return []
-        return [self._hello(self._epoch, self._version), act.SetTimer("hello", self.settings.hello_ns)]
+        # Under no epoch: the root may believe that this one has everything, and would not say it again.
+        return [self._hello(0, self._version), act.SetTimer("hello", self.settings.hello_ns)]
 
     @property
     def _epoch(self) -> int:
