@@ -148,6 +148,10 @@ class Bout:
                     # Time passes: what was let in on a wrong link is let go.
                     tree.now_ns += self.dice.choice([0, 0, NodeSettings().takeover_ns])
                 tree.revive()
+            if tree.root.is_finished and not self.is_stranger:
+                # Somebody was believed that all sources have ended: as long as that holds, nothing else is looked at.
+                tree, feed = StormyTree(self.stream), Random(self.stream)
+                tree.feed(0, feed)
             if at == frames // 2:
                 tree.feed(40, feed)
             if CANARY in sys.modules:

@@ -291,6 +291,23 @@ _FORECASTS = JsonForm(
 )
 
 
+_ASSIGN_ROW = record_of(Assign, required=10)
+
+
+def _read_assign(row: Any) -> Assign:
+    assign: Assign = _ASSIGN_ROW.read(row)
+    names = {source.name for source in assign.sources}
+    are_places = all(0 <= source.hold <= source.offset for source in assign.sources) and len(names) == len(
+        assign.sources
+    )
+    if not are_places or min(assign.epoch - 1, assign.position, assign.cut, assign.version) < 0:
+        raise FrameError("an assignment begins where nothing can begin")
+    return assign
+
+
+_ASSIGN = JsonForm(_read_assign, _ASSIGN_ROW.write)
+
+
 @dataclass(frozen=True, slots=True)
 class BodyForm:
     """How messages of one class are written as the body of a frame, and read."""
@@ -332,7 +349,7 @@ _FORMS: Final = {
     POSITIONS: BodyForm(Positions, _positions_body, _read_positions),
     HELLO: _in_text(Hello),
     # Those of releases that knew no pieces lie in checkpoints: they lack the last two fields.
-    ASSIGN: _in_text(Assign, record_of(Assign, required=10)),
+    ASSIGN: _in_text(Assign, _ASSIGN),
     CUTS: BodyForm(Cuts, _cuts_body, _read_cuts),
     FLUSH: _in_bytes(Flush),
     REFUSE: _in_text(Refuse),

@@ -138,7 +138,11 @@ class Holding:
 
     def rejected(self, positions: Mapping[str, Position]) -> dict[str, Position]:
         """The parent stands here: keep what fits, send it anew, and return where children have to begin again."""
-        # An answer may be older than an acceptance that has come already.
+        # An answer may be older than an acceptance that has come already; but the parent knows best which epochs there are, and
+        # whoever believed in one that there is not would wait for it for ever.
+        for chain, position in positions.items():
+            if position.epoch < self.safe.get(chain, UNKNOWN).epoch:
+                self.safe[chain] = position
         told = {chain: max(position, self.safe.get(chain, UNKNOWN)) for chain, position in positions.items()}
         again = self._keep_fitting(told)
         self.send_again()

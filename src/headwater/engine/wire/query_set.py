@@ -92,7 +92,9 @@ def read_query_set(text: str, modules: Collection[str] | None = None) -> QuerySe
 
 def _are_settings(time: Any, unit: Any, disorder: Any, *flags: Any) -> bool:
     is_disorder = disorder is None or (_is_number(disorder) and disorder >= 0)
-    return isinstance(time, str) and unit in TICK_NANOS and is_disorder and all(isinstance(flag, bool) for flag in flags)
+    return (
+        isinstance(time, str) and unit in TICK_NANOS and is_disorder and all(isinstance(flag, bool) for flag in flags)
+    )
 
 
 def _are_entries(entries: Sequence[Registered], names: Any) -> bool:
