@@ -198,12 +198,16 @@ def test_a_replacement_takes_the_chain_over_and_the_old_owner_does_no_harm():
     tree.nodes["stand-in"], tree.parents["stand-in"] = new, "root"
     tree.bytes_up["stand-in"] = tree.bytes_down["stand-in"] = 0
     tree.sources["s0"].leaf = "stand-in"
+    tree.now_ns += NodeSettings().takeover_ns
     tree.handle("stand-in", Started())
     tree.handle("stand-in", SourceOpened("s0", schema=SCHEMA))
     tree.settle()
     late = [action for action in stale if isinstance(action, SendMessage)]
-    answers = [a for action in late for a in tree.root.handle(MessageReceived("leaf-0", action.frame), 0)]
+    answers = [a for action in late for a in tree.root.handle(MessageReceived("leaf-0", action.frame), tree.now_ns)]
     assert not any(isinstance(answer, Record) for answer in answers)
+    for answer in answers:
+        tree._do("root", answer)
+    tree.settle()
     assert notes(tree, "superseded") == [{}]
     tree.push("s0", batch([3, 4]))
     tree.flush()

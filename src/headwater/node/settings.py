@@ -13,6 +13,8 @@ SECOND_NS = 1_000_000_000
 #: Data that no window is waiting for is sent after `CALM` times ``linger_ns``, at least after `CALM_NS_MIN`.
 CALM = 16
 CALM_NS_MIN = SECOND_NS // 20
+#: An owner is gone after this many times ``resend_ns``: frames may be lost, and what was not answered is sent every second time.
+TAKEOVER = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,11 @@ class NodeSettings:
     def restored(cls, state: Sequence[Any]) -> NodeSettings:
         count = len(fields(cls)) - 1
         return cls(*state[:count], *(CountLimits(*limits) for limits in state[count:]))
+
+    @property
+    def takeover_ns(self) -> int:
+        """After how much silence of its owner a chain may be another's: one that lives sends something every ``resend_ns``."""
+        return TAKEOVER * self.resend_ns
 
     @property
     def calm_ns(self) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from headwater.base.count_limits import CountLimits
+from headwater.language.files.queries import modules_of
 from headwater.node import LeafNode, NodeSettings, RelayNode, RootNode
 from headwater.protocols.events import Event, FlushAsked, QueryAdded
 from headwater.simulator.checks.checkers import Checker
@@ -148,6 +149,12 @@ class Run:
     def workload(self) -> Workload:
         return self.scenario.workload
 
+    @property
+    def modules(self) -> frozenset[str]:
+        """Where the queries name users' code: what nodes that are told them allow."""
+        added = [event.query for _, event in self.workload.script if isinstance(event, QueryAdded)]
+        return modules_of([*self.workload.queries, *added])
+
     def play(self) -> None:
         """Let the run happen from the first step to the last."""
         self.begin()
@@ -208,7 +215,11 @@ class Run:
     def leaf(self, name: str, chain: str) -> Machine:
         """A leaf's machine, for the first owner of a chain or another."""
         parent, settings = self.topology.parents[chain], self.settings
-        maker = Maker(lambda: LeafNode(name, parent, chain=chain, settings=settings), LeafNode.restore)
+        modules = self.modules
+        maker = Maker(
+            lambda: LeafNode(name, parent, chain=chain, settings=settings, modules=modules),
+            lambda data: LeafNode.restore(data, modules),
+        )
         return Machine(name, "leaf", maker, self.workload.logs[chain], self.clocks.get(chain, Clock()))
 
     def replacement(self, old: Machine) -> Machine:
@@ -221,7 +232,11 @@ class Run:
 
     def _relay(self, name: str) -> Maker:
         parent, settings = self.topology.parents[name], self.settings
-        return Maker(lambda: RelayNode(name, parent, settings=settings), RelayNode.restore)
+        modules = self.modules
+        return Maker(
+            lambda: RelayNode(name, parent, settings=settings, modules=modules),
+            lambda data: RelayNode.restore(data, modules),
+        )
 
     def _machine(self, name: str, role: str, maker: Maker) -> Machine:
         return Machine(name, role, maker, clock=self.clocks.get(name, Clock()))

@@ -29,8 +29,8 @@ from headwater.spark.tasks import bug, in_tasks
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: What comes out of a root's task: when the batch was planned, tables ("rows", "aside") as Arrow streams, and at last what it says,
-#: as JSON.
+#: What comes out of a root's task: when the batch was planned, tables ("rows", "aside") as Arrow streams, and at last, as JSON,
+#: what it says.
 TABLES = pa.schema([("root", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
 PLANNED, SAID = "planned", "said"
 
