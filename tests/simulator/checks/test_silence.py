@@ -34,7 +34,8 @@ def test_silence_begins_anew_with_what_is_accepted_and_with_a_return(silence, wh
 
 
 def test_a_clock_that_begins_anew_lets_silence_begin_anew(silence):
-    silence.note("cut done", {}, 10)
+    silence.look(10)
+    silence.note("cut done", {}, 30)
     with pytest.raises(ViolationError, match="a silence of 99 ns"):
         decided(silence, "idle", 109)
     decided(silence, "idle", 110)

@@ -75,8 +75,9 @@ class Checker:
     def after(self, time_ns: int, machine: Machine, event: Event | None, actions: list[Action], done: int) -> None:
         """A node was handed an event, and the first ``done`` of its actions were done."""
         is_root = machine.role == "root"
-        if event is not None:
+        if event is not None and is_root:
             self._learned = None
+            self._silence.look(machine.now_ns)
         # What is on disk has happened, whether there was time to tell of it or not: a root's notes stand or fall together.
         told = len(actions) if is_root and done else done
         for action in actions[:told]:

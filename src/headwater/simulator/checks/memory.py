@@ -13,7 +13,7 @@ from headwater.language.query import Query
 from headwater.language.windows import CountWindow
 from headwater.simulator.checks.truth import ViolationError
 
-NODE_BYTES, QUERY_BYTES, SOURCE_BYTES, DECISION_BYTES = 3000, 5000, 250, 70
+NODE_BYTES, QUERY_BYTES, SOURCE_BYTES, DECISION_BYTES = 3000, 5500, 400, 70
 #: Of an event, for each query whose windows may wait for ever: until they are full, or for a window of another node.
 EVENT_BYTES = 150
 #: Of a relay, which knows no query.

@@ -24,12 +24,15 @@ class Silence:
         self._heard: dict[str, int] = {}
         self._now_ns = 0
 
-    def note(self, what: str, detail: Mapping[str, Any], now_ns: int) -> None:
-        """Take a note of the root, made at a time of its clock."""
+    def look(self, now_ns: int) -> None:
+        """The root's clock shows this. If it began anew with its machine nobody knows for how long: silence counts from now."""
         if now_ns < self._now_ns:
-            # The clock began anew with its machine. How long that was down nobody knows: silence counts from now.
             self._heard = {source: min(at_ns, now_ns) for source, at_ns in self._heard.items()}
         self._now_ns = now_ns
+
+    def note(self, what: str, detail: Mapping[str, Any], now_ns: int) -> None:
+        """Take a note of the root, made at a time of its clock."""
+        self.look(now_ns)
         if what == "accepted":
             self._heard |= dict.fromkeys(detail["sources"], now_ns)
         elif what == "decided" and detail["what"] == "idle":
