@@ -101,7 +101,7 @@ def test_an_idle_source_does_not_hold_others_up_and_what_it_brings_later_is_late
 
 
 def test_silence_is_noticed_by_the_root():
-    root = RootNode("root", [SUMS], schema=SCHEMA, settings=NodeSettings(idle_ns=100))
+    root = RootNode("root", [SUMS], schema=SCHEMA, settings=NodeSettings(linger_ns=0, idle_ns=100))
     leaf = LeafNode("leaf", "root")
     leaf.handle(SourceOpened("s"), 0)
     hello = leaf.handle(TimerFired("hello"), 0)[0]

@@ -223,7 +223,7 @@ def test_a_source_that_nobody_knows_cannot_be_set_idle() -> None:
 
 
 def test_a_root_starts_with_a_checkpoint_and_its_timers() -> None:
-    actions = root_of(idle_ns=100).handle(Started(), 0)
+    actions = root_of(linger_ns=0, idle_ns=100).handle(Started(), 0)
     assert isinstance(actions[0], Checkpoint)
     assert [action.name for action in actions if isinstance(action, SetTimer)] == ["tend", "idle"]
 
@@ -235,7 +235,7 @@ def test_a_checkpoint_follows_every_few_records() -> None:
 
 
 def test_a_recovered_root_is_byte_for_byte_the_one_that_was_lost() -> None:
-    root = RootNode("root", [SUMS, MARKS], schema=SCHEMA, settings=NodeSettings(idle_ns=100))
+    root = RootNode("root", [SUMS, MARKS], schema=SCHEMA, settings=NodeSettings(linger_ns=0, idle_ns=100))
     (checkpoint, *_) = root.handle(Started(), 0)
     assert isinstance(checkpoint, Checkpoint)
     done = [hear(root, "a", Hello("x", "a", sources=(("s", ""),)), 1), hear(root, "a", delta(1, 0, rise=5), 2)]
@@ -248,6 +248,18 @@ def test_a_recovered_root_is_byte_for_byte_the_one_that_was_lost() -> None:
     again, repeated = RootNode.recover(checkpoint.data, records)
     assert again.snapshot() == root.snapshot()
     assert notes(repeated) == [note for actions in done for note in notes(actions)]
+
+
+def test_a_clock_that_begins_anew_with_its_machine_does_not_turn_idle_off() -> None:
+    root = root_of(linger_ns=0, idle_ns=100)
+    (checkpoint, *_) = root.handle(Started(), 0)
+    assert isinstance(checkpoint, Checkpoint)
+    done = [hear(root, "a", delta(1, 0), 10**15)]
+    # The machine was off, and its clock begins at zero: silence counts from the first look on.
+    done += [root.handle(TimerFired("idle"), at) for at in (25, 50, 124, 125)]
+    assert [notes(actions) for actions in done[1:]] == [[], [], [], ["decided"]]
+    records = [action.data for actions in done for action in actions if isinstance(action, Record)]
+    assert len(records) == 3 and RootNode.recover(checkpoint.data, records)[0].snapshot() == root.snapshot()
 
 
 def test_a_restored_root_does_not_note_old_decisions_again() -> None:

@@ -45,8 +45,8 @@ Here is all of it: a leaf and a root in one process, a link that is a queue, and
 What a host owes its node
 =========================
 
-**One thing at a time.** ``handle`` is called by one thread. ``now_ns`` is of a clock that never goes back; it need not
-agree with that of any other node.
+**One thing at a time.** ``handle`` is called by one thread. ``now_ns`` is of a clock that never goes back while the process
+lives; it may leap, begin anew with the machine, and need not agree with that of any other node.
 
 **Actions in their order.** A host that stops has done the first few of them, and none behind. Nothing else is asked: actions
 may be lost with the host, and the protocol puts right what comes of that.

@@ -468,6 +468,7 @@ class RootNode:
     def _on_idle_timer(self, now_ns: int) -> list[Action]:
         assert self.settings.idle_ns is not None
         timer = act.SetTimer("idle", self.settings.idle_ns // 4)
+        self._changed = self.members.turn_back(now_ns)
         if not self.members.decide_idle(now_ns, self.settings.idle_ns):
             return [timer]
         self._changed = True

@@ -202,6 +202,12 @@ class Membership(SourceBook):
         self.set_idle(numbers)
         return [self.names[number] for number in numbers]
 
+    def turn_back(self, now_ns: int) -> bool:
+        """Nobody was heard later than now, whatever it seems: a clock may begin anew with its machine. Whether it did seem so."""
+        ahead = self._heard > now_ns
+        self._heard[ahead] = now_ns
+        return bool(ahead.any())
+
     def silent_at(self, silence_ns: int) -> int | None:
         """When the next source will have been silent for ``silence_ns``; None if none is waited for."""
         waited_for = self.active & (self.watermarks != FOREVER)

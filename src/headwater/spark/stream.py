@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING, Any
@@ -227,7 +228,10 @@ def begin(
     spark_shape(queries, schema, settings["time"], settings["unit"], is_stream=True)  # or it is refused
     engine = {name: settings[name] for name in ("time", "unit", "disorder", "strict")}
     counts = CountLimits() if limits is None else limits
-    nodes = NodeSettings(idle_ns=settings["idle_ns"], checkpoint_every=NEVER_BY_ITSELF, counts=counts)
+    nodes = NodeSettings(checkpoint_every=NEVER_BY_ITSELF, counts=counts)
+    if settings["idle_ns"] is not None:
+        # Batches gather by themselves: nothing lingers, so a source may fall idle as soon as one likes.
+        nodes = replace(nodes, linger_ns=0, idle_ns=settings["idle_ns"])
     # Roots that share the keys have no way down of their own: what would need it travels.
     root = RootNode("root", queries, schema=schema, settings=nodes, round_trips=roots == 1, counting=counting, **engine)
     to_json(queries)  # those that cannot travel are refused

@@ -103,7 +103,7 @@ def _are_entries(entries: Sequence[Registered], names: Any) -> bool:
         return False
     numbers = [entry.number for entry in entries]
     are_numbers = all(_is_number(number) and 0 <= number < len(names) for number in numbers)
-    times = [time for entry in entries for time in (entry.begin, entry.stop) if time is not None]
+    times = [time for entry in entries for time in (entry.begin, entry.stop)]
     return are_numbers and len(set(numbers)) == len(numbers) and all(map(_is_number, times))
 
 
