@@ -41,7 +41,7 @@ from headwater.simulator.instant import InstantTree
 BOUT = 1000
 #: So many different honest streams there are.
 STREAMS = 6
-#: How long a frame may take, with everything that follows from it.
+#: How much processor time a frame may take, with everything that follows from it; then a signal ends the process.
 FRAME_S_MAX = 60
 #: What all frames together may add to the memory of the process: a message unpacks to no more than this, one at a time.
 GROWTH_BYTES_MAX = 8 * UNWRITTEN_AT_ONCE_MAX + UNPACKED_BYTES_MAX
@@ -204,7 +204,7 @@ class Watch:
         self.first = 0
 
     def __call__(self, at: int, sender: str, target: str, frame: bytes) -> None:
-        signal.alarm(FRAME_S_MAX)
+        signal.setitimer(signal.ITIMER_PROF, FRAME_S_MAX)
         self._file.seek(0)
         self._file.write(f"{self.first + at} {sender} {target} {len(frame)}\n{frame[:4000].hex()}\n".encode())
 
@@ -229,7 +229,7 @@ def child(first: int, frames: int, watch: Watch) -> str | None:
         if peak - base > GROWTH_BYTES_MAX:
             return f"bout {number}: {(peak - base) >> 20} MiB more than after the first, {GROWTH_BYTES_MAX >> 20} are allowed"
         print(f"{number} {peak >> 20}", flush=True)
-    signal.alarm(0)
+    signal.setitimer(signal.ITIMER_PROF, 0)
     return None
 
 
