@@ -14,6 +14,8 @@ SECONDS ?=
 # What `make chaos` runs.
 ROUNDS ?= 50
 FIRST ?= 0
+# What `make fuzz` sends, from the frame FIRST on.
+FRAMES ?= 1000000
 # Where `make kafka` listens on loopback.
 PORT ?= 9092
 # The first Python that is new enough; override with `make PYTHON=/path/to/python3.12 ...`.
@@ -23,7 +25,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 TYPED := src/headwater
 
 .DEFAULT_GOAL := help
-.PHONY: help setup constraints demo test test-core test-slow test-spark test-minimum check format lint types pages bench bench-quick bench-sharing bench-tree bench-spark bench-stream bench-deco simulate chaos kafka kafka-stop test-kafka java clean
+.PHONY: help setup constraints demo test test-core test-slow test-spark test-minimum check format lint types pages bench bench-quick bench-sharing bench-tree bench-spark bench-stream bench-deco simulate chaos fuzz kafka kafka-stop test-kafka java clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,7 +90,7 @@ bench-tree: $(STAMP_BENCH) ## bytes on links and processor time of nodes, with p
 bench-spark: $(STAMP) ## windows on Spark against Spark's own (up to 15 minutes, needs Java 17)
 	@$(BIN)/headwater bench spark
 
-bench-stream: $(STAMP) ## streams on Spark against Spark's own (up to 15 minutes, needs Java 17)
+bench-stream: $(STAMP) ## streams on Spark against Spark's own (up to 25 minutes, needs Java 17)
 	@$(BIN)/headwater bench stream
 
 bench-deco: $(STAMP_BENCH) ## count windows over many nodes, every scheme in one run, with plots (up to 45 minutes)
@@ -100,6 +102,9 @@ simulate: $(STAMP) ## run simulated trees and count windows with all faults: SEE
 
 chaos: $(STAMP) ## kill drivers and executors of streams on a cluster, round after round: ROUNDS=50, FIRST=0 (the first seed)
 	@PYTHONPATH=$(CURDIR)/src:$(CURDIR)/tests $(BIN)/python -m spark.streaming.chaos --rounds $(ROUNDS) --first $(FIRST)
+
+fuzz: $(STAMP) ## mutated and made-up frames at a root, a relay and a leaf: FRAMES=1000000, FIRST=0 (the first frame), SECONDS=
+	@PYTHONPATH=$(CURDIR)/src:$(CURDIR)/tests $(BIN)/python -m fuzz.storm --frames $(FRAMES) --first $(FIRST) $(if $(SECONDS),--seconds $(SECONDS))
 
 kafka: $(STAMP) ## start a Kafka broker on this machine (fetched once with Maven): PORT=9092
 	-@$(BIN)/python scripts/kafka connector

@@ -247,7 +247,8 @@ def test_a_frame_of_a_micro_batch_is_what_it_was() -> None:
 
 
 @pytest.mark.parametrize("name", states.STREAMS)
-def test_a_stream_goes_on_from_its_checkpoint(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("release", [write.PLACE, OLD], ids=["this", "without owners"])
+def test_a_stream_goes_on_from_its_checkpoint(name: str, release: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     from headwater.spark.streaming.start.query_changes import running_queries
 
@@ -256,9 +257,11 @@ def test_a_stream_goes_on_from_its_checkpoint(name: str, tmp_path: Path) -> None
     done = never.committed
     expected = states.stream_goes_on(never)
     place = tmp_path / "again"
-    shutil.copytree(write.PLACE / name, place)
+    shutil.copytree(release / name, place)
     with golden(f"{name}/"):
         loop = states.stream_loop(place / "headwater", name)
+        # Older releases refuse it from now on.
+        assert json.loads((place / "headwater" / "about.json").read_bytes())["headwater_stream"] == 4
         lasting = {query.name: query for query in states.stream_queries(name) if query.name != "lean"}
         assert running_queries(loop.checkpoint).keys() == {*lasting, "lean", "added"}
         assert loop.checkpoint.refused(1) == never.checkpoint.refused(1)

@@ -15,7 +15,8 @@ NAMES = """
     value_range variance
 """.split()
 SPARK_NAMES = """
-    KafkaInput KafkaSink LogSink Stream StreamError StreamStatus aggregate by_query read register split_output
+    FolderSink KafkaInput KafkaSink LogSink SinkError Stream StreamError StreamStatus aggregate by_query read register
+    split_output
 """.split()
 
 

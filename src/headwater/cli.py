@@ -197,7 +197,7 @@ BENCHES = {
     ),
     "stream": Bench(
         "headwater.bench.stream.figures",
-        "Measure streams on Spark against its own: up to 15 minutes, up to 3 with --quick. Needs Java.",
+        "Measure streams on Spark against its own: up to 25 minutes, up to 4 with --quick. Needs Java.",
         needs=("psutil",),
     ),
     "deco": Bench(

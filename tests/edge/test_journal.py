@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -43,3 +44,18 @@ def test_rows_keep_their_steps_and_moments(tmp_path: Path):
     journal.add(CHECKPOINT, b"c")
     assert journal.read() == JournalContents(b"c", [], [emission])
     journal.close()
+
+
+def test_an_entry_is_on_the_disk_before_anything_behind_it_is_done(tmp_path: Path, monkeypatch):
+    synced = []
+    monkeypatch.setattr("headwater.edge.journal.sync", lambda file: synced.append(os.fstat(file).st_size))
+    journal = Journal(tmp_path / "root")
+    for size in (1, 5, 9):
+        journal.add(RECORD, b"x" * size)
+        assert synced[-1] == (tmp_path / "root").stat().st_size
+    assert len(synced) == 3
+    journal.close()
+    measuring = Journal(tmp_path / "root", syncs=False)
+    measuring.add(RECORD, b"x")
+    assert len(synced) == 3
+    measuring.close()

@@ -37,6 +37,7 @@ from headwater.protocols.messages import (
     Cuts,
     Flush,
     Hello,
+    Leave,
     LookInto,
     Message,
     Positions,
@@ -163,6 +164,7 @@ def messages() -> dict[str, Message]:
         "look": LookInto("north", looks),
         "rates": Rates("north", 3, 0.1),
         "flush": Flush(),
+        "leave": Leave("é", 7),
         "refuse": Refuse("é", "query 'tumbling': there is no column 'x'"),
         **deltas(),
     }

@@ -37,7 +37,7 @@ class Parts:
     plans: CountPlans | None = None
     members: Membership = field(default_factory=Membership)
     ledger: Ledger = field(default_factory=Ledger)
-    routes: Routes = field(default_factory=Routes)
+    routes: Routes = field(default_factory=lambda: Routes(silence_ns=100))
 
     @classmethod
     def of(cls, *queries: Query, counting: Counting | None = None) -> Parts:
@@ -57,7 +57,7 @@ class Parts:
             self.ledger.open(chain, self.cuts.last_number)
         self.members.join(chain, node or chain, [(f"{chain}/s", "")], now_ns=0)
         self.ledger.new_epoch(chain)
-        self.routes.heard(chain, f"to-{node or chain}")
+        self.routes.admit(chain, f"to-{node or chain}", now_ns=0)
 
     def advance(self, chain: str, watermark: int, latest: int = NEVER, count: int = 1) -> None:
         """The chain's source went on to this watermark, and the chain's events to this time."""

@@ -101,7 +101,7 @@ def test_an_idle_source_does_not_hold_others_up_and_what_it_brings_later_is_late
 
 
 def test_silence_is_noticed_by_the_root():
-    root = RootNode("root", [SUMS], schema=SCHEMA, settings=NodeSettings(idle_ns=100))
+    root = RootNode("root", [SUMS], schema=SCHEMA, settings=NodeSettings(linger_ns=0, idle_ns=100))
     leaf = LeafNode("leaf", "root")
     leaf.handle(SourceOpened("s"), 0)
     hello = leaf.handle(TimerFired("hello"), 0)[0]
@@ -198,12 +198,16 @@ def test_a_replacement_takes_the_chain_over_and_the_old_owner_does_no_harm():
     tree.nodes["stand-in"], tree.parents["stand-in"] = new, "root"
     tree.bytes_up["stand-in"] = tree.bytes_down["stand-in"] = 0
     tree.sources["s0"].leaf = "stand-in"
+    tree.now_ns += NodeSettings().takeover_ns
     tree.handle("stand-in", Started())
     tree.handle("stand-in", SourceOpened("s0", schema=SCHEMA))
     tree.settle()
     late = [action for action in stale if isinstance(action, SendMessage)]
-    answers = [a for action in late for a in tree.root.handle(MessageReceived("leaf-0", action.frame), 0)]
+    answers = [a for action in late for a in tree.root.handle(MessageReceived("leaf-0", action.frame), tree.now_ns)]
     assert not any(isinstance(answer, Record) for answer in answers)
+    for answer in answers:
+        tree._do("root", answer)
+    tree.settle()
     assert notes(tree, "superseded") == [{}]
     tree.push("s0", batch([3, 4]))
     tree.flush()

@@ -13,7 +13,8 @@ SCHEMA = pa.schema({"time": pa.int64()})
 
 def test_sources_that_fall_idle_together_let_the_watermark_rise_one_after_the_other():
     empty = hw.query("empty", hw.tumbling(10), n=hw.count(), emit_empty=True)
-    tree = InstantTree({"leaf": "root"}, [empty], disorder=0, schema=SCHEMA, settings=NodeSettings(idle_ns=10**6))
+    settings = NodeSettings(linger_ns=10, idle_ns=10**6)
+    tree = InstantTree({"leaf": "root"}, [empty], disorder=0, schema=SCHEMA, settings=settings)
     for source, time in (("slow", 5), ("fast", 47), ("ended", 3)):
         tree.open("leaf", source, schema=SCHEMA)
         tree.push(source, pa.record_batch({"time": [time]}, schema=SCHEMA))

@@ -14,6 +14,7 @@ from headwater.base.count_limits import CountLimits
 from headwater.language.windows import CountWindow
 from headwater.node import NodeSettings
 from headwater.simulator import COUNT_PLANTS, Options, Transcript, simulate, tree
+from headwater.simulator.checks.counts import LINK_FAULTS, MACHINE_FAULTS
 from headwater.simulator.runner import Run
 from headwater.simulator.scenarios import EXACT_SCHEMES, draw_count_windows
 from headwater.simulator.seeds import WANTED, Summary
@@ -75,7 +76,9 @@ FOUND = {
 
 @pytest.mark.parametrize("seed", FOUND, ids=str)
 def test_a_seed_that_failed_once_passes(seed):
-    outcome = simulate(Options(seed, 8, scenario="count-windows"))
+    # With the faults there were when it did.
+    faults = ",".join(LINK_FAULTS + MACHINE_FAULTS)
+    outcome = simulate(Options(seed, 8, faults=faults, scenario="count-windows"))
     assert outcome.failure is None, f"{FOUND[seed]}?\n{outcome.text()}"
 
 

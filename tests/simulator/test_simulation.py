@@ -64,6 +64,21 @@ def test_each_planted_mistake_is_found_within_200_seeds(plant):
     pytest.fail(f"{plant} was not found")
 
 
+#: Runs that showed bugs of nodes, each with what was wrong.
+FOUND = {
+    Options(49, 3, 1, "jump"): "a root whose clock began anew with its machine never called a silent source idle",
+    Options(
+        43
+    ): "a query added when all sources had ended, and one that was idle came back: edges beyond int64, a crash of Python",
+}
+
+
+@pytest.mark.parametrize("options", FOUND, ids=str)
+def test_a_run_that_failed_once_passes(options):
+    outcome = simulate(options)
+    assert outcome.failure is None, f"{FOUND[options]}?\n{outcome.text()}"
+
+
 def transcript_of(options):
     lines = []
     outcome = simulate(options, [Transcript(lines.append)])

@@ -34,6 +34,7 @@ TINY = Sizes(
     key_batches=3,
     key_batch_events=50,
     kills=1,
+    growth_batches=40,
 )
 
 

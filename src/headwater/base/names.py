@@ -43,7 +43,8 @@ def _bytes(names: tuple[str, ...]) -> tuple[bytes, bytes]:
 def _names(lengths: bytes, data: bytes) -> tuple[str, ...]:
     sizes = np.frombuffer(lengths, np.int64)
     ends = np.cumsum(sizes).tolist()
-    if len(sizes) and (int(sizes.min()) < 0 or ends[-1] != len(data)) or (not len(sizes) and data):
+    is_wrong = len(sizes) and (not 0 <= int(sizes.min()) <= int(sizes.max()) <= len(data) or ends[-1] != len(data))
+    if is_wrong or (not len(sizes) and data):
         raise FormatError("a list of texts is damaged")
     try:
         return tuple([data[begin:end].decode() for begin, end in zip([0, *ends], ends)])

@@ -7,8 +7,10 @@ the values alone. `Writer` and `Reader` are a pair: what one writes, the other r
 from __future__ import annotations
 
 import decimal
-from collections.abc import Sequence
-from typing import Any, Self, TypeAlias
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 
@@ -25,6 +27,32 @@ NUMBER_BYTES_MAX = 100
 #: How many numbers may take no bytes (equal ones, or those in equal steps). A reader refuses more: a few bytes that were made
 #: up must not cost gigabytes.
 UNWRITTEN_MAX = 2**22
+#: The same for all that one peer sends at once, in however many parts and columns: half a gigabyte of numbers.
+UNWRITTEN_AT_ONCE_MAX = 2**26
+#: An object takes about as much memory as this many numbers.
+NUMBERS_PER_OBJECT = 4
+#: Neither decimals nor whole numbers have more digits or bytes than this, squares of decimals included.
+DIGITS_MAX, INTEGER_BYTES_MAX = 1000, 1000
+#: How many numbers readers may still have that take no bytes, while one peer's message is read.
+_room: Final[ContextVar[list[int] | None]] = ContextVar("_room", default=None)
+
+
+@contextmanager
+def one_peers_room(count: int = UNWRITTEN_AT_ONCE_MAX) -> Iterator[None]:
+    """Within this, all readers together may have this many numbers that take no bytes: they share what one of them may have.
+
+    >>> data = Writer().ints(np.zeros(1000, np.int64)).finish()
+    >>> with one_peers_room(1500):
+    ...     Reader(data).ints(), Reader(data).ints()
+    Traceback (most recent call last):
+    ...
+    headwater.errors.FormatError: 1000 numbers are more than there are bytes for; of them, at most 500 may take no bytes
+    """
+    token = _room.set([count])
+    try:
+        yield
+    finally:
+        _room.reset(token)
 
 
 def order_bits(values: Float64Array) -> Int64Array:
@@ -147,7 +175,9 @@ class Reader:
         self._data = memoryview(data)
         self._bytes: UInt8Array | None = None
         self._at = 0
-        self._unwritten = 0
+        shared = _room.get()
+        self._is_peers = shared is not None
+        self._room = [UNWRITTEN_MAX] if shared is None else shared
         self._what = what
         if version is not None and (found := self.number()) != version:
             raise FormatError(f"{what} of version {found}; this release reads version {version}")
@@ -216,9 +246,16 @@ class Reader:
             return np.empty(0, np.int64)
         if self._bytes is None:
             self._bytes = frozen(np.frombuffer(self._data, np.uint8), np.uint8)
-        values, self._at, unwritten = read_ints(self._bytes, self._at, count, UNWRITTEN_MAX - self._unwritten)
-        self._unwritten += unwritten
+        room = self._room
+        values, self._at, unwritten = read_ints(self._bytes, self._at, count, min(room[0], UNWRITTEN_MAX))
+        room[0] -= unwritten
         return values
+
+    def spend(self, count: int) -> None:
+        """Something is to be unpacked into so many numbers more than were written; what did not come from a peer may be."""
+        if self._is_peers and count > self._room[0]:
+            raise FormatError(f"{self._what} would be {count} numbers that take no bytes; {self._room[0]} are allowed")
+        self._room[0] -= max(count, 0) if self._is_peers else 0
 
     def floats(self) -> Float64Array:
         """A float64 array."""
@@ -230,11 +267,15 @@ class Reader:
         lengths = self.ints()
         if len(lengths) != len(tags):
             raise FormatError("a list of values is damaged")
+        self.spend(NUMBERS_PER_OBJECT * len(tags))
         return [_object_of(tag, bytes(self.take(int(length)))) for tag, length in zip(tags, lengths)]
 
-    def texts(self) -> tuple[str, ...]:
-        """What `Writer.texts` wrote."""
-        return names_from_bytes(self.ints(), self.blob())
+    def texts(self, count_max: int | None = None) -> tuple[str, ...]:
+        """What `Writer.texts` wrote, at most so many."""
+        lengths = self.ints()
+        if count_max is not None and len(lengths) > count_max:
+            raise FormatError(f"{len(lengths)} names are more than the {count_max} that are allowed")
+        return names_from_bytes(lengths, self.blob())
 
     def words(self) -> np.ndarray[Any, Any]:
         """What `Writer.words` wrote."""
@@ -301,11 +342,22 @@ def _object_of(tag: int, data: bytes) -> object:
             case 2:
                 return data
             case 3:
-                return decimal.Decimal(data.decode())
-            case 4:
+                return _decimal_of(data)
+            case 4 if len(data) <= INTEGER_BYTES_MAX or _room.get() is None:
                 return int.from_bytes(data, "little", signed=True)
             case 5:
                 return bool(data[0])
     except (ArithmeticError, ValueError, IndexError) as error:
         raise FormatError(f"a value is damaged: {error}") from error
-    raise FormatError(f"no value has the tag {tag}")
+    raise FormatError(f"no value has the tag {tag} and {len(data)} bytes")
+
+
+def _decimal_of(data: bytes) -> decimal.Decimal:
+    """A decimal; from a peer one that can be reckoned with: what is written in a few digits may have millions."""
+    value = decimal.Decimal(data.decode())
+    if _room.get() is not None:
+        exponent = value.as_tuple().exponent
+        is_long = isinstance(exponent, str) or max(abs(exponent), abs(value.adjusted())) > DIGITS_MAX
+        if is_long or len(data) > 2 * DIGITS_MAX:
+            raise FormatError("a decimal has more digits than any that is computed")
+    return value

@@ -1,7 +1,7 @@
 """What a root has made durable: one file, only ever appended to, from which another process makes the root again.
 
-It is handed to the system, not to the disk: it survives the process, not the machine. An entry that was cut short by a kill is
-as if it had not been written, and nothing behind it was done.
+An entry is on the disk before anything behind it is done, so it survives the process and the machine; `syncs=False` is for
+measuring without a disk, and survives the process alone. An entry that was cut short is as if it had not been written.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwater.edge.cluster.outcome import Emission
+from headwater.logs.files import sync, sync_directory
 
 #: The kind of an entry and its length.
 HEADER = struct.Struct("<cQ")
@@ -41,16 +42,21 @@ class Journal:
     JournalContents(checkpoint=b'1', records=[b'2'], emissions=[])
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, syncs: bool = True) -> None:
         self._path = path
+        self._syncs = syncs
         # Unbuffered: what was written is out of this process, whatever becomes of it.
         self._file = path.open("ab", buffering=0)
+        if syncs:
+            sync_directory(path.parent)
 
     def add(self, kind: bytes, data: bytes) -> None:
         """Append an entry; it is there when this returns."""
         view = memoryview(HEADER.pack(kind, len(data)) + data)
         while view:
             view = view[self._file.write(view) :]
+        if self._syncs:
+            sync(self._file.fileno())
 
     def emit(self, emission: Emission) -> None:
         """Append rows that came out."""

@@ -8,6 +8,7 @@ and of sessions; those of windows that markers or counts cut are made of them (`
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from functools import lru_cache
 from typing import ClassVar
 
@@ -19,17 +20,25 @@ from headwater.base.arrow import plain_type
 from headwater.base.source_numbers import Resolve
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.groups.windows import columns_read
-from headwater.engine.intake.chunk import Chunk
+from headwater.engine.intake.chunk import Chunk, blank
 from headwater.engine.intake.columns import Events, read_values
 from headwater.engine.intake.keys import is_node_key
+from headwater.engine.operators.numeric import CountColumn
+from headwater.engine.operators.operator import Op
+from headwater.engine.operators.partials import lift, traits
+from headwater.engine.operators.user import UserColumn
+from headwater.engine.slices.edges import EARLIEST, LATEST
 from headwater.engine.slices.store import RowBlock
 from headwater.engine.windows.late import Stragglers
 from headwater.engine.wire import parts
 from headwater.engine.wire.parts import EventsPart, LatePart, MarkersPart, Part, PiecesPart, RowsPart
 from headwater.language.expressions import Expr
+from headwater.language.schemas import type_kind
 from headwater.language.times import NEVER
 
 Types = Mapping[str, pa.DataType]
+#: No row has more events than this: sums of them stay within 64 bits.
+COUNT_MAX = 1 << 48
 #: A part of one family of queries, which its group takes in; all others are the root's own affair.
 GroupPart = RowsPart | LatePart | MarkersPart | PiecesPart
 
@@ -106,8 +115,10 @@ class SlicedRootGroup(QueryGroup):
         if isinstance(part, RowsPart):
             if part.cut != self.is_cut or (self.windows.gap is not None and part.last is None):
                 problem = problem or "rows were cut in another way than the queries need"
-            return problem or self.partials_problem(part)
-        problem = problem or sources_problem(part, resolve)
+            # Rows that the root has cut begin at its word, which may be the beginning of time.
+            places = [] if part.cut else [part.slices, *(each for each in (part.first, part.last) if each is not None)]
+            return problem or times_problem(*places) or self.partials_problem(part, types)
+        problem = problem or sources_problem(part, resolve) or places_problem(part)
         if isinstance(part, LatePart):
             return problem or self.columns_problem(part.columns, types, "late")
         is_right = self.is_cut and len(part.conditions) == len(self.windows.conditions)
@@ -126,8 +137,20 @@ class SlicedRootGroup(QueryGroup):
             return None
         return f"{kind} events need the columns {', '.join(sorted(needed)) or 'none'}, in the types they are kept in"
 
-    def partials_problem(self, part: RowsPart | PiecesPart) -> str | None:
-        return None if set(self.ops) <= set(part.partials) else "partials of some operators are missing"
+    def partials_problem(self, part: RowsPart | PiecesPart, types: Types) -> str | None:
+        """What is wrong with partials: rows of all leaves are combined, and only what is alike can be."""
+        for op in self.ops:
+            column = part.partials.get(op)
+            if column is None:
+                return "partials of some operators are missing"
+            found, right = traits(column), _right_traits(op, types.get(op.column or "", pa.float64()))
+            if found[:-1] != right[:-1] or found[-1] not in (None, right[-1]):
+                return f"partials of {op} are {found}, not {right}"
+            if isinstance(column, CountColumn) and len(column) and int(column.counts.max()) > COUNT_MAX:
+                return f"more than {COUNT_MAX} events cannot have come"
+            if isinstance(column, UserColumn) and (problem := column.problem()):
+                return problem
+        return None
 
     def absorb(self, part: GroupPart, types: Types, resolve: Resolve) -> None:
         """Take in a part that nothing is wrong with."""
@@ -152,6 +175,36 @@ def sources_problem(part: EventsPart | LatePart | MarkersPart, resolve: Resolve)
     if len(sources) and not 0 <= int(sources.min()) <= int(sources.max()) < len(resolve((part.chain,)).numbers):
         return f"chain {part.chain!r} has no such sources"
     return None
+
+
+def places_problem(part: EventsPart | LatePart | MarkersPart) -> str | None:
+    """What is wrong with the times and offsets of events that came as themselves."""
+    if len(part.offsets) and int(part.offsets.min()) < 0:
+        return "an offset is negative"
+    return times_problem(part.times)
+
+
+def times_problem(*places: Int64Array) -> str | None:
+    """Events whose times lie further away are malformed, so nothing is ever cut there."""
+    for times in places:
+        if len(times) and not EARLIEST <= int(times.min()) <= int(times.max()) <= LATEST:
+            return "events cannot be so far away in time"
+    return None
+
+
+@lru_cache(256)
+def _right_traits(op: Op, type_: pa.DataType) -> tuple[object, ...]:
+    """The `traits` of an operator's partials over a column of this type: of those of no events at all, and the kind of values."""
+    values = blank(plain_type(type_), 0)
+    columns = {} if op.column is None else {op.column: values}
+    empty = Chunk(np.empty(0, np.int64), 0, 0, [], columns)
+    made = lift([op], empty, np.empty(0, np.int32), 0)[op]
+    kind: object = values.data.dtype.kind
+    if values.data.dtype == object:
+        kind = (
+            int if op.kind in ("sum", "sumsq") else {"text": str, "bytes": bytes}.get(type_kind(type_) or "", Decimal)
+        )
+    return (*traits(made)[:-1], kind)
 
 
 @lru_cache(256)

@@ -13,7 +13,7 @@ import pyarrow.types as pt
 from headwater.errors import DataError, QueryError, shown
 from headwater.language.query import Query
 from headwater.language.time_columns import time_column, time_type
-from headwater.language.times import DURATION_MAX, FOREVER, NEVER, TICK_NANOS, TIME_MAX, duration, in_ticks
+from headwater.language.times import DURATION_MAX, FOREVER, NEVER, TICK_NANOS, TIME_MAX, Nanos, duration, in_ticks
 
 #: How far the time of an event may be ahead of its arrival in a stream that says nothing else.
 DAY = duration("1 d")
@@ -52,6 +52,21 @@ def data_kind(given: object) -> str | None:
     if name == "SparkSession":
         return "a SparkSession"
     return f"{'an' if module == 'pyarrow' else 'a'} {makers[module]} {name}"
+
+
+def check_real_time(name: str, value: object) -> int:
+    """Nanoseconds by the clock, which has no ticks that a plain number could mean.
+
+    >>> check_real_time("idle", "2 s")
+    2000000000
+    >>> check_real_time("idle", 2)
+    Traceback (most recent call last):
+    headwater.errors.QueryError: idle is 2: write a duration with its unit, such as '2 s'
+    """
+    length = duration(value)
+    if length != 0 and not isinstance(length, Nanos):
+        raise QueryError(f"{name} is {value!r}: write a duration with its unit, such as '{value} s'")
+    return in_ticks(length, "ns")
 
 
 def check_unit(unit: str) -> str:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, fields
+from types import ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -184,7 +185,20 @@ def find_path(field: str, path: str) -> Any | Problem:
         if not hasattr(found, part):
             return Problem(field, path, f"module {module_name!r} has no {name!r}")
         found = getattr(found, part)
+        if isinstance(found, ModuleType):
+            # Who may name one module could reach all that it imports.
+            return Problem(field, path, f"{part!r} is a module; name it itself, 'package.module:name'")
     return found
+
+
+def is_within(path: str, modules: Collection[str]) -> bool:
+    """Whether an import path names something of these modules, or of modules in these packages.
+
+    >>> is_within("shop.prices:spread", {"shop"}), is_within("shopping:spread", {"shop"})
+    (True, False)
+    """
+    module = str(path).partition(":")[0]
+    return any(module == one or module.startswith(f"{one}.") for one in modules)
 
 
 def code_problems(field: str, code: object) -> tuple[Problem, ...]:

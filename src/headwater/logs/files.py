@@ -148,3 +148,23 @@ def create(path: Path, data: bytes) -> None:
     with unfinished(path, data) as place:
         link(place, path)
     sync_directory(path.parent)
+
+
+def create_unseen(path: Path, data: bytes) -> None:
+    """Like `create`, but the file has no name at all until it is whole, where the system can do that.
+
+    For folders that others read: some look at every file, also at hidden ones.
+    """
+    try:
+        with opened(path.parent, os.O_RDONLY | os.O_DIRECTORY) as folder:
+            with opened(path.parent, os.O_WRONLY | os.O_TMPFILE) as descriptor:
+                write_all(descriptor, data)
+                sync(descriptor)
+                # With a folder's descriptor, for else Python does not follow the link to the open file.
+                os.link(f"/proc/self/fd/{descriptor}", path.name, dst_dir_fd=folder)
+            os.fsync(folder)
+    except FileExistsError:
+        raise
+    except (AttributeError, OSError):
+        # Another kernel, or a file system without nameless files: the name is hidden, which does for most readers.
+        create(path, data)

@@ -45,8 +45,8 @@ Here is all of it: a leaf and a root in one process, a link that is a queue, and
 What a host owes its node
 =========================
 
-**One thing at a time.** ``handle`` is called by one thread. ``now_ns`` is of a clock that never goes back; it need not
-agree with that of any other node.
+**One thing at a time.** ``handle`` is called by one thread. ``now_ns`` is of a clock that never goes back while the process
+lives; it may leap, begin anew with the machine, and need not agree with that of any other node.
 
 **Actions in their order.** A host that stops has done the first few of them, and none behind. Nothing else is asked: actions
 may be lost with the host, and the protocol puts right what comes of that.
@@ -60,8 +60,8 @@ checkpoint stands for all records before it, which may be deleted once it is dur
 Timers end with the process. Late is fine; never is not.
 
 **Frames.** A link may lose, double and reorder them, and deliver half of what was sent before a crash; a frame that arrives
-damaged is noted and dropped. ``sender`` is the neighbour that it came from: the root and relays answer down the link on
-which they heard a chain.
+damaged is noted and dropped. ``sender`` is the neighbour that it came from, and no other: a chain comes over one link, and
+only the parent gives orders. ``modules`` of leaves and relays say where users' code may be loaded from that a peer names.
 
 **Reading.** A host says `SourceOpened` for each source of a leaf, and feeds events when it is told `ReadFrom`: from that
 offset on, in order, as `BatchArrived` (or `MixedBatchArrived`, many sources at once; or `EventsPassed`, for events that need
@@ -91,8 +91,9 @@ root        the stream begins anew                   ``RootNode.recover(checkpoi
 ==========  =======================================  ========================================================================
 
 A snapshot is of the moment of the crash or of no use: a leaf that comes back with what it knew earlier would send other
-events under positions that are taken. Then it has to come back with nothing. Two processes with one chain do no harm: the
-later `Hello` gets the next epoch, and what the other one sends is dropped.
+events under positions that are taken. Then it has to come back with nothing. Two processes with one chain do no harm: of two
+with one name and one link the later `Hello` gets the next epoch, and what the other one sends is dropped; of two names one
+has to wait until the other is silent.
 
 The messages
 ============
@@ -103,6 +104,8 @@ Up the tree:
   leaf cannot go on from where it stands.
 - `Delta`: what a stretch of a chain's events adds, and how far its sources have come. Accepted whole, in order, once; see
   docs/trees.md.
+- `Leave`: the owner of a chain gives it up, and whoever asks for it next gets it. Without it the root waits until the owner
+  has been silent for `NodeSettings.takeover_ns`.
 - `Positions` from a leaf that has nothing to send: so a relay that forgot who is there hears of it.
 - `Rates`: how fast events come at a leaf; every other leaf hears it, where count windows are shared out by rates.
 

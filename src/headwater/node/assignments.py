@@ -29,8 +29,7 @@ class Assignments:
     """Where each owner goes on, and with which queries.
 
     Invariants: a chain has one owner, and a new epoch whenever its owner, its sources or the queries change: what was cut before
-    is void then, and a node that sends it is a zombie. A node that lost a chain to another never gets it back. No chain is
-    assigned before the columns of events are known.
+    is void then, and a node that sends it is a zombie. No chain is assigned before the columns of events are known.
     """
 
     half: RootHalf
@@ -113,12 +112,10 @@ class Assignments:
     # --- owners ---
 
     def is_settled(self, hello: Hello) -> bool:
-        """Whether a `Hello` changes nothing: its sender owns the chain and brings no new source, or is a zombie."""
+        """Whether a `Hello` changes nothing: its sender owns the chain and brings no new source."""
         known = self.members.chains.get(hello.chain)
         if known is None:
             return False
-        if hello.node in known.former:
-            return True
         names = {self.members.names[number] for number in known.sources.tolist()}
         is_owner = (known.node, self.ledger.positions[hello.chain].epoch) == (hello.node, hello.epoch)
         return is_owner and names.issuperset(name for name, _ in hello.sources)
@@ -128,8 +125,8 @@ class Assignments:
         self.ledger.new_epoch(chain)
         return self.tell(chain)
 
-    def tell(self, chain: str) -> list[Action]:
-        """Tell the owner of a chain where to go on. A node that lost the chain hears it, too."""
+    def tell(self, chain: str, also: str | None = None) -> list[Action]:
+        """Tell the owner of a chain where to go on; ``also``: a link on which somebody else believes to own it."""
         if self.schema is None:
             return []
         text = None if self._versions.get(chain) == self.version else self.query_text
@@ -137,7 +134,7 @@ class Assignments:
         assign = self.of(chain, text)
         note = Noted("assigned", {"chain": chain, "epoch": assign.epoch, "node": assign.node})
         frames = [encode(assign), *self.counts.frames()]
-        return [note, *(action for frame in frames for action in self.routes.down(chain, frame))]
+        return [note, *(action for frame in frames for action in self.routes.down(chain, frame, also))]
 
     def tell_waiting(self, chain: str) -> list[Action]:
         """Tell the owner of a chain, and the owners that had to wait until the columns of events were known."""

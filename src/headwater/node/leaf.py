@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +27,7 @@ from headwater.protocols import events, messages
 from headwater.protocols.actions import Action, Noted
 from headwater.protocols.events import Event
 from headwater.protocols.frames import FrameError
-from headwater.protocols.messages import Assign, decode, encode
+from headwater.protocols.messages import Assign, Leave, decode, encode
 from headwater.protocols.outbox import Outbox
 
 
@@ -48,6 +48,7 @@ class LeafNode:
         settings: NodeSettings | None = None,
         roots: int = 1,
         sharing: Sharing | None = None,
+        modules: Collection[str] | None = (),
     ) -> None:
         self.name = name
         self.parent = parent
@@ -55,6 +56,8 @@ class LeafNode:
         self.settings = NodeSettings() if settings is None else settings
         self.roots = roots
         self.sharing = sharing
+        #: Where queries of the root may name users' code; None: anywhere, which is for hosts that run the root's code anyway.
+        self.modules = modules
         self.state = LeafState.WAITING
         self._homes: dict[str, str] = {}
         self._ends: dict[str, int] = {}
@@ -74,7 +77,9 @@ class LeafNode:
 
     def handle(self, event: Event, now_ns: int) -> list[Action]:
         """Take one event and return the actions that the host has to do, in this order."""
-        return self._on_frame(event.frame) if isinstance(event, events.MessageReceived) else self._happen(event)
+        if not isinstance(event, events.MessageReceived):
+            return self._happen(event)
+        return self._on_frame(event.frame) if event.sender == self.parent else [Noted("not let in", {})]
 
     def hear(self, message: messages.Message) -> list[Action]:
         """Take a message that the host has as an object, not as a frame."""
@@ -91,6 +96,18 @@ class LeafNode:
             return self._happen(message)
         except (FormatError, QueryError) as error:
             return [Noted("damaged message", {"why": str(error)})]
+        except (
+            Exception
+        ) as error:  # what this leaf knows may be half of this message: it begins anew, without any of it
+            return self._give_up(str(error))
+
+    def _give_up(self, why: str) -> list[Action]:
+        """Forget everything but the sources, and ask for the chain as after a crash."""
+        resumed: list[Action] = [act.ResumeReading()] if self._is_paused else []
+        self._sender, self._is_paused, self._version, self._queries = None, False, 0, None
+        self.state = LeafState.WAITING
+        self._counting = CountingLeaf(self.chain, self.settings)
+        return [Noted("damaged message", {"why": why}), *resumed, act.SetTimer("hello", 0)]
 
     def _happen(self, what: Event | messages.Message) -> list[Action]:
         """Handle an event or a message, unless the table passes it over in this state; assert that the next state is allowed."""
@@ -159,7 +176,8 @@ class LeafNode:
         known = None if self._sender is None else {source.name for source in self._sender.assigned.sources}
         if not self._homes or (known is not None and known >= set(self._homes)):
             return []
-        return [self._hello(self._epoch, self._version), act.SetTimer("hello", self.settings.hello_ns)]
+        # Under no epoch: the root may believe that this one has everything, and would not say it again.
+        return [self._hello(0, self._version), act.SetTimer("hello", self.settings.hello_ns)]
 
     @property
     def _epoch(self) -> int:
@@ -175,7 +193,7 @@ class LeafNode:
             return self._ask_for_all() if self._sender is None else [self._hello(self._epoch)]
         text = self._queries if assign.queries is None else assign.queries
         assert text is not None
-        queries = read_query_set(text)  # nothing has changed yet if these are none
+        queries = read_query_set(text, self.modules)  # nothing has changed yet if these are none
         self._queries, self._version = text, assign.version
         return self._begin(assign, queries)
 
@@ -299,8 +317,10 @@ class LeafNode:
         return [Noted("flushed", {}), *self._soon()]
 
     def _on_leaving(self, _: events.Leaving) -> list[Action]:
-        """This leaf ends though its sources do not: what has no order yet is sent as it is."""
-        return [*self._gather(is_last=True), *self._send()]
+        """This leaf ends though its sources do not: what has no order yet is sent as it is, and another may have the chain."""
+        sent = [*self._gather(is_last=True), *self._send()]
+        # One that lives for a batch is followed by one of the same name.
+        return sent if self.settings.is_brief else [*sent, *self._owned.sends([encode(Leave(self.chain, self._epoch))])]
 
     # --- sending ---
 
@@ -468,13 +488,12 @@ class LeafNode:
         return to_bytes(state)
 
     @classmethod
-    def restore(cls, data: bytes) -> LeafNode:
+    def restore(cls, data: bytes, modules: Collection[str] | None = ()) -> LeafNode:
         """A leaf that goes on where ``snapshot`` was taken; the next event is `Started`."""
         state = from_bytes(data)
         name, parent, chain = state["names"]
-        leaf = cls(
-            name, parent, chain=chain, settings=NodeSettings.restored(state["settings"]), roots=state.get("roots", 1)
-        )
+        settings, roots = NodeSettings.restored(state["settings"]), state.get("roots", 1)
+        leaf = cls(name, parent, chain=chain, settings=settings, roots=roots, modules=modules)
         leaf._homes, leaf._ends = dict(map(tuple, state["homes"])), dict(map(tuple, state["ends"]))
         leaf._is_over, is_stopped, leaf._is_paused, is_done = state["flags"]
         leaf._schema = state["schema"]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from headwater.base.packing import Bytes
+from headwater.base.packing import Bytes, one_peers_room
 from headwater.engine.operators.partials import UnknownOperatorError
 from headwater.engine.wire.merge import merge_parts
 from headwater.engine.wire.part_bytes import part_from_bytes, part_to_bytes
 from headwater.engine.wire.parts import Part
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
-from headwater.errors import FormatError
 from headwater.node.routes import Routes
 from headwater.node.settings import NodeSettings
 from headwater.protocols import messages
@@ -22,16 +21,21 @@ from headwater.protocols.ledger import Ledger
 from headwater.protocols.messages import decode, encode
 from headwater.protocols.relaying import Held, Holding
 
+#: A child's deltas are held up to this many of the largest frames; more of them wait at the child.
+HELD_FRAMES = 4
+#: Of many chains that are not let in, so many are named to observers.
+SHOWN_MAX = 3
 
-def merged(lists: Sequence[Sequence[Bytes]]) -> list[Bytes]:
-    """Merge the parts of several deltas into those of one."""
+
+def merged(lists: Sequence[Sequence[Bytes]], modules: Collection[str] | None = ()) -> list[Bytes]:
+    """Merge the parts of several deltas into those of one; users' operators are known by these ``modules`` only."""
     if len(lists) == 1:
         return list(lists[0])
     parts: list[Part] = []
     unread: list[Bytes] = []
     for data in (data for encoded in lists for data in encoded):
         try:
-            parts.append(part_from_bytes(data))
+            parts.append(part_from_bytes(data, (), modules))
         except UnknownOperatorError:
             # The root has the queries, and with them the operator; here such rows travel side by side.
             unread.append(data)
@@ -41,12 +45,16 @@ def merged(lists: Sequence[Sequence[Bytes]]) -> list[Bytes]:
 class RelayNode:
     """Merges what its children send, so that a link above it carries a slice once, however many leaves have added to it."""
 
-    def __init__(self, name: str, parent: str, *, settings: NodeSettings | None = None) -> None:
+    def __init__(
+        self, name: str, parent: str, *, settings: NodeSettings | None = None, modules: Collection[str] | None = ()
+    ) -> None:
         self.name = name
         self.parent = parent
         self.settings = NodeSettings() if settings is None else settings
-        self._routes = Routes()
-        self._holding = Holding()
+        #: Where users' operators may be loaded from (None: anywhere); partials of others travel side by side.
+        self.modules = modules
+        self._routes = Routes(self.settings.takeover_ns)
+        self._holding = Holding(bytes_max=HELD_FRAMES * self.settings.frame_bytes_max)
         self._send_timer = False
 
     def handle(self, event: Event, now_ns: int) -> list[Action]:
@@ -54,9 +62,10 @@ class RelayNode:
         match event:
             case Started():
                 self._send_timer = False
+                self._routes.listen(now_ns)
                 return [SetTimer("resend", self.settings.resend_ns), *self._soon()]
             case MessageReceived(sender, frame):
-                return self._on_frame(sender, bytes(frame))
+                return self._on_frame(sender, bytes(frame), now_ns)
             case TimerFired("send"):
                 self._send_timer = False
                 return self._send()
@@ -64,39 +73,49 @@ class RelayNode:
                 return self._on_resend_timer()
         return []
 
-    def _on_frame(self, sender: str, frame: bytes) -> list[Action]:
+    def _on_frame(self, sender: str, frame: bytes, now_ns: int) -> list[Action]:
         try:
             message = decode(frame, self.settings.frame_bytes_max)
         except FrameError as error:
             return [Noted("damaged frame", {"why": str(error)})]
+        if sender == self.parent:
+            return self._on_word(message, frame)
+        chains = _named(message)
+        strangers = self._routes.strangers(chains, sender)
+        if not chains or not all(self._routes.may_bring(chain, sender, now_ns) for chain in strangers):
+            return [Noted("not let in", {"link": sender, "chains": strangers[:SHOWN_MAX]})]
+        for chain in strangers:
+            self._routes.admit(chain, sender, now_ns)
+        self._routes.hear(chains, sender, now_ns)
         match message:
             case Delta():
                 return self._on_delta(sender, message, len(frame))
-            case messages.Hello(chain):
-                self._routes.heard(chain, sender)
-                return [SendMessage(self.parent, frame)]
-            case messages.Positions() if sender != self.parent:
-                for chain in message.chains:
-                    self._routes.heard(chain, sender)
-                return [SendMessage(self.parent, frame)]
+            case messages.Rates():
+                return [SendMessage(self.parent, frame), *self._routes.to_all(frame, but=sender)]
+            case messages.Leave(chain):
+                self._routes.leave(chain)
+        return [SendMessage(self.parent, frame)]
+
+    def _on_word(self, message: messages.Message, frame: bytes) -> list[Action]:
+        """What the parent says goes down."""
+        match message:
             case messages.Positions():
                 return self._on_positions(message)
             case messages.Refuse(chain):
                 self._holding.forget({chain, chain + CUT_SUFFIX})
-                return self._routes.down(chain, frame)
+                told = self._routes.down(chain, frame)
+                self._routes.forget([chain])
+                return told
             case messages.Assign(chain) | messages.LookInto(chain):
                 return self._routes.down(chain, frame)
-            case messages.Rates():
-                up: list[Action] = [] if sender == self.parent else [SendMessage(self.parent, frame)]
-                return [*up, *self._routes.to_all(frame, but=sender)]
-            case messages.Cuts() | messages.CountPlan() | messages.Flush():
+            case messages.Cuts() | messages.CountPlan() | messages.Flush() | messages.Rates():
                 return self._routes.to_all(frame)
+        return []
 
     # --- up ---
 
     def _on_delta(self, sender: str, delta: Delta, nbytes: int) -> list[Action]:
-        self._routes.heard_all(tuple(delta.ranges), sender)
-        if self._holding.take(delta, nbytes):
+        if self._holding.take(delta, nbytes, sender):
             return self._soon()
         positions = self._holding.ledger.of(delta.ranges)
         known = {chain: position for chain, position in positions.items() if position.epoch}
@@ -121,9 +140,10 @@ class RelayNode:
         if len(deltas) == 1:
             return [SendMessage(self.parent, encode(deltas[0]))]
         try:
-            frame = encode(combine(deltas, merged))
-        except FormatError as error:
-            # One that cannot be read must not stop the others: the root will say what is wrong with it.
+            with one_peers_room():
+                frame = encode(combine(deltas, lambda lists: merged(lists, self.modules)))
+        except Exception as error:
+            # One that cannot be read or merged must not stop the others: the root will say what is wrong with it.
             apart = [SendMessage(self.parent, encode(delta)) for delta in deltas]
             return [Noted("unreadable part", {"why": str(error)}), *apart]
         return [SendMessage(self.parent, frame), Noted("combined", {"deltas": len(deltas)})]
@@ -139,9 +159,15 @@ class RelayNode:
         if not positions.resend:
             self._holding.accepted(positions.chains)
             return self._routes.positions(False, positions.chains)
-        again = self._holding.rejected(positions.chains)
+        unknown = {chain: position for chain, position in positions.chains.items() if position.epoch == 0}
+        again = self._holding.rejected({c: position for c, position in positions.chains.items() if c not in unknown})
+        told = self._routes.positions(True, {**again, **unknown})
+        if unknown:
+            # Nobody owns these: whoever sent something of them has to ask for them first.
+            self._holding.forget(unknown.keys())
+            self._routes.forget(unknown)
         note = Noted("recombined", {"chains": sorted(positions.chains)})
-        return [note, *self._routes.positions(True, again), *self._soon()]
+        return [note, *told, *self._soon()]
 
     def check(self) -> None:
         """Assert what holds after each event."""
@@ -164,15 +190,27 @@ class RelayNode:
         )
 
     @classmethod
-    def restore(cls, data: bytes) -> RelayNode:
+    def restore(cls, data: bytes, modules: Collection[str] | None = ()) -> RelayNode:
         """A relay that goes on where ``snapshot`` was taken; the next event is `Started`."""
         state = from_bytes(data)
         name, parent = state["names"]
-        relay = cls(name, parent, settings=NodeSettings.restored(state["settings"]))
-        relay._routes = Routes.restored(state["routes"])
+        relay = cls(name, parent, settings=NodeSettings.restored(state["settings"]), modules=modules)
+        relay._routes = Routes.restored(state["routes"], relay.settings.takeover_ns)
         relay._holding.ledger = Ledger.restored(state["positions"])
         for frame, sent in state["held"]:
             delta = decode(frame)
             assert isinstance(delta, Delta)
             relay._holding.held.append(Held(delta, len(frame), sent))
         return relay
+
+
+def _named(message: messages.Message) -> tuple[str, ...]:
+    """The chains of which a child speaks; none if that is no message for a child to send."""
+    match message:
+        case Delta():
+            return tuple(message.ranges)
+        case messages.Positions():
+            return tuple(message.chains)
+        case messages.Hello(chain) | messages.Leave(chain) | messages.Rates(chain):
+            return (chain,)
+    return ()

@@ -14,9 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.base.arrow import schema_from_bytes
+from headwater.base.packing import one_peers_room
 from headwater.engine.tree.roles import Role
 from headwater.engine.tree.root import RootHalf
 from headwater.engine.wire.part_bytes import part_from_bytes
+from headwater.engine.wire.parts import Part
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import FormatError, QueryError
 from headwater.language.files.queries import to_json
@@ -27,7 +29,7 @@ from headwater.node.assignments import Assignments
 from headwater.node.count_rounds import CountRounds
 from headwater.node.cut_rounds import CutRounds
 from headwater.node.records import event_of, record_of
-from headwater.node.routes import Routes
+from headwater.node.routes import CHAINS_PER_LINK_MAX, Routes
 from headwater.node.settings import NodeSettings
 from headwater.protocols import actions as act
 from headwater.protocols import events, messages
@@ -37,11 +39,13 @@ from headwater.protocols.count_windows import Counting, CountPlans
 from headwater.protocols.delta import CUT_SUFFIX, Delta
 from headwater.protocols.events import Event
 from headwater.protocols.frames import FrameError
-from headwater.protocols.ledger import OLD_EPOCH, Ledger
-from headwater.protocols.membership import Membership
+from headwater.protocols.ledger import OLD_EPOCH, UNKNOWN, Ledger, Position
+from headwater.protocols.membership import SOURCES_PER_LINK_MAX, Membership
 from headwater.protocols.messages import decode, encode
 
 THE_END = "the stream has ended; what comes now is in no window"
+#: Why a stretch is refused that comes over a link on which its chain was not let in.
+ANOTHER_LINK = "another link"
 #: Observers are told how far each source came, unless more than this many moved at once.
 SOURCES_NOTED_MAX = 1000
 
@@ -74,7 +78,7 @@ class RootNode:
         engine: dict[str, Any] = {"time": time, "unit": unit, "disorder": disorder, "strict": strict}
         large_only = plans is not None and plans.counting.leaves_small_ones
         half = RootHalf(queries, Role(False, round_trips, plans is not None, large_only, limits), **engine)
-        self._hold(half, Membership(limits), Ledger(), Routes(), plans)
+        self._hold(half, Membership(limits), Ledger(), Routes(self.settings.takeover_ns), plans)
         self._cut_timer = False
         self._flushing = False
         self._finished = False
@@ -95,7 +99,7 @@ class RootNode:
         self.cuts = CutRounds(half, members, ledger)
         self.counts = CountRounds(plans, half, members, routes, self.cuts)
         self.assignments = Assignments(half, members, ledger, routes, self.cuts, self.counts)
-        self._noted_decisions = len(members.decisions)
+        members.decisions.clear()  # those of a snapshot were noted
 
     # --- what hosts ask; more of it is asked of the parts ---
 
@@ -117,6 +121,16 @@ class RootNode:
     def idle_sources(self) -> list[str]:
         """The sources that are not waited for, by name."""
         return [self.members.names[number] for number in self.members.idle_numbers()]
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether events that were accepted may have to be read once more."""
+        return self._half.reads_again
+
+    def begin_epochs(self, chains: Iterable[str]) -> None:
+        """The sources of these chains have changed: whatever was sent of them before is void."""
+        for chain in chains:
+            self._ledger.new_epoch(chain)
 
     def pace(self) -> None:
         """From now on a flood of windows without events comes bit by bit; for hosts that ask `is_behind`."""
@@ -179,6 +193,7 @@ class RootNode:
     def _react(self, event: Event, now_ns: int) -> list[Action]:
         match event:
             case events.Started():
+                self._routes.listen(now_ns)
                 return self._on_started()
             case events.MessageReceived():
                 return self._on_frame(event, now_ns)
@@ -220,9 +235,11 @@ class RootNode:
         if isinstance(message, Delta):
             return self._on_delta(event.sender, message, now_ns)
         if isinstance(message, messages.Positions):
-            return self._on_quiet_leaf(event.sender, message)
-        if isinstance(message, messages.Rates):
+            return self._on_quiet_leaf(event.sender, message, now_ns)
+        if isinstance(message, messages.Rates) and self._routes.of(message.chain) == event.sender:
             return self._routes.to_all(bytes(event.frame), but=event.sender)
+        if isinstance(message, messages.Leave) and self._owns(event.sender, message.chain, message.epoch):
+            self._routes.leave(message.chain)
         return []
 
     def _on_tend_timer(self) -> list[Action]:
@@ -247,11 +264,16 @@ class RootNode:
     def _on_hello(self, sender: str, hello: messages.Hello, now_ns: int) -> list[Action]:
         """A leaf asks for its chain: it is refused, told where the chain stands, or becomes its owner under a new epoch."""
         chain, members = hello.chain, self.members
-        self._routes.heard(chain, sender)
-        problem = members.problems(chain, hello.sources) or self._misfit(hello.schema)
+        if not self._is_free_for(sender, hello, now_ns):
+            # It asks again, and whoever had the chain before is told that it has lost it.
+            note = Noted("not granted", {"chain": chain, "node": hello.node})
+            return [note, *(self.assignments.tell(chain, sender) if hello.epoch else [])]
+        problem = self._crowding(sender, hello) or members.problems(chain, hello.sources) or self._misfit(hello.schema)
         if problem is not None:
             note = Noted("refused", {"chain": chain, "why": problem})
             return [note, act.SendMessage(sender, encode(messages.Refuse(chain, problem)))]
+        self._changed |= self._routes.of(chain) != sender
+        self._routes.admit(chain, sender, now_ns)
         self.assignments.has_queries(chain, hello.version)
         again: list[Action] = []
         if self.assignments.has_grown:
@@ -271,6 +293,24 @@ class RootNode:
         tell = self.assignments.tell_waiting if hello.schema else self.assignments.tell
         return [*again, *self._decided(), *tell(chain)]
 
+    def _is_free_for(self, sender: str, hello: messages.Hello, now_ns: int) -> bool:
+        """Whether a node may have a chain: its owner over the same link, or anyone once the owner is silent or has left."""
+        known = self.members.chains.get(hello.chain)
+        is_owner = known is not None and known.node == hello.node and self._routes.of(hello.chain) == sender
+        return known is None or is_owner or self._routes.is_silent(hello.chain, now_ns)
+
+    def _crowding(self, sender: str, hello: messages.Hello) -> str | None:
+        """Why no more can come over a link."""
+        others = self._routes.children.get(sender, {}).keys() - {hello.chain}
+        count = self.members.source_count(others) + len(hello.sources)
+        if len(others) < CHAINS_PER_LINK_MAX and count <= SOURCES_PER_LINK_MAX:
+            return None
+        return f"{len(others) + 1} chains with {count} sources are too many for one link"
+
+    def _owns(self, link: str, chain: str, epoch: int) -> bool:
+        """Whether the owner of a chain under this epoch is heard on this link."""
+        return self._routes.of(chain) == link and self._ledger.positions.get(chain, UNKNOWN).epoch == epoch
+
     def _misfit(self, schema: bytes) -> str | None:
         """Why the queries do not fit a leaf's columns."""
         if not schema:
@@ -281,40 +321,61 @@ class RootNode:
             return str(error)
         return None
 
-    def _on_quiet_leaf(self, sender: str, positions: messages.Positions) -> list[Action]:
+    def _on_quiet_leaf(self, sender: str, positions: messages.Positions, now_ns: int) -> list[Action]:
         """A leaf that has nothing to send says where it stands: one that missed its assignment is told again."""
         actions: list[Action] = []
         for chain, position in positions.chains.items():
-            self._routes.heard(chain, sender)
-            if chain in self.members.chains and self._ledger.positions[chain].epoch > position.epoch:
-                actions.extend(self.assignments.tell(chain))
+            if chain not in self.members.chains:
+                continue  # whoever has it asks for it
+            if self._owns(sender, chain, position.epoch):
+                self._routes.admit(chain, sender, now_ns)
+            elif self._ledger.positions[chain].epoch > position.epoch:
+                actions.extend(self.assignments.tell(chain, sender))
         return actions
 
     # --- deltas ---
 
     def _on_delta(self, sender: str, delta: Delta, now_ns: int) -> list[Action]:
-        self._routes.heard_all(tuple(delta.ranges), sender)
         if self._finished:
             return self._reject_after_the_end(sender, delta)
         # Here a zombie's delta is refused, as is any other that does not go on where its chains stand.
         reasons = self._ledger.objections(delta.ranges)
         if reasons:
-            return self._reject(sender, delta, reasons)
-        if not self.members.has_all(delta.advances):
-            return self._reject_damaged(sender, delta, "it moves sources that are not there")
+            return self._reject(sender, delta, reasons, now_ns)
+        chains = tuple(delta.ranges)
+        strangers = self._routes.strangers(chains, sender)
+        if not all(self._routes.is_silent(chain, now_ns) for chain in strangers):
+            return self._reject(sender, delta, dict.fromkeys(strangers, ANOTHER_LINK), now_ns)
+        problem = self.members.problem(delta.advances)
+        if problem is not None:
+            return self._reject_damaged(sender, delta, problem)
         if not self.members.are_all_active:
             back = {chain: self.members.returning(chain, advance) for chain, advance in delta.advances.items()}
             if any(back.values()):
                 return self._take_back(sender, delta, back, now_ns)
         try:
-            operators = self._half.operators()
-            parts = [part_from_bytes(data, operators) for data in delta.parts]
+            parts = self._parts(delta)
         except FormatError as error:
             return self._reject_damaged(sender, delta, str(error))
-        problem = self._half.problem(parts, self.members.crowd)
-        if problem is not None:
-            return self._reject_damaged(sender, delta, problem)
+        for chain in strangers:
+            self._routes.admit(chain, sender, now_ns)  # its leaf has another parent now
+        self._routes.hear(chains, sender, now_ns)
         return self._accept(sender, delta, parts, now_ns)
+
+    def _parts(self, delta: Delta) -> list[Part]:
+        """The parts of a delta, of which nothing is wrong: once they are absorbed it is too late."""
+        operators, half = self._half.operators(), self._half
+        with one_peers_room():
+            parts = [part_from_bytes(data, operators) for data in delta.parts]
+        try:
+            problem = half.problem(
+                parts, self.members.crowd, {chain.removesuffix(CUT_SUFFIX) for chain in delta.ranges}
+            )
+        except Exception as error:  # it was made elsewhere: whatever is wrong with it must not go further than here
+            raise FormatError(f"a part makes no sense: {error}") from error
+        if problem is not None:
+            raise FormatError(problem)
+        return parts
 
     def _accept(self, sender: str, delta: Delta, parts: list[Any], now_ns: int) -> list[Action]:
         self._changed = True
@@ -345,19 +406,27 @@ class RootNode:
 
     def _accepted(self, sender: str, delta: Delta) -> act.SendMessage:
         """Tell the sender what is accepted of a delta's chains, perhaps once more."""
-        known = {chain: position for chain, position in self._ledger.of(delta.ranges).items() if position.epoch}
+        known = {chain: position for chain, position in self._stands(sender, delta).items() if position.epoch}
         return act.SendMessage(sender, encode(messages.Positions(False, known)))
 
     def _say_again(self, sender: str, delta: Delta) -> act.SendMessage:
         """Tell the sender of a rejected delta from where to send its chains again."""
-        return act.SendMessage(sender, encode(messages.Positions(True, self._ledger.of(delta.ranges))))
+        return act.SendMessage(sender, encode(messages.Positions(True, self._stands(sender, delta))))
 
-    def _reject(self, sender: str, delta: Delta, reasons: dict[str, str]) -> list[Action]:
+    def _stands(self, sender: str, delta: Delta) -> dict[str, Position]:
+        """Where chains stand; on a link over which one does not come nobody owns it, and who sends it has to ask for it."""
+        known = self._ledger.of(delta.ranges)
+        return {**known, **dict.fromkeys(self._routes.strangers(tuple(delta.ranges), sender), UNKNOWN)}
+
+    def _reject(self, sender: str, delta: Delta, reasons: dict[str, str], now_ns: int) -> list[Action]:
         """Say where the chains stand; an owner that has not heard of its new epoch is told once more."""
         actions: list[Action] = [Noted("rejected", {"chains": reasons})]
+        for chain, stretch in delta.ranges.items():
+            if self._owns(sender, chain, stretch.epoch):
+                self._routes.admit(chain, sender, now_ns)
         outdated = {chain.removesuffix(CUT_SUFFIX) for chain, reason in reasons.items() if reason == OLD_EPOCH}
         for chain in sorted(outdated & set(self.members.chains)):
-            actions.extend(self.assignments.tell(chain))
+            actions.extend(self.assignments.tell(chain, sender))
         return [*actions, self._accepted(sender, delta), self._say_again(sender, delta)]
 
     def _reject_damaged(self, sender: str, delta: Delta, why: str) -> list[Action]:
@@ -399,6 +468,7 @@ class RootNode:
     def _on_idle_timer(self, now_ns: int) -> list[Action]:
         assert self.settings.idle_ns is not None
         timer = act.SetTimer("idle", self.settings.idle_ns // 4)
+        self._changed = self.members.turn_back(now_ns)
         if not self.members.decide_idle(now_ns, self.settings.idle_ns):
             return [timer]
         self._changed = True
@@ -427,9 +497,9 @@ class RootNode:
         return self.members.numbers[source]
 
     def _decided(self) -> list[Action]:
-        """Notes of the decisions since the last time."""
-        fresh = self.members.decisions[self._noted_decisions :]
-        self._noted_decisions += len(fresh)
+        """Notes of the decisions since the last time; they are in effect, so that nobody needs them any more."""
+        fresh = self.members.decisions.copy()
+        self.members.decisions.clear()
         return [self._noted("decided", what=d.what, source=d.source, offset=d.offset, time=d.time) for d in fresh]
 
     # --- what comes out ---
@@ -550,7 +620,8 @@ class RootNode:
         state = from_bytes(data)
         root = cls(state["name"], settings=NodeSettings.restored(state["settings"]))
         members = Membership.restored(state["members"], root.settings.counts)
-        ledger, routes = Ledger.restored(state["positions"]), Routes.restored(state["routes"])
+        ledger = Ledger.restored(state["positions"])
+        routes = Routes.restored(state["routes"], root.settings.takeover_ns)
         root._hold(RootHalf.restore(state["half"], root.settings.counts), members, ledger, routes)
         for part in (root.assignments, root.cuts, root.counts):
             part.restore(state)

@@ -7,12 +7,18 @@ from dataclasses import astuple, dataclass, field, fields
 from typing import Any
 
 from headwater.base.count_limits import CountLimits
+from headwater.errors import Problem, QueryError
 from headwater.protocols.frames import FRAME_BYTES_MAX
 
 SECOND_NS = 1_000_000_000
 #: Data that no window is waiting for is sent after `CALM` times ``linger_ns``, at least after `CALM_NS_MIN`.
 CALM = 16
 CALM_NS_MIN = SECOND_NS // 20
+#: An owner is gone after this many times ``resend_ns``: frames may be lost, and what was not answered is sent every second time.
+TAKEOVER = 5
+#: A source may be silent for at least this many times ``linger_ns``: a leaf lingers, so does each relay above it, and what a
+#: source sent while it was idle is sent once more.
+IDLE_LINGERS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +28,10 @@ class NodeSettings:
     >>> NodeSettings(pending_bytes_max=1 << 20, frame_bytes_max=1 << 21)
     Traceback (most recent call last):
     AssertionError: a leaf gathers 1048576 bytes, and may gather that once more before it sends: too much for a frame of 2097152
+    >>> NodeSettings(linger_ns=100, idle_ns=50)
+    Traceback (most recent call last):
+    headwater.errors.QueryError: idle_ns is 50: nodes gather for linger_ns = 100 before they send, so every source would fall
+        silent between two deltas; give at least 400
     """
 
     #: How long a node gathers before it sends: longer means fewer bytes, shorter means earlier results.
@@ -64,6 +74,10 @@ class NodeSettings:
         assert self.hello_ns > 0 and (self.idle_ns is None or self.idle_ns > 0), (
             "a timer that fires at once never rests"
         )
+        if self.idle_ns is not None and self.idle_ns < IDLE_LINGERS * self.linger_ns:
+            why = f"nodes gather for linger_ns = {self.linger_ns} before they send, so every source would fall silent between"
+            right = f"{why} two deltas; give at least {IDLE_LINGERS * self.linger_ns}"
+            raise QueryError.of(Problem("idle_ns", self.idle_ns, right))
         least = min(self.steps_max, self.held_max, self.pending_max, self.checkpoint_every)
         assert least >= 1, f"nothing could ever be held: {self}"
 
@@ -75,7 +89,17 @@ class NodeSettings:
     @classmethod
     def restored(cls, state: Sequence[Any]) -> NodeSettings:
         count = len(fields(cls)) - 1
-        return cls(*state[:count], *(CountLimits(*limits) for limits in state[count:]))
+        linger_ns, resend_ns, hello_ns, idle_ns, *others = state[:count]
+        if idle_ns is not None:
+            # An older release let it linger longer.
+            linger_ns = min(linger_ns, idle_ns // IDLE_LINGERS)
+        limits = (CountLimits(*limits) for limits in state[count:])
+        return cls(linger_ns, resend_ns, hello_ns, idle_ns, *others, *limits)
+
+    @property
+    def takeover_ns(self) -> int:
+        """After how much silence of its owner a chain may be another's: one that lives sends something every ``resend_ns``."""
+        return TAKEOVER * self.resend_ns
 
     @property
     def calm_ns(self) -> int:

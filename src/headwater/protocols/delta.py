@@ -22,6 +22,8 @@ from headwater.protocols.frames import FrameError
 FEW_SOURCES = 64
 #: A leaf has a second chain, of what it cuts where the root says; its positions are the numbers of cuts.
 CUT_SUFFIX = "#cuts"
+#: More chains than this are in no message: whoever names so many has made them up.
+CHAINS_MAX = 1 << 16
 
 
 class ChainRange(NamedTuple):
@@ -97,7 +99,7 @@ def delta_body(delta: Delta) -> bytes:
 def read_delta(body: bytes | memoryview) -> Delta:
     """The delta of which this is the byte form; anything else is a `FormatError`."""
     reader = Reader(body)
-    chains = reader.texts()
+    chains = reader.texts(CHAINS_MAX)
     ranges = _read_ranges(reader, chains)
     advances = _read_advances(reader, chains)
     parts = [reader.view() for _ in range(reader.count())]
@@ -127,7 +129,11 @@ def _read_advances(reader: Reader, chains: tuple[str, ...]) -> Advances:
         raise FrameError("the advances of chains are damaged")
     moved, sizes = numbers.reshape(2, -1)
     total = int(sizes.sum())
-    if len(moved) and (int(sizes.min()) < 0 or not int(moved[0]) >= 0 or int(moved[-1]) >= len(chains)):
+    if len(moved) and (
+        not 0 <= int(sizes.min()) <= int(sizes.max()) < 1 << 32
+        or not int(moved[0]) >= 0
+        or int(moved[-1]) >= len(chains)
+    ):
         raise FrameError("a delta says more than its stretches cover")
     if (moved[1:] <= moved[:-1]).any():
         raise FrameError("the advances of chains are not in order")

@@ -6,7 +6,8 @@ source joins, falls idle or returns is decided here, once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,13 +17,17 @@ from headwater.base.arrays import Int64Array
 from headwater.base.count_limits import CountLimits
 from headwater.base.source_book import SourceBook
 from headwater.base.source_numbers import Cached, SourceNumbers
-from headwater.language.times import FOREVER, NEVER
+from headwater.language.times import FOREVER, NEVER, TIME_MAX
 from headwater.protocols.advances import Advance, Advances, wrapped
 from headwater.protocols.delta import CUT_SUFFIX
-from headwater.protocols.messages import SourceState
+from headwater.protocols.messages import TEXT_BYTES_MAX, SourceState
 
 #: A chain with few sources is marked after this many deltas if it is one of many chains, else after each.
 DELTAS_PER_MARK_OF_FEW = 4
+#: What an assignment says of a source besides its names, about.
+SOURCE_BYTES = 100
+#: The most sources that come over one link.
+SOURCES_PER_LINK_MAX = 1 << 20
 
 
 @dataclass(slots=True)
@@ -43,14 +48,13 @@ class Chain:
     latest: int = NEVER
     #: Moments from which events may have to be read again, oldest first; kept only while something asks for them.
     marks: list[Mark] = field(default_factory=list)
-    #: Nodes that owned it before: one that lost a chain to another never gets it back, however late it asks.
-    former: list[str] = field(default_factory=list)
     #: How many deltas were accepted since the last mark.
     unmarked: int = 0
 
     def state(self) -> list[Any]:
         marks = [[mark.latest, mark.offsets, mark.watermarks] for mark in self.marks]
-        return [self.node, self.sources, self.latest, marks, self.former, self.unmarked]
+        # The empty list: older releases kept the owners before here.
+        return [self.node, self.sources, self.latest, marks, [], self.unmarked]
 
 
 class Membership(SourceBook):
@@ -75,6 +79,7 @@ class Membership(SourceBook):
         self._heard: Int64Array = np.empty(0, np.int64)
         self._floors: dict[int, list[tuple[int, int]]] = {}
         self.latest = NEVER  # the latest time of all accepted events
+        self.forgotten_events = 0  # events of sources that are done and not known any more (`node/forgetting.py`)
         self._crowds: Cached[SourceNumbers] = Cached(self._crowd)
 
     # --- sources ---
@@ -83,8 +88,6 @@ class Membership(SourceBook):
         """A leaf has these sources; those that are known come in the order in which it named them before."""
         self._crowds.forget()
         known = self.chains.setdefault(chain, Chain(node))
-        if known.node != node:
-            known.former.append(known.node)
         known.node = node
         have = {self.names[number] for number in known.sources.tolist()}
         fresh = [(name, home) for name, home in sources if name not in have]
@@ -100,16 +103,24 @@ class Membership(SourceBook):
     def problems(self, chain: str, sources: Sequence[tuple[str, str]]) -> str | None:
         """Why a chain cannot have these sources: a source belongs to one chain for ever."""
         known = self.chains.get(chain)
-        listed = [] if known is None else [self.names[number] for number in known.sources.tolist()]
+        listed = {} if known is None else dict.fromkeys(self.names[number] for number in known.sources.tolist())
         names = [name for name, _ in sources]
         if chain.endswith(CUT_SUFFIX):
             return f"chain {chain!r}: no chain may be called so; {CUT_SUFFIX} is the name of what is cut"
         if len(set(names)) < len(names):
             return f"chain {chain!r} names a source twice"
+        fresh = [source for source in sources if source[0] not in listed]
+        told = [*((name, self.homes[self.numbers[name]]) for name in listed), *fresh]
+        if fresh and len(json.dumps(told)) + SOURCE_BYTES * len(told) > TEXT_BYTES_MAX:
+            return f"chain {chain!r} would have {len(told)} sources: give them to several leaves, no message could name them"
         for name in names:
             if name in self.numbers and name not in listed:
                 return f"source {name!r} belongs to another chain than {chain!r}; give each source to one leaf"
         return None
+
+    def source_count(self, chains: Iterable[str]) -> int:
+        """How many sources these chains have."""
+        return sum(len(self.chains[chain].sources) for chain in chains if chain in self.chains)
 
     def crowd(self, chains: tuple[str, ...]) -> SourceNumbers:
         """The sources of some chains."""
@@ -124,6 +135,21 @@ class Membership(SourceBook):
         moved = Advances.of(advances)
         crowd = self.crowd(moved.chains)
         return crowd.are_known and crowd.has(moved.chain, moved.sources)
+
+    def problem(self, advances: Mapping[str, Advance]) -> str | None:
+        """Why sources cannot have moved so, None if they can: neither an offset nor a time ever falls."""
+        if not self.has_all(advances):
+            return "it moves sources that are not there"
+        moved = Advances.of(advances)
+        numbers = self.moved(moved)
+        for now, more in ((self.offsets[numbers], moved.counts), (self.watermarks[numbers], moved.rises)):
+            # What does not fit into 64 bits wraps around, and so comes out lower.
+            if (now + more < now).any():
+                return "an offset or a watermark falls, or does not fit into 64 bits"
+        for name, rise in zip(moved.chains, moved.latest.tolist()):
+            if rise and not self.chains[name].latest < wrapped(self.chains[name].latest + rise) <= TIME_MAX:
+                return "the latest time of a chain falls, or lies behind all times"
+        return None
 
     def chain_of(self, number: int) -> str:
         """The chain of a source."""
@@ -175,6 +201,12 @@ class Membership(SourceBook):
         numbers = np.flatnonzero(silent).tolist()
         self.set_idle(numbers)
         return [self.names[number] for number in numbers]
+
+    def turn_back(self, now_ns: int) -> bool:
+        """Nobody was heard later than now, whatever it seems: a clock may begin anew with its machine. Whether it did seem so."""
+        ahead = self._heard > now_ns
+        self._heard[ahead] = now_ns
+        return bool(ahead.any())
 
     def silent_at(self, silence_ns: int) -> int | None:
         """When the next source will have been silent for ``silence_ns``; None if none is waited for."""
@@ -284,6 +316,7 @@ class Membership(SourceBook):
             "arrays": [self.offsets, self.watermarks, self.active, self._heard],
             "floors": [[number, [list(floor) for floor in floors]] for number, floors in self._floors.items()],
             "group": [self.group, self.finite],
+            **({"forgotten": self.forgotten_events} if self.forgotten_events else {}),
         }
 
     @classmethod
@@ -292,10 +325,10 @@ class Membership(SourceBook):
         *columns, members._heard = state["arrays"]
         members.restore_book(state["names"], state["decisions"], *columns)
         members.homes = list(state["homes"])
-        for name, node, sources, latest, marks, former, unmarked in state["chains"]:
-            kept = [Mark(*mark) for mark in marks]
-            members.chains[name] = Chain(node, sources, latest, kept, list(former), unmarked)
+        for name, node, sources, latest, marks, _, unmarked in state["chains"]:
+            members.chains[name] = Chain(node, sources, latest, [Mark(*mark) for mark in marks], unmarked)
         members._floors = {number: [(at, time) for at, time in floors] for number, floors in state["floors"]}
         members.group, members.finite = state["group"]
+        members.forgotten_events = state.get("forgotten", 0)
         members.latest = max((chain.latest for chain in members.chains.values()), default=NEVER)
         return members

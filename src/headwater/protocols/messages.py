@@ -1,8 +1,8 @@
 """What travels between nodes, and its byte form.
 
-Up: `Hello` (a leaf asks for its chain) and deltas. Down: `Assign` (where to go on, with which queries), `Positions` (what was
-accepted, or from where to send again), `Cuts`, `CountPlan` and `LookInto` for count windows, `Flush`, `Refuse`. Deltas and
-positions are many and binary; the others are few.
+Up: `Hello` (a leaf asks for its chain), deltas and `Leave`. Down: `Assign` (where to go on, with which queries), `Positions`
+(what was accepted, or from where to send again), `Cuts`, `CountPlan` and `LookInto` for count windows, `Flush`, `Refuse`. Deltas
+and positions are many and binary; the others are few.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any, Final, get_type_hints
 import numpy as np
 
 from headwater.base.names import are_ascending
-from headwater.base.packing import Bytes, Reader, Writer
+from headwater.base.packing import Bytes, Reader, Writer, one_peers_room
 from headwater.errors import HeadwaterError
 from headwater.protocols.count_windows import Forecast
-from headwater.protocols.delta import Delta, delta_body, read_delta
+from headwater.protocols.delta import CHAINS_MAX, Delta, delta_body, read_delta
 from headwater.protocols.frames import FRAME_BYTES_MAX, FrameError, frame, open_frame
 from headwater.protocols.json_forms import JsonForm, form_of, read_int, read_rate, record_of
 from headwater.protocols.ledger import Position
@@ -36,7 +36,16 @@ TEXT_BYTES_MAX = 1 << 24
 _DOUBLE = struct.Struct("<d")
 #: What reading damaged bytes can end in.
 _UNPACKING = (zlib.error, lzma.LZMAError, struct.error)
-_DAMAGES = (HeadwaterError, ValueError, TypeError, AttributeError, ArithmeticError, LookupError, *_UNPACKING)
+_DAMAGES = (
+    HeadwaterError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    LookupError,
+    RecursionError,
+    *_UNPACKING,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +159,14 @@ class Flush:
 
 
 @dataclass(frozen=True, slots=True)
+class Leave:
+    """The owner of the chain under this epoch gives it up: whoever asks for it next gets it."""
+
+    chain: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class Refuse:
     """The root cannot take this chain, and why."""
 
@@ -157,9 +174,9 @@ class Refuse:
     reason: str
 
 
-Message = Hello | Assign | Positions | Cuts | CountPlan | LookInto | Rates | Flush | Refuse | Delta
+Message = Hello | Assign | Positions | Cuts | CountPlan | LookInto | Rates | Flush | Refuse | Leave | Delta
 #: The number under which each kind travels; numbers are never used again for another.
-DELTA, POSITIONS, HELLO, ASSIGN, CUTS, FLUSH, REFUSE, PLAN, LOOK, RATES = range(1, 11)
+DELTA, POSITIONS, HELLO, ASSIGN, CUTS, FLUSH, REFUSE, PLAN, LOOK, RATES, LEAVE = range(1, 12)
 
 
 def encode(message: Message) -> bytes:
@@ -177,7 +194,8 @@ def decode(data: Bytes, bytes_max: int = FRAME_BYTES_MAX) -> Message:
     if kind not in _FORMS:
         raise FrameError(f"no message has the kind {kind}")
     try:
-        message: Message = _FORMS[kind].read(body)
+        with one_peers_room():
+            message: Message = _FORMS[kind].read(body)
         return message
     except FrameError:
         raise
@@ -200,7 +218,7 @@ def _read_positions(body: memoryview) -> Positions:
     resend = reader.number()
     if resend > 1:
         raise FrameError(f"positions are accepted (0) or to be sent from again (1), not {resend}")
-    chains, numbers = reader.texts(), reader.ints()
+    chains, numbers = reader.texts(CHAINS_MAX), reader.ints()
     reader.finish()
     if len(numbers) != 2 * len(chains) or not are_ascending(chains):
         raise FrameError("chains are named twice or out of order, or have no positions")
@@ -273,6 +291,23 @@ _FORECASTS = JsonForm(
 )
 
 
+_ASSIGN_ROW = record_of(Assign, required=10)
+
+
+def _read_assign(row: Any) -> Assign:
+    assign: Assign = _ASSIGN_ROW.read(row)
+    names = {source.name for source in assign.sources}
+    are_places = all(0 <= source.hold <= source.offset for source in assign.sources) and len(names) == len(
+        assign.sources
+    )
+    if not are_places or min(assign.epoch - 1, assign.position, assign.cut, assign.version) < 0:
+        raise FrameError("an assignment begins where nothing can begin")
+    return assign
+
+
+_ASSIGN = JsonForm(_read_assign, _ASSIGN_ROW.write)
+
+
 @dataclass(frozen=True, slots=True)
 class BodyForm:
     """How messages of one class are written as the body of a frame, and read."""
@@ -314,12 +349,13 @@ _FORMS: Final = {
     POSITIONS: BodyForm(Positions, _positions_body, _read_positions),
     HELLO: _in_text(Hello),
     # Those of releases that knew no pieces lie in checkpoints: they lack the last two fields.
-    ASSIGN: _in_text(Assign, record_of(Assign, required=10)),
+    ASSIGN: _in_text(Assign, _ASSIGN),
     CUTS: BodyForm(Cuts, _cuts_body, _read_cuts),
     FLUSH: _in_bytes(Flush),
     REFUSE: _in_text(Refuse),
     PLAN: _in_text(CountPlan, record_of(CountPlan, forecasts=_FORECASTS)),
     LOOK: _in_bytes(LookInto, _NAME, (Writer.blob, Reader.blob)),
     RATES: _in_bytes(Rates, _NAME, _NUMBER, _RATE),
+    LEAVE: _in_bytes(Leave, _NAME, _NUMBER),
 }
 _KINDS: Final = {form.made: kind for kind, form in _FORMS.items()}

@@ -26,6 +26,8 @@ class Held:
     nbytes: int
     sent: bool = False
     looks: int = 0
+    #: The child it came from.
+    link: str = ""
 
 
 @dataclass(slots=True)
@@ -44,12 +46,17 @@ class Holding:
     safe: dict[str, Position] = field(default_factory=dict)
     #: Chains of which nothing is held and a gap was refused. If the child has nothing before it, the next one is believed.
     doubted: set[str] = field(default_factory=set)
+    #: How many bytes of each child are held at most.
+    bytes_max: int = 1 << 62
+    _bytes: int = 0  # of all that came since it was last counted
 
-    def take(self, delta: Delta, nbytes: int) -> bool:
+    def take(self, delta: Delta, nbytes: int, link: str = "") -> bool:
         """Take a child's delta in; False if it does not fit: then the ledger says where its chains stand.
 
         A chain that is new here, or has a new owner, is believed: if that was wrong, the root will say so.
         """
+        if not self._has_room(nbytes, link):
+            return False
         objections = self._objections(delta)
         if not _BELIEVED.issuperset(objections.values()):
             return False
@@ -61,8 +68,15 @@ class Holding:
             return False
         self.ledger.accept(delta)
         self.doubted -= delta.ranges.keys()
-        self.held.append(Held(delta, nbytes))
+        self.held.append(Held(delta, nbytes, link=link))
         return True
+
+    def _has_room(self, nbytes: int, link: str) -> bool:
+        self._bytes += nbytes
+        if self._bytes <= self.bytes_max:
+            return True
+        self._bytes = nbytes + sum(one.nbytes for one in self.held)
+        return nbytes + sum(one.nbytes for one in self.held if one.link == link) <= self.bytes_max
 
     def _objections(self, delta: Delta) -> dict[str, str]:
         """The objections of the ledger, without those that rest on hearsay."""
@@ -124,7 +138,11 @@ class Holding:
 
     def rejected(self, positions: Mapping[str, Position]) -> dict[str, Position]:
         """The parent stands here: keep what fits, send it anew, and return where children have to begin again."""
-        # An answer may be older than an acceptance that has come already.
+        # An answer may be older than an acceptance that has come already; but the parent knows best which epochs there are, and
+        # whoever believed in one that there is not would wait for it for ever.
+        for chain, position in positions.items():
+            if position.epoch < self.safe.get(chain, UNKNOWN).epoch:
+                self.safe[chain] = position
         told = {chain: max(position, self.safe.get(chain, UNKNOWN)) for chain, position in positions.items()}
         again = self._keep_fitting(told)
         self.send_again()
@@ -132,6 +150,10 @@ class Holding:
 
     def forget(self, chains: Set[str]) -> None:
         """Nothing of these chains will be accepted any more."""
+        for chain in chains:
+            self.ledger.positions.pop(chain, None)
+            self.safe.pop(chain, None)
+            self.doubted.discard(chain)
         self.held = [one for one in self.held if not chains & one.delta.ranges.keys()]
 
     def overdue(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +57,7 @@ class InstantTree:
         *,
         settings: NodeSettings | None = None,
         keep_records: bool = False,
+        modules: Collection[str] | None = None,
         **root_settings: Any,
     ) -> None:
         above = set(parents.values())
@@ -65,7 +66,7 @@ class InstantTree:
         self.nodes: dict[str, Node] = {self.root_name: self.root}
         for name, parent in parents.items():
             kind = RelayNode if name in above else LeafNode
-            self.nodes[name] = kind(name, parent, settings=settings)
+            self.nodes[name] = kind(name, parent, settings=settings, modules=modules)
         self.parents = dict(parents)
         self.sources: dict[str, LiveLog] = {}
         self.bytes_up: dict[str, int] = dict.fromkeys(parents, 0)

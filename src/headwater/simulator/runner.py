@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from random import Random
 
 from headwater.base.count_limits import CountLimits
+from headwater.language.files.queries import modules_of
 from headwater.node import LeafNode, NodeSettings, RelayNode, RootNode
 from headwater.protocols.events import Event, FlushAsked, QueryAdded
 from headwater.simulator.checks.checkers import Checker
 from headwater.simulator.checks.counts import Counts, chosen_faults
+from headwater.simulator.checks.memory import MemoryBound
 from headwater.simulator.checks.truth import Truth, ViolationError
 from headwater.simulator.plants.tree import planted
 from headwater.simulator.scenarios import SCENARIOS, Scenario
@@ -98,8 +100,9 @@ class Run:
     truth: Truth
     checker: Checker
     settings: NodeSettings
-    clocks: dict[str, Clock] = field(default_factory=dict)
-    fault_end_ns: int = 0
+    plan: FaultPlan
+    #: Who is whose parent by now.
+    parents: dict[str, str] = field(init=False)
     faults: Faults = field(init=False)
 
     @classmethod
@@ -115,7 +118,6 @@ class Run:
         world = World(dice.getrandbits(64), list(observers))
         world.steps_max = STEPS_PER_NODE_MAX * (10 + options.leaves)
         run = cls._with(world, scenario, plan, settings or drawn, Random(dice.getrandbits(64)))
-        run.fault_end_ns = plan_end_ns
         world.observers.append(run.checker)
         return run
 
@@ -135,9 +137,10 @@ class Run:
         queries = {query.name: query for query in workload.queries} | added
         # One more than it may send: a leaf that crashes writes down what it had gathered.
         share, unaccepted_max = scenario.share, settings.steps_max + 1
-        checker = Checker(truth, queries, world.counts, dice, share, unaccepted_max)
-        run = cls(world, scenario, truth, checker, settings, plan.clocks)
-        run.faults = Faults(world, scenario.topology, plan, run.replacement)
+        checker = Checker(truth, queries, world.counts, dice, share, unaccepted_max, settings.idle_ns)
+        run = cls(world, scenario, truth, checker, settings, plan)
+        run.parents = dict(scenario.topology.parents)
+        run.faults = Faults(world, run.parents, plan, run.replacement)
         return run
 
     @property
@@ -148,11 +151,19 @@ class Run:
     def workload(self) -> Workload:
         return self.scenario.workload
 
+    @property
+    def modules(self) -> frozenset[str]:
+        """Where the queries name users' code: what nodes that are told them allow."""
+        added = [event.query for _, event in self.workload.script if isinstance(event, QueryAdded)]
+        return modules_of([*self.workload.queries, *added])
+
     def play(self) -> None:
         """Let the run happen from the first step to the last."""
         self.begin()
-        self.world.run(max(self.fault_end_ns, self.workload.last_ns))
+        plan, last_ns = self.plan, self.workload.last_ns
+        self.world.run(plan.end_ns if plan.ends_early else max(plan.end_ns, last_ns))
         self.faults.heal()
+        self.world.run(max(self.world.time_ns, last_ns))
         self.settle()
         self.end()
 
@@ -178,6 +189,7 @@ class Run:
         self._await("silent sources to be left out", lambda: not truth.waiting_for)
         world.run(world.time_ns + QUIET_NS)
         self.checker.check_settled()
+        self._check_memory("relay")
 
     def end(self) -> None:
         """The stream ends, and everything is out."""
@@ -190,12 +202,24 @@ class Run:
         root = world.machines[ROOT].node
         assert isinstance(root, RootNode)
         self.checker.check_end(root.counters())
+        self._check_memory("root", "relay", "leaf")
         self._count(root)
+
+    def _check_memory(self, *roles: str) -> None:
+        """Check that nodes of these roles hold no more than they may when all is quiet."""
+        truth = self.truth
+        queries = [entry.query for entry in truth.stream.entries]
+        events, unaccepted_max = sum(truth.accepted.values()), self.settings.steps_max + 1
+        bound = MemoryBound(queries, len(truth.logs), truth.decision_count, events, unaccepted_max)
+        for machine in self.world.machines.values():
+            if machine.node is not None and machine.role in roles:
+                bound.check(machine.name, machine.role, len(machine.node.snapshot()))
 
     def _count(self, root: RootNode) -> None:
         """What the seed had drawn, and what count windows have cost."""
         counts = self.world.counts
         counts.update({f"drawn: {feature}": 1 for feature in self.scenario.features})
+        counts.update({"drawn: streams that go on while the world heals": 1} if self.plan.ends_early else {})
         counts.update({f"count: {name}": int(value) for name, value in root.count_report().items()})
 
     def ask(self, event: Event) -> None:
@@ -207,24 +231,31 @@ class Run:
 
     def leaf(self, name: str, chain: str) -> Machine:
         """A leaf's machine, for the first owner of a chain or another."""
-        parent, settings = self.topology.parents[chain], self.settings
-        maker = Maker(lambda: LeafNode(name, parent, chain=chain, settings=settings), LeafNode.restore)
-        return Machine(name, "leaf", maker, self.workload.logs[chain], self.clocks.get(chain, Clock()))
+        parents, settings, modules = self.parents, self.settings, self.modules
+        maker = Maker(
+            lambda: LeafNode(name, parents[chain], chain=chain, settings=settings, modules=modules),
+            lambda data: LeafNode.restore(data, modules),
+        )
+        clock = self.plan.clocks.get(chain, Clock())
+        return Machine(name, "leaf", maker, self.workload.logs[chain], clock, chain)
 
     def replacement(self, old: Machine) -> Machine:
         """The machine that takes a leaf's chain over."""
-        return self.leaf(f"{old.name}b", old.name)
+        return self.leaf(f"{old.name}b", old.place)
 
     def _root(self) -> RootNode:
         workload, counting = self.workload, self.scenario.counting
         return RootNode(ROOT, workload.queries, disorder=workload.disorder, settings=self.settings, counting=counting)
 
     def _relay(self, name: str) -> Maker:
-        parent, settings = self.topology.parents[name], self.settings
-        return Maker(lambda: RelayNode(name, parent, settings=settings), RelayNode.restore)
+        parents, settings, modules = self.parents, self.settings, self.modules
+        return Maker(
+            lambda: RelayNode(name, parents[name], settings=settings, modules=modules),
+            lambda data: RelayNode.restore(data, modules),
+        )
 
     def _machine(self, name: str, role: str, maker: Maker) -> Machine:
-        return Machine(name, role, maker, clock=self.clocks.get(name, Clock()))
+        return Machine(name, role, maker, clock=self.plan.clocks.get(name, Clock()), place=name)
 
     def _await(self, what: str, is_done: Callable[[], bool]) -> None:
         world = self.world

@@ -20,6 +20,7 @@ PATHS: tuple[str, ...] = (
     *(f"path: root {what}" for what in ("accepted", "assigned", "flushed", "query added", "query removed")),
     *(f"path: root decided {what}" for what in ("joined", "idle", "returned")),
     *(f"path: root rejected: {why}" for why in ("duplicate", "gap", "overlap", "old epoch", "idle", "finished")),
+    "drawn: streams that go on while the world heals",
 )
 #: By scenario, what must not be missing: paths, what was drawn, and what was counted.
 WANTED: dict[str, tuple[str, ...]] = {

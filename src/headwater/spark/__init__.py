@@ -17,14 +17,16 @@ from headwater.spark.result_rows import by_query
 if TYPE_CHECKING:
     from headwater.spark.streaming.kafka.input import KafkaInput
     from headwater.spark.streaming.kafka.sink import KafkaSink
-    from headwater.spark.streaming.sinks import LogSink
+    from headwater.spark.streaming.sinks import FolderSink, LogSink, SinkError
     from headwater.spark.streaming.start.handle import Stream, StreamError
     from headwater.spark.streaming.watch.status import StreamStatus
 
 __all__ = [
+    "FolderSink",
     "KafkaInput",
     "KafkaSink",
     "LogSink",
+    "SinkError",
     "Stream",
     "StreamError",
     "StreamStatus",
@@ -37,9 +39,11 @@ __all__ = [
 
 #: What is imported when it is first used: not everyone has streams.
 _LATER = {
+    "FolderSink": "sinks",
     "KafkaInput": "kafka.input",
     "KafkaSink": "kafka.sink",
     "LogSink": "sinks",
+    "SinkError": "sinks",
     "Stream": "start.handle",
     "StreamError": "start.handle",
     "StreamStatus": "watch.status",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING, Any
@@ -12,12 +14,11 @@ import pyarrow as pa
 
 from headwater.base.count_limits import CountLimits
 from headwater.errors import QueryError
-from headwater.language.arguments import check_disorder, check_queries
+from headwater.language.arguments import check_disorder, check_queries, check_real_time
 from headwater.language.files.queries import to_json
 from headwater.language.homes import Home, check_home, homed
 from headwater.language.query import Query
 from headwater.language.schemas import check_unit_of
-from headwater.language.times import Nanos, duration, in_ticks
 from headwater.language.windows import CountWindow
 from headwater.node import NodeSettings, RootNode
 from headwater.node.splitting import Sharing
@@ -30,15 +31,20 @@ from headwater.spark.data_sources import register
 from headwater.spark.doors import check_session, check_source_kind
 from headwater.spark.read import check_count
 from headwater.spark.result_rows import spark_shape
-from headwater.spark.streaming.checkpoint import About, StreamCheckpoint, checkpoint_folder
+from headwater.spark.streaming.checkpoint import About, StreamCheckpoint, checkpoint_folder, refuse_ended
 from headwater.spark.streaming.host import RootHost
 from headwater.spark.streaming.inputs.input import Input, rehomed
+from headwater.spark.streaming.owners import Ownership
 from headwater.spark.streaming.planning import Offset, joining
 from headwater.spark.streaming.reducers import begin_roots
-from headwater.spark.streaming.runner import BatchRunner
+from headwater.spark.streaming.runner import BatchRunner, RowQueries
 from headwater.spark.streaming.sinks import sink_of
+from headwater.spark.streaming.sinks.gathered import check_target
+from headwater.spark.streaming.sinks.timeline import Claimant, begin_life
+from headwater.spark.streaming.start.driver_lock import DriverLock, refuse_running
 from headwater.spark.streaming.start.handle import Stream
 from headwater.spark.streaming.start.prepare import (
+    as_spark_path,
     cheap_batches,
     check_remote,
     check_same,
@@ -130,12 +136,14 @@ def stream(
     home = check_home(home) or None
     asked = None if queries is None else homed(check_queries(queries), home)
     about = known.about()
+    if about is not None:
+        refuse_ended(known)
     of_folder = {"format": format, "sources": sources, "schema": schema, "types": types, "strict": strict}
     opened = renamed_input(source, known, rename, pace=pace, time=time, unit=unit, **of_folder)
     if about is None:
         check_unit_of("disorder", disorder, opened.schema, time)
     settings = {"time": time, "unit": unit, "disorder": check_disorder(disorder, unit), "strict": strict}
-    settings["idle_ns"] = None if idle is None else _real_time("idle", idle)
+    settings["idle_ns"] = None if idle is None else check_real_time("idle", idle)
     settings["ahead_max"] = checked_ahead(ahead_max, about, opened, time, unit)
     counting = count_scheme if isinstance(count_scheme, Counting) else Counting(count_scheme)
     check_count("max_events_per_trigger", max_events_per_trigger)
@@ -146,42 +154,58 @@ def stream(
     if about is None:
         cores = cores_of(spark)
         roots, why = choose_roots(opened, asked or (), cores, root)
-        begin(known, opened, asked, settings, cores if tasks is None else tasks, roots, why, counting, home=home)
     else:
         check_same(about, opened, settings, place)
         check_same_home(about, home, place)
         check_homes(running_queries(known).values() if asked is None else asked, known)
-        if asked is not None:
-            change_queries(known, about, asked)
-    _open(known, sinks)
-    untimed = frozenset(n for n, q in running_queries(known).items() if isinstance(q.window, CountWindow))
-    # Through Spark Connect batches run at the server, without an observer.
-    observer = None
-    if not is_remote:
-        observer = StreamObserver(name or place.name, unit, untimed, metrics_port=metrics_port, progress=progress)
-    runner = BatchRunner(known, observer=observer, **sinks)
-    try:
-        return _start(spark, place, opened, runner, triggered, max_events_per_trigger, name)
-    except BaseException:
-        runner.close()
-        raise
+    # Through Spark Connect batches run at the server, which takes the lock, without an observer.
+    if is_remote:
+        refuse_running(known.path)
+    with ExitStack() as undo:
+        lock = None if is_remote else DriverLock(known.path)
+        if lock is not None:
+            undo.callback(lock.release)
+        if about is None:
+            leaves = cores if tasks is None else tasks
+            owner = begin(known, opened, asked, settings, leaves, roots, why, counting, home=home)
+        else:
+            owner = Ownership.taken(known.path)
+            known.go_on(about)
+            if asked is not None:
+                change_queries(known, about, asked)
+        observer = None
+        if not is_remote:
+            untimed = frozenset(n for n, q in running_queries(known).items() if isinstance(q.window, CountWindow))
+            watched: dict[str, Any] = {"metrics_port": metrics_port, "progress": progress}
+            problems = getattr(opened, "problems", tuple)
+            observer = StreamObserver(name or place.name, unit, untimed, problems=problems, **watched)
+        runner = BatchRunner(known, observer=observer, owner=owner, lock=lock, **sinks)
+        undo.callback(runner.close)
+        _open(known, sinks, runner.queries)
+        started = _start(spark, place, opened, runner, owner, triggered, max_events_per_trigger, name)
+        undo.pop_all()
+    return started
 
 
-def _real_time(name: str, value: object) -> int:
-    """Nanoseconds by the clock, which has no ticks that a plain number could mean."""
-    length = duration(value)
-    if length != 0 and not isinstance(length, Nanos):
-        raise QueryError(f"{name} is {value!r}: write a duration with its unit, such as '{value} s'")
-    return in_ticks(length, "ns")
-
-
-def _open(checkpoint: StreamCheckpoint, sinks: Mapping[str, Any]) -> None:
+def _open(checkpoint: StreamCheckpoint, sinks: Mapping[str, Any], queries: RowQueries) -> None:
     """Sinks that have to know whose rows they get are told."""
-    about = checkpoint.begun()
+    about, done = checkpoint.begun(), checkpoint.last_done()
+    lives = begin_life(checkpoint.path, done + 1, uuid.uuid4().hex[:16])
     for what, sink in sinks.items():
+        waiting = checkpoint.path / "gathered" / what
+        check_target(waiting, getattr(sink, "path", None), done)
         if hasattr(sink, "open"):
-            stream = about.id if what == "sink" else f"{about.id}-{what}"
-            sink.open(stream, lambda query: running_queries(checkpoint)[query].keys, about.born_ms)
+            is_rows = what == "sink"
+            stream = Claimant(
+                about.id if is_rows else f"{about.id}-{what}",
+                lives,
+                checkpoint.row_counts() if is_rows else {},
+                checkpoint.last_done,
+                waiting,
+                queries.keys_of,
+                about.born_ms,
+            )
+            sink.open(stream)
 
 
 def begin(
@@ -195,25 +219,31 @@ def begin(
     counting: Counting | None = None,
     limits: CountLimits | None = None,
     home: Home = None,
-) -> None:
-    """A new stream: the root meets the sources that are there, so that the first batch can read them."""
+    who: str | None = None,
+) -> Ownership:
+    """A new stream, and who runs it: the root meets the sources that are there, so that the first batch can read them."""
     if not queries:
         raise QueryError("queries are missing: a new stream needs at least one")
     schema = opened.schema
     spark_shape(queries, schema, settings["time"], settings["unit"], is_stream=True)  # or it is refused
     engine = {name: settings[name] for name in ("time", "unit", "disorder", "strict")}
     counts = CountLimits() if limits is None else limits
-    nodes = NodeSettings(idle_ns=settings["idle_ns"], checkpoint_every=NEVER_BY_ITSELF, counts=counts)
+    nodes = NodeSettings(checkpoint_every=NEVER_BY_ITSELF, counts=counts)
+    if settings["idle_ns"] is not None:
+        # Batches gather by themselves: nothing lingers, so a source may fall idle as soon as one likes.
+        nodes = replace(nodes, linger_ns=0, idle_ns=settings["idle_ns"])
     # Roots that share the keys have no way down of their own: what would need it travels.
     root = RootNode("root", queries, schema=schema, settings=nodes, round_trips=roots == 1, counting=counting, **engine)
     to_json(queries)  # those that cannot travel are refused
     for chain, named in joining({}, rehomed(opened.extents(), home), chains).items():
         root.handle(MessageReceived(chain, encode(Hello(chain, chain, sources=tuple(named.items())))), 0)
-    checkpoint.prepare()
+    owner = Ownership.taken(checkpoint.path, who)
+    checkpoint.prepare(roots)
     if roots == 1:
-        RootHost(checkpoint).begin(root, Offset())
+        directive = RootHost(checkpoint, owner.number).begin(root, Offset())
     else:
-        begin_roots(checkpoint, root, roots)
+        directive = begin_roots(checkpoint, owner.number, root, roots)
+    checkpoint.commit(directive)
     about = About(
         id=uuid.uuid4().hex,
         kind=opened.kind,
@@ -227,8 +257,11 @@ def begin(
         counting=counting,
         born_ms=time_ns() // 1_000_000,
         home=home,
+        owner=owner.number,
     )
+    owner.check()
     checkpoint.write_about(about)
+    return owner
 
 
 def _start(
@@ -236,6 +269,7 @@ def _start(
     place: Path,
     opened: Input,
     runner: BatchRunner,
+    owner: Ownership,
     trigger: Mapping[str, Any],
     events: int | None,
     name: str | None,
@@ -244,15 +278,17 @@ def _start(
 
     register(spark)
     reader = spark.readStream.format(NAME).option("checkpoint", str(place / "headwater"))
+    reader = reader.option("owner", owner.number)
     if events is not None:
         reader = reader.option("events", events)
-    writer = reader.load().writeStream.foreachBatch(runner).option("checkpointLocation", str(place / "spark"))
+    writer = reader.load().writeStream.foreachBatch(runner).option("checkpointLocation", as_spark_path(place / "spark"))
     if trigger:
         writer = writer.trigger(**trigger)
     if name is not None:
         writer = writer.queryName(name)
     with cheap_batches(spark):
         query = writer.start()
+    runner.runs_as(lambda: bool(query.isActive))
     if runner.observer is not None:
         runner.observer.begin(spark, query.id)
     return Stream(query, StreamCheckpoint(place / "headwater"), opened, runner)

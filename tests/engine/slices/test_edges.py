@@ -12,7 +12,7 @@ from headwater.language.windows import Band, Sliding
 
 Spec = tuple[int, int, int, int, int]
 
-lives = st.sampled_from([(NEVER, FOREVER), (-3, FOREVER), (NEVER, 12), (-3, 12)])
+lives = st.sampled_from([(NEVER, FOREVER), (-3, FOREVER), (NEVER, 12), (-3, 12), (FOREVER, FOREVER)])
 fixed_windows = st.one_of(
     st.builds(Sliding, st.integers(1, 12), st.integers(1, 12), st.integers(-5, 5)),
     st.builds(Band, st.integers(-10, 20), st.integers(1, 12)),
@@ -31,6 +31,13 @@ def windows_of(spec: Spec, low: int = -60, high: int = 60) -> list[tuple[int, in
 
 def edges_of(specs: list[Spec]) -> list[int]:
     return sorted({edge for spec in specs for window in windows_of(spec) for edge in window})
+
+
+def test_a_query_that_begins_at_the_end_of_time_cuts_nowhere():
+    # What is kept apart from a query's begin on is a band that begins there.
+    specs = [fixed_spec(Sliding(18, 7, 2), FOREVER, FOREVER), fixed_spec(Band(FOREVER, 2**60), NEVER, FOREVER)]
+    starts, ends = Edges(specs).slices(np.array([119, 173]))
+    assert len(starts) == len(ends) == 1 and starts[0] < 119 and ends[0] > 173
 
 
 @given(specs_lists, times_lists)

@@ -10,6 +10,7 @@ from headwater.protocols.events import BatchArrived, MessageReceived, SourceEnde
 from headwater.simulator.workloads.streams import SourceLog
 from headwater.simulator.world.machine import Clock, Machine, Maker
 from headwater.simulator.world.network import MS
+from headwater.simulator.world.storage import entries
 from headwater.simulator.world.world import World
 
 
@@ -105,10 +106,53 @@ def test_a_node_that_stumbles_has_done_a_prefix_of_its_actions():
     world.add(struck)
     struck.stumble = (0, True)
     world.run(10 * MS)
-    assert struck.records == [b"1"] and not struck.is_up and struck.memory == b"memory"
+    assert list(entries(bytes(struck.storage.disk.files["records-0"].data))) == [b"1"]
+    assert not struck.is_up and struck.storage.disk.files["memory"].data == b"memory"
     assert len(other.heard) == 1
     world.start(struck)
     assert struck.is_up and struck.life == 2
+
+
+def root(name, node):
+    return Machine(name, "root", Maker(lambda: node, lambda data: node, lambda checkpoint, records: (node, [])))
+
+
+def test_what_follows_a_record_waits_for_a_slow_disk_and_so_does_everybody_else():
+    world, other = World(0), Echo()
+    node = Echo({TimerFired: [Record(b"1"), SendMessage("b", b"x")], Started: [SetTimer("t", MS)]})
+    world.add(machine("b", other))
+    slow = root("a", node)
+    slow.storage.disk.delay_ns = 5 * MS
+    world.add(slow)
+    world.run(3 * MS)
+    world.hand(slow, MessageReceived("b", b"y"))
+    assert len(node.heard) == 2 and len(other.heard) == 1
+    world.run(10 * MS)
+    assert [now for now, _ in node.heard] == [0, MS, 6 * MS] and other.heard[-1][0] == 6 * MS + MS // 2
+    assert world.counts == {"fault: stall": 1}
+
+
+def test_a_node_whose_disk_is_full_falls_before_it_says_anything():
+    world, other = World(0), Echo()
+    node = Echo({TimerFired: [Record(b"1"), SendMessage("b", b"x")], Started: [SetTimer("t", MS)]})
+    world.add(machine("b", other))
+    full = root("a", node)
+    full.storage.disk.is_full = True
+    world.add(full)
+    world.run(10 * MS)
+    assert not full.is_up and len(other.heard) == 1 and full.unread_faults == ["full"]
+    full.storage.disk.mend()
+    world.start(full)
+    assert full.is_up
+
+
+def test_a_clock_that_leaps_does_not_move_timers():
+    world, node = World(0), Echo({Started: [SetTimer("x", 100)]})
+    leaping = machine("n", node)
+    world.add(leaping)
+    leaping.clock = leaping.clock.showing(1000, world.time_ns)
+    world.run(1000)
+    assert node.heard[-1] == (1100, TimerFired("x"))
 
 
 def test_notes_alone_make_no_halfway_crash_that_counts():

@@ -15,6 +15,7 @@ from pathlib import Path
 import headwater as hw
 from headwater.spark.streaming import runner
 from headwater.spark.streaming.checkpoint import StreamCheckpoint
+from headwater.spark.streaming.errors import EndedError
 from headwater.spark.streaming.host import RootHost
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.sinks import FolderSink, LogSink
@@ -72,7 +73,13 @@ def main(job: Job, death: Death | None) -> None:
         spark.sparkContext.setLogLevel("OFF")
         if death is not None:
             arm(death, job)
-        stream = start(spark, job)
+        try:
+            stream = start(spark, job)
+        except EndedError:
+            # It died when all was done.
+            known = StreamCheckpoint(job.place / "checkpoint" / "headwater")
+            write_counters(job, known.said(known.last_batch()).status)
+            return
         wait_for_events(stream, int(job.total * LATER_AT), seconds=LIFE_SECONDS_MAX)
         if LATER.name not in running_queries(StreamCheckpoint(job.place / "checkpoint" / "headwater")):
             stream.add_query(LATER)
@@ -80,7 +87,11 @@ def main(job: Job, death: Death | None) -> None:
         if not stream.is_finished:
             stream.flush(timeout=LIFE_SECONDS_MAX)
         stream.stop()
-        (job.place / "counters.json").write_text(json.dumps(stream.progress["counters"]))
+        write_counters(job, stream.progress)
+
+
+def write_counters(job: Job, status) -> None:
+    (job.place / "counters.json").write_text(json.dumps(status["counters"]))
 
 
 def kept_alive(job: Job):
@@ -149,11 +160,11 @@ def arm(death: Death, job: Job) -> None:
     elif death.step == "compute":
         after(BatchRunner, "_computed")
     elif death.step == "rows":
-        after(FolderSink if job.sink == "folder" else LogSink, "write")
+        after(*((FolderSink, "write_at") if job.sink == "folder" else (LogSink, "write")))
     elif death.step == "state":
-        after(RootHost, "save_state") if on_driver else after(runner, "said")
+        after(RootHost, "save_state") if on_driver else after(runner, "joint")
     elif death.step == "directive":
-        after(RootHost, "write_directive")
+        after(StreamCheckpoint, "commit")
     else:
         threading.Thread(target=die_at_commit, args=(job.place / "checkpoint" / "spark", death.batch)).start()
 

@@ -1,10 +1,14 @@
-"""Spark's loop over micro-batches without Spark: the same planner, leaves, root and sinks, and a crash wherever one is wanted."""
+"""Spark's loop over micro-batches without Spark: the same planner, leaves, root and sinks, and a crash wherever one is wanted.
+
+A `Loop` is a stream with what outlives its drivers: the checkpoint, Spark's logs, the sinks. A `Driver` is one life.
+"""
 
 from __future__ import annotations
 
 import pickle
 import random
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +30,7 @@ from headwater.spark.streaming.host import BatchOutput, RootHost
 from headwater.spark.streaming.inputs import input as inputs
 from headwater.spark.streaming.inputs.input import Extent, Watermark
 from headwater.spark.streaming.leaf import LIMITS, LeafLimits
+from headwater.spark.streaming.owners import Ownership
 from headwater.spark.streaming.reducers import TABLES as TABLE_ROWS
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.source import StreamReader
@@ -39,10 +44,16 @@ TOLD: dict[str, list[tuple[int, int]]] = {}
 #: Events of one batch that an input reads.
 READ_EVENTS = 7
 STEPS = ("read", "compute", "rows", "aside", "state", "directive", "commit")
+#: The moments between any two things that a driver does and others could see.
+MOMENTS = ("planned", "logging", "logged", *STEPS[:5], "committing", *STEPS[5:])
 
 
 class CrashError(Exception):
     """The driver dies here."""
+
+
+class LogTakenError(Exception):
+    """Spark's log has an offset of this batch already: CONCURRENT_STREAM_LOG_UPDATE."""
 
 
 class ListedInput:
@@ -55,6 +66,7 @@ class ListedInput:
         self.ends = {} if ends is None else ends
         self.homes = {} if homes is None else homes
         self.done: set[str] = set()
+        self.forgotten: set[str] = set()
 
     def to_data(self) -> dict[str, Any]:
         return {}
@@ -63,8 +75,17 @@ class ListedInput:
     def from_data(cls, data: Mapping[str, Any]) -> ListedInput:
         raise AssertionError("the loop puts the input in place itself")
 
+    @staticmethod
+    def forgets_sources(data: Mapping[str, Any]) -> bool:
+        return True
+
+    def forget(self, sources: Sequence[str]) -> None:
+        assert self.done.issuperset(sources)
+        self.forgotten.update(sources)
+
     def extents(self) -> dict[str, Extent]:
-        return {name: Extent(end, self.homes.get(name, ""), name in self.done) for name, end in self.ends.items()}
+        ends = {name: end for name, end in self.ends.items() if name not in self.forgotten}
+        return {name: Extent(end, self.homes.get(name, ""), name in self.done) for name, end in ends.items()}
 
     def stretches(self, source: str, start: int, end: int) -> list[dict[str, Any]]:
         middle = (start + end) // 2
@@ -129,21 +150,119 @@ class DurableSink:
     def close(self) -> None: ...
 
 
+#: Of each thread: the driver that it is.
+_watching = threading.local()
+_watched: list[Driver] = []
+_PLAIN = RootHost.run, RootHost.save_state
+
+
+def _run(host: RootHost, batch: int, frames: Any) -> Any:
+    found = _PLAIN[0](host, batch, frames)
+    _watching.driver.ran(host, batch, found[1])
+    return found
+
+
+def _save_state(host: RootHost, batch: int) -> None:
+    _PLAIN[1](host, batch)
+    _watching.driver.reached("state")
+
+
 @contextmanager
-def watched(see: Callable[[RootHost, int, BatchOutput], None]) -> Iterator[None]:
-    """Be told of everything that roots compute."""
-    inner = RootHost.run
-
-    def run(host: RootHost, batch: int, frames: Any) -> Any:
-        found = inner(host, batch, frames)
-        see(host, batch, found[1])
-        return found
-
-    RootHost.run = run
+def watched(driver: Driver) -> Iterator[None]:
+    """A driver is told of everything that the roots of its thread compute and save."""
+    _watching.driver = driver
+    _watched.append(driver)
+    RootHost.run, RootHost.save_state = _run, _save_state
     try:
         yield
     finally:
-        RootHost.run = inner
+        _watched.remove(driver)
+        if not _watched:
+            RootHost.run, RootHost.save_state = _PLAIN
+
+
+class FreeLock:
+    """Drivers of a loop may run side by side: it is the fence that is tried."""
+
+    def release(self) -> None: ...
+
+
+class Driver:
+    """One life of a stream's driver. It takes its turn before it looks into Spark's log, as `hw.stream` does."""
+
+    def __init__(self, loop: Loop, owner: Ownership | None = None) -> None:
+        self.loop, checkpoint = loop, loop.checkpoint
+        if owner is None:
+            owner = Ownership.taken(checkpoint.path, "a test")
+            checkpoint.go_on(checkpoint.begun())
+        self.owner = owner
+        self.reader = StreamReader(str(checkpoint.path), None, loop.leaf_limits, owner.number)
+        self.reader.clock = lambda: loop.now_ns + loop.ahead_ns
+        self.reader.steady_clock = lambda: loop.now_ns
+        self.reader.__dict__["_input"] = loop.opened
+        self.runner = BatchRunner(checkpoint, *loop.new_sinks(self), owner=owner, lock=FreeLock())
+        inner = self.runner._checkpoint.commit
+
+        def commit(directive: Any) -> bool:
+            self.reached("committing")
+            done = inner(directive)
+            self.reached("directive")
+            return done
+
+        self.runner._checkpoint = StreamCheckpoint(checkpoint.path)
+        self.runner._checkpoint.commit = commit
+        #: The offset of the batch that it is at, and the last before it; None until it has looked into Spark's log.
+        self._last: dict[str, Any] | None = None
+        self._end: dict[str, Any] | None = None
+        self._batch = 0
+
+    def reached(self, moment: str) -> None:
+        self.loop.reached(moment)
+
+    def ran(self, host: RootHost, batch: int, outcome: BatchOutput) -> None:
+        self.loop.ran(host, batch, outcome)
+        self.reached("compute")
+
+    def step(self) -> bool:
+        """Run the next batch, or the one that was planned and not committed; False if there is none."""
+        loop = self.loop
+        if self._last is None:
+            self._batch = loop.committed
+            self._last = loop.planned[self._batch - 1] if self._batch else self.reader.initialOffset()
+            self._end = loop.planned[self._batch] if self._batch < len(loop.planned) else None
+        if self._end is None:
+            limit = ReadAllAvailable() if loop.events_max is None else ReadMaxRows(loop.events_max)
+            end = self.reader.latestOffset(self._last, limit)
+            if end == self._last:
+                return False
+            self.reached("planned")
+            self._log(end)
+            self._end = end
+        start, end = self._last, self._end
+        with watched(self):
+            self.runner(FakeFrame(lambda: self._frames(start, end)), self._batch)
+        self.reached("commit")
+        loop.committed = max(loop.committed, self._batch + 1)
+        self._last, self._end, self._batch = end, None, self._batch + 1
+        return True
+
+    def _log(self, end: dict[str, Any]) -> None:
+        """As Spark does it: it looks whether the file is there, and then renames."""
+        planned = self.loop.planned
+        if len(planned) > self._batch:
+            raise LogTakenError(self._batch)
+        self.reached("logging")
+        planned[self._batch : self._batch + 1] = [end]
+        self.reached("logged")
+
+    def _frames(self, start: dict[str, Any], end: dict[str, Any]) -> pa.Table:
+        batches = []
+        for partition in self.reader.partitions(start, end):
+            batches += list(self.reader.read(pickle.loads(pickle.dumps(partition))))
+        self.reached("read")
+        table = pa.Table.from_batches(batches)
+        order = np.random.default_rng(self.loop.dice.randrange(1 << 30)).permutation(len(table))
+        return table.take(pa.array(order))
 
 
 class Loop:
@@ -156,76 +275,60 @@ class Loop:
     ):  # fmt: skip
         self.checkpoint = StreamCheckpoint(place)
         self.opened = opened
+        owner = None
         if self.checkpoint.about() is None:
-            begin(
-                self.checkpoint, opened, queries, settings, chains, roots, counting=counting, limits=limits, home=home
-            )
-        self.roots, self.leaf_limits = roots, leaf_limits
+            told = {"counting": counting, "limits": limits, "home": home, "who": "a test"}
+            owner = begin(self.checkpoint, opened, queries, settings, chains, roots, **told)
+        self.leaf_limits = leaf_limits
         self.dice = random.Random(seed)
+        #: What the planner's steady clock says, and by how much the wall clock is ahead of it.
         self.now_ns = 10**18
+        self.ahead_ns = 0
         self.sink, self.aside = DurableSink(), DurableSink()
         self.notes: dict[int, list[Noted]] = {}
         #: What each root gave in each batch, one table after the other.
-        self.given: dict[int, dict[str, list[pa.Table]]] = {}
+        self.given: dict[int, dict[int, list[pa.Table]]] = {}
+        #: Spark's logs: the offsets of batches, and how many of them are committed.
         self.planned: list[dict[str, Any]] = []
         self.committed = 0
         self.crash_at: str | None = None
         self.events_max: int | None = None
-        self.restart()
+        self.driver = Driver(self, owner)
+
+    @property
+    def reader(self) -> StreamReader:
+        return self.driver.reader
+
+    @property
+    def runner(self) -> BatchRunner:
+        return self.driver.runner
 
     def restart(self) -> None:
         """A new driver: nothing but the checkpoint and Spark's own logs is left."""
-        self.reader = StreamReader(str(self.checkpoint.path), None, self.leaf_limits)
-        self.reader.clock = lambda: self.now_ns
-        self.reader.__dict__["_input"] = self.opened
-        self.runner = BatchRunner(self.checkpoint, _Stepped(self, "rows"), _Stepped(self, "aside"))
-        host = self.runner._host
-        if self.roots == 1:
-            self._wrap(host, "save_state", "state")
-        self._wrap(host, "write_directive", "directive")
+        self.driver = Driver(self)
 
-    def _wrap(self, thing: Any, name: str, step: str) -> None:
-        inner = getattr(thing, name)
-
-        def stepped(*args: Any) -> Any:
-            found = inner(*args)
-            self.reached(step)
-            return found
-
-        setattr(thing, name, stepped)
+    def new_sinks(self, driver: Driver) -> tuple[Any, Any]:
+        """Where rows and events set aside go in one life of the driver."""
+        return _Stepped(driver, "rows"), _Stepped(driver, "aside")
 
     def ran(self, host: RootHost, batch: int, outcome: BatchOutput) -> None:
         """A root has computed a batch; of several the first speaks for all."""
-        self.given.setdefault(batch, {})[host._checkpoint.path.name] = outcome.rows
-        if host._checkpoint.path.name in (self.checkpoint.path.name, "000"):
+        self.given.setdefault(batch, {})[host.number] = outcome.rows
+        if host.number == 0:
             notes = [note for note in outcome.notes if "record" in note.detail]
             known = self.notes.setdefault(batch, notes)
             assert known == notes, f"batch {batch} was decided in another way when it was run again"
-        self.reached("compute")
 
-    def reached(self, step: str) -> None:
-        if self.crash_at == step:
+    def reached(self, moment: str) -> None:
+        if self.crash_at == moment:
             self.crash_at = None
-            raise CrashError(step)
+            raise CrashError(moment)
 
     # --- the loop ---
 
     def step(self) -> bool:
         """Run the next batch, or the one that was planned and not committed; False if there is none."""
-        if len(self.planned) == self.committed:
-            last = self.planned[-1] if self.planned else self.reader.initialOffset()
-            limit = ReadAllAvailable() if self.events_max is None else ReadMaxRows(self.events_max)
-            end = self.reader.latestOffset(last, limit)
-            if end == last:
-                return False
-            self.planned.append(end)
-        batch = self.committed
-        start = self.planned[batch - 1] if batch else self.reader.initialOffset()
-        with watched(self.ran):
-            self.runner(FakeFrame(lambda: self._frames(start, self.planned[batch])), batch)
-        self.reached("commit")
-        self.committed += 1
-        return True
+        return self.driver.step()
 
     def safely(self) -> bool:
         """The same; whoever dies is started again."""
@@ -234,15 +337,6 @@ class Loop:
         except CrashError:
             self.restart()
             return True
-
-    def _frames(self, start: dict[str, Any], end: dict[str, Any]) -> pa.Table:
-        batches = []
-        for partition in self.reader.partitions(start, end):
-            batches += list(self.reader.read(pickle.loads(pickle.dumps(partition))))
-        self.reached("read")
-        table = pa.Table.from_batches(batches)
-        order = np.random.default_rng(self.dice.randrange(1 << 30)).permutation(len(table))
-        return table.take(pa.array(order))
 
     def directive(self) -> dict[str, Any]:
         found = self.checkpoint.directive(self.committed - 1)
@@ -253,12 +347,13 @@ class Loop:
 class _Stepped:
     """A sink behind which somebody may die."""
 
-    def __init__(self, loop: Loop, name: str) -> None:
-        self._loop, self._name = loop, name
+    def __init__(self, driver: Driver, name: str) -> None:
+        self._driver, self._name = driver, name
 
     def write(self, batch: int, rows: pa.Table) -> None:
-        sink = self._loop.sink if self._name == "rows" else self._loop.aside
+        loop = self._driver.loop
+        sink = loop.sink if self._name == "rows" else loop.aside
         sink.write(batch, rows)
-        self._loop.reached(self._name)
+        self._driver.reached(self._name)
 
     def close(self) -> None: ...

@@ -37,6 +37,8 @@ def count_windows(dice: random.Random) -> Scenario:
 class Run:
     """A workload of the simulator, told batch by batch."""
 
+    loop_class = Loop
+
     def __init__(
         self, place, seed: int, crashes: bool, roots: int = 1, draw=any_queries, held_max: int | None = None
     ) -> None:
@@ -70,7 +72,8 @@ class Run:
         if held_max is not None:
             leaves = replace(leaves, node=replace(leaves.node, held_max=held_max))
         told = counting, self.limits, leaves
-        self.loop = Loop(place, self.opened, workload.queries, engine, chains, roots, seed, *told)
+        self.roots = roots
+        self.loop = self.loop_class(place, self.opened, workload.queries, engine, chains, roots, seed, *told)
         added = {event.query.name: event.query for _, event in workload.script if isinstance(event, QueryAdded)}
         self.truth = Truth(workload, added)
         self.named = {query.name: query for query in workload.queries} | added

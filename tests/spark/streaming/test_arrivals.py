@@ -78,7 +78,7 @@ class ArrivalRun:
     def arrival(self, name: str, offset: int) -> int:
         """When the batch was planned that first took an event."""
         taken = next(planned for planned in self.loop.planned if planned["ends"].get(name, 0) > offset)
-        return taken["now_ns"] // 1_000
+        return taken["clock_ns"] // 1_000
 
     def expected(self) -> list[ResultRow]:
         history = [Joined(name) for name in self.names]

@@ -10,7 +10,8 @@ import pytest
 import headwater as hw
 from headwater.logs import Log
 from headwater.spark.streaming.checkpoint import CheckpointError
-from headwater.spark.streaming.sinks import LogSink
+from headwater.spark.streaming.errors import EndedError, RunningError
+from headwater.spark.streaming.sinks import FolderSink, LogSink, SinkError
 from spark.answers import assert_same, expected, result_rows
 from waiting import SECONDS_MAX, wait_for_events, wait_until
 
@@ -78,6 +79,8 @@ def test_a_stream_over_a_growing_log_goes_on_after_a_restart(spark, tmp_path, lo
     for number, name in enumerate(rows):
         append(log, number, rows[name][20:40])
     wait_for_events(first, 80)
+    with pytest.raises(RunningError, match=r"is being run by process \d+ on .* since"):
+        hw.stream(spark, tmp_path / "log", QUERIES, **settings)
     first.stop()
     for number, name in enumerate(rows):
         append(log, number, rows[name][40:])
@@ -91,6 +94,8 @@ def test_a_stream_over_a_growing_log_goes_on_after_a_restart(spark, tmp_path, lo
     assert counters["in"] == 120 == sum(counters[fate] for fate in counters if fate != "in")
     with pytest.raises(hw.HeadwaterError, match="does not run any more"):
         again.flush()
+    with pytest.raises(EndedError, match="has ended, its rows are all out"):
+        hw.stream(spark, tmp_path / "log", QUERIES, **settings)
 
 
 def test_queries_come_and_go_in_a_stream_over_a_growing_folder(spark, tmp_path):
@@ -117,6 +122,26 @@ def test_queries_come_and_go_in_a_stream_over_a_growing_folder(spark, tmp_path):
     assert_same(wanted, result_rows(found["mean"], NAMED))
     # It begins above all that was seen before it was added: 60 is the first start of a window that does.
     assert sum(found["later"]["event_count"].to_pylist()) == sum(row["time"] >= 60 for row in rows["a"] + rows["b"])
+
+
+def test_a_folder_that_gathers_is_whole_after_each_stop_and_belongs_to_its_stream(spark, tmp_path, log):
+    rows = {"00000": events("a", 0, 60), "00001": events("bb", 0, 60)}
+    place = {"checkpoint": tmp_path / "checkpoint", "aside": tmp_path / "aside", "max_events_per_trigger": 15}
+    for part in (slice(0, 30), slice(30, 60)):
+        for number, name in enumerate(rows):
+            append(log, number, rows[name][part])
+        sink = FolderSink(tmp_path / "rows", every="1 h")
+        stream = hw.stream(spark, tmp_path / "log", QUERIES, sink=sink, **place)
+        wait_for_events(stream, 2 * part.stop)
+        if part.stop == 60:
+            stream.flush(timeout=SECONDS_MAX)
+        stream.stop()
+    found = pq.read_table(tmp_path / "rows")
+    assert_same(expected(rows, QUERIES, 0), result_rows(found, NAMED))
+    # One for each life: what was gathered, when it was stopped.
+    assert len(list((tmp_path / "rows").glob("*.parquet"))) == 2
+    with pytest.raises(SinkError, match="belongs to another stream"):
+        hw.stream(spark, tmp_path / "log", QUERIES, sink=sink, checkpoint=tmp_path / "another")
 
 
 def test_keys_are_shared_by_roots_in_tasks(spark, tmp_path, log):
@@ -153,6 +178,35 @@ def test_what_is_there_is_read_and_the_stream_stops(spark, tmp_path, log):
     assert seen == sorted(set(seen))
 
 
+def test_a_local_checkpoint_is_local_where_spark_has_another_file_system(spark, tmp_path, log):
+    append(log, 0, events("a", 0, 20))
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    before = hadoop.get("fs.defaultFS")
+    hadoop.set("fs.defaultFS", "hdfs://nowhere.invalid:1")
+    try:
+        stream = hw.stream(
+            spark, tmp_path / "log", QUERIES[0], checkpoint=tmp_path / "a place", sink="memory", trigger="available now"
+        )
+        assert stream.await_end(SECONDS_MAX)
+    finally:
+        hadoop.set("fs.defaultFS", before)
+    assert (tmp_path / "a place" / "spark" / "offsets" / "0").exists()
+
+
+def test_what_a_function_raises_is_the_cause_of_the_end(spark, tmp_path, log):
+    append(log, 0, events("a", 0, 20))
+    append(log, 1, events("a", 0, 20))
+    settings = {"checkpoint": tmp_path / "c", "trigger": "available now"}
+    stream = hw.stream(spark, tmp_path / "log", QUERIES[0], sink=lambda rows, batch: 1 // 0, **settings)
+    with pytest.raises(hw.HeadwaterError, match="the stream was stopped by ZeroDivisionError") as error:
+        stream.await_end(SECONDS_MAX)
+    assert isinstance(error.value.__cause__, ZeroDivisionError)
+    # Nobody has to stop what has ended before it is started again.
+    again = hw.stream(spark, tmp_path / "log", QUERIES[0], sink="memory", **settings)
+    assert again.await_end(SECONDS_MAX)
+    assert len(again.sink.table())
+
+
 def test_wrong_arguments_of_a_stream_are_said_at_once(spark, tmp_path, log):
     append(log, 0, events("a", 0, 5))
     with pytest.raises(hw.DataError, match="no such folder"):
@@ -186,6 +240,6 @@ def test_a_checkpoint_fits_one_stream(spark, tmp_path, log):
     with pytest.raises(hw.QueryError, match="another than when the stream stopped"):
         hw.stream(spark, tmp_path / "log", hw.query("mean", hw.tumbling(10), n=hw.count()), **settings)
     about = tmp_path / "c" / "headwater" / "about.json"
-    about.write_text(about.read_text().replace('"headwater_stream":3', '"headwater_stream":0'))
-    with pytest.raises(CheckpointError, match="version 0, this release reads versions 2 and 3"):
+    about.write_text('{"headwater_stream":0}')
+    with pytest.raises(CheckpointError, match="version 0, this release reads versions 2 to 4"):
         hw.stream(spark, tmp_path / "log", QUERIES[0], **settings)

@@ -1,5 +1,7 @@
 """The loop of a stream by a few plain cases: which batch comes next, what a checkpoint keeps, where rows go."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -11,6 +13,7 @@ from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.inputs.input import Extent
 from headwater.spark.streaming.planning import Offset, PlannerView, joining, next_offset
 from headwater.spark.streaming.sinks import FolderSink, LogSink, MemorySink, sink_of
+from headwater.spark.streaming.states import StateFolder
 
 ROWS = pa.table({"query": ["load"], "total": [3]})
 
@@ -22,7 +25,7 @@ def directive(**more) -> Directive:
 
 
 def view(end: int, commands: int = 0, **more) -> PlannerView:
-    return PlannerView({"a": Extent(end, **more)}, commands, False, now_ns=7)
+    return PlannerView({"a": Extent(end, **more)}, commands, False, clock_ns=7, passed_ns=7)
 
 
 def test_new_events_are_a_reason_for_a_batch():
@@ -54,26 +57,34 @@ def test_new_sources_go_to_the_chain_that_has_fewest():
 
 
 def test_a_checkpoint_keeps_snapshots_and_what_came_since(tmp_path):
-    checkpoint = StreamCheckpoint(tmp_path)
-    checkpoint.prepare()
-    checkpoint.write_snapshot(0, b"full")
-    checkpoint.write_records(1, 0, [b"one"])
-    checkpoint.write_records(2, 0, [b"two", b"three"])
-    saved = checkpoint.saved(2)
+    states = StateFolder(tmp_path)
+    first = states.write_snapshot(0, 1, b"full")
+    second = states.write_records(1, 1, first, [b"one"])
+    third = states.write_records(2, 2, second, [b"two", b"three"])
+    assert [state.name for state in (first, second, third)] == ["0.1.full", "1.1.part", "2.2.part"]
+    saved = states.saved(third)
     assert (saved.since, saved.snapshot, saved.records) == (0, b"full", (b"one", b"two", b"three"))
-    with pytest.raises(CheckpointError, match="this part of the checkpoint is missing"):
-        checkpoint.saved(-5)
+    with pytest.raises(CheckpointError, match=r"-5\.part: this part of the checkpoint is missing"):
+        states.saved(states.former(-5))
 
 
-def test_old_directives_are_forgotten(tmp_path):
+def test_old_directives_and_states_are_forgotten_but_for_those_that_others_build_on(tmp_path):
     checkpoint = StreamCheckpoint(tmp_path)
     checkpoint.prepare()
-    for batch in range(2 * KEPT + 1):
-        checkpoint.write_snapshot(batch, b"")
-        checkpoint.write_directive(batch, {})
+    states = checkpoint.states()
+    base = states.write_snapshot(5, 1, b"full")
+    # A driver that was replaced had written a snapshot; nobody builds on it.
+    states.write_snapshot(KEPT - 1, 1, b"litter")
+    for batch in range(6, 2 * KEPT + 1):
+        state = states.write_records(batch, 2, base, [])
+        assert checkpoint.commit(replace(directive(), batch=batch, owner=2, states=(state,)))
     assert checkpoint.directive(KEPT - 1) is None
-    assert checkpoint.directive(KEPT) == {}
+    assert checkpoint.said(KEPT).owner == 2
     assert checkpoint.last_batch() == 2 * KEPT
+    assert states.saved(checkpoint.state(checkpoint.said(KEPT))).snapshot == b"full"
+    states.write_snapshot(4, 1, b"older")
+    states.forget(5)
+    assert "4.1.full" not in {place.name for place in states.path.iterdir()}
 
 
 def test_a_directive_that_is_missing_is_said(tmp_path):

@@ -3,8 +3,8 @@
 Two cores, local; the last figure on a cluster of two workers. A sustainable rate is that at which a stream works off what was
 written before, behind its first batches: a stream that takes this many events a second when they all wait could take them as
 they come.
-`data.py` writes them, `timing.py` times streams, `native.py` is Spark alone, `idle.py` a stream that does nothing, and
-`recovery.py` asks the last question.
+`data.py` writes them, `timing.py` times streams, `native.py` is Spark alone, `idle.py` a stream that does nothing. `growth.py`
+asks whether a stream needs more as it gets older, without Spark, and `recovery.py` the last question.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from headwater.bench.spark.ways import hundred, two
 from headwater.bench.stream import native
 from headwater.bench.stream.cluster import wait_for
 from headwater.bench.stream.data import FILES_MIN, RECORD_EVENTS, SOURCES, StreamData
+from headwater.bench.stream.growth import growth
 from headwater.bench.stream.recovery import recovery
 from headwater.bench.stream.sizes import FULL, QUICK
 from headwater.bench.stream.timing import StreamBench, batch_seconds, drained, events_done
@@ -301,5 +302,6 @@ QUESTIONS: tuple[Question, ...] = (
     hundred_queries,
     streaming_batch,
     million_keys,
+    growth,
     recovery,
 )

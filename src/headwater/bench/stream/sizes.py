@@ -32,6 +32,8 @@ class Sizes:
     key_batches: int = 50
     key_batch_events: int = 200_000
     kills: int = 3
+    #: Small batches over which nothing may grow.
+    growth_batches: int = 20_000
 
 
 FULL = Sizes()
@@ -50,4 +52,5 @@ QUICK = Sizes(
     key_batches=10,
     key_batch_events=50_000,
     kills=1,
+    growth_batches=1_000,
 )

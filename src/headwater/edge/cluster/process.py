@@ -24,6 +24,7 @@ from headwater.edge.host import NodeHost
 from headwater.edge.journal import Journal
 from headwater.edge.links import LOOPBACK, Links, wait_for, zeromq
 from headwater.edge.rates import SECOND_NS
+from headwater.language.files.queries import modules_of
 from headwater.node import LeafNode, Node, RelayNode, RootNode
 from headwater.protocols.events import FlushAsked
 
@@ -164,7 +165,7 @@ def make_node(name: str, plan: ClusterPlan) -> Node:
     if name == ROOT:
         return make_root(plan)
     make = RelayNode if any(relay.name == name for relay in plan.relays) else LeafNode
-    return make(name, plan.parents[name], settings=plan.leaf_settings)
+    return make(name, plan.parents[name], settings=plan.leaf_settings, modules=modules_of(plan.queries))
 
 
 def make_feed(leaf: Leaf, plan: ClusterPlan) -> Feed:

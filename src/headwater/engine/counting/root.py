@@ -146,7 +146,7 @@ class CountRootGroup(SlicedRootGroup):
             return None  # a leaf that has seen no key does not know the types of keys
         problem = self.keys_problem(part, types)
         if len(part.sizes):
-            problem = problem or self.partials_problem(part)
+            problem = problem or self.partials_problem(part, types)
         if part.raw is not None:
             problem = problem or self.columns_problem(part.raw.columns, types, "raw")
         return problem or _places_problem(part, resolve)

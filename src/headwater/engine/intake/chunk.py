@@ -66,6 +66,10 @@ class Chunk:
             self._offsets = np.arange(self._offsets, self._offsets + len(self.times), dtype=np.int64)
         return self._offsets
 
+    def refer(self, source_ids: Int32Array, source_names: list[str]) -> None:
+        """The same sources, by other numbers."""
+        self._source_ids, self.source_names = source_ids, source_names
+
     @property
     def source_ids(self) -> Int32Array:
         if isinstance(self._source_ids, int):

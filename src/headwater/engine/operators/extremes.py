@@ -92,6 +92,7 @@ class MinMaxColumn(RowArrays):
             flags, count = reader.number(), reader.number()
             mask = np.frombuffer(reader.blob(), np.uint8)
             found = reader.ints()
+            reader.spend(count - len(found))
         present = _presence(mask, count, len(found))
         if flags > 3:
             raise FormatError(f"smallest values with the unknown flags {flags}")

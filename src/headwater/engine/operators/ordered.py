@@ -16,7 +16,7 @@ from headwater.base.arrays import BoolArray, Int32Array, Int64Array, frozen
 from headwater.base.jit import njit
 from headwater.base.packing import Bytes, Reader, Writer
 from headwater.engine.intake.chunk import Chunk, are_in_order, comes_before, source_ranks
-from headwater.engine.operators.ragged import expand, group_indices, row_of_item, starts_of, valid_rows
+from headwater.engine.operators.ragged import expand, group_indices, read_starts, row_of_item, starts_of, valid_rows
 from headwater.errors import FormatError
 
 VERSION = 1
@@ -134,11 +134,12 @@ class OrderedColumn:
         """The column of which these are the bytes."""
         with Reader(data, "ordered values", VERSION) as reader:
             keep, names = reader.number(), [str(name) for name in reader.objects()]
-            starts = starts_of(reader.ints())
+            starts = read_starts(reader)
             times, sources, offsets = reader.ints(), reader.ints(), reader.ints()
             values = reader.array()
         sizes = {len(times), len(sources), len(offsets), len(values), int(starts[-1])}
-        if keep >= len(KEEPS) or len(sizes) > 1 or (len(sources) and int(sources.max()) >= len(names)):
+        are_named = not len(sources) or 0 <= int(sources.min()) <= int(sources.max()) < len(names)
+        if keep >= len(KEEPS) or len(sizes) > 1 or not are_named:
             raise FormatError("ordered values are damaged")
         return cls(KEEPS[keep], values, times, sources, offsets, starts, names)
 

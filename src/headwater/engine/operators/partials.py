@@ -7,7 +7,7 @@ are taken apart, joined and combined by the same few methods, so nothing else in
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, Self
 
 import numpy as np
@@ -27,7 +27,7 @@ from headwater.engine.operators.sketches import DDSketchColumn, HyperLogLogColum
 from headwater.engine.operators.sums.exact_sum import SumColumn
 from headwater.engine.operators.user import UserColumn
 from headwater.errors import FormatError, QueryError
-from headwater.language.user_code import Operator, load_path, path_of
+from headwater.language.user_code import Operator, is_within, load_path, path_of
 
 __all__ = ["Op", "PartialColumn", "UnknownOperatorError", "lift", "partials_from_bytes", "partials_to_bytes"]
 
@@ -188,27 +188,64 @@ def partials_to_bytes(partials: Mapping[Op, PartialColumn]) -> bytes:
     return writer.finish()
 
 
-def partials_from_bytes(data: Bytes, known: Iterable[Op] = ()) -> dict[Op, Any]:
+def partials_from_bytes(data: Bytes, known: Iterable[Op] = (), modules: Collection[str] | None = None) -> dict[Op, Any]:
     """The columns of which these are the bytes.
 
-    Users' operators are looked for among the ``known`` ones first, then by import path.
+    Users' operators are looked for among the ``known`` ones first, then by import path: in these ``modules``, or (None) in any,
+    which is for bytes that this process has written itself.
     """
     reader = Reader(data, "partials", VERSION)
     named = {_name(op): op for op in known if op.kind == "user"}
     partials: dict[Op, Any] = {}
-    for _ in range(reader.number()):
+    for _ in range(reader.count()):
         name = reader.blob().decode()
-        op = named.get(name) or _op_of(name)
+        op = named.get(name) or _op_of(name, modules)
         number, column = reader.number(), reader.view()
-        if number not in CLASSES:
-            raise FormatError(f"partials of class {number}, which this release does not know")
+        if number not in CLASSES or op in partials:
+            raise FormatError(f"partials of class {number}, which this release does not know, or {op} twice")
         column_class = CLASSES[number]
-        if column_class is UserColumn:
-            partials[op] = UserColumn.from_bytes(column, op.parameter)  # type: ignore[arg-type]
-        else:
-            partials[op] = column_class.from_bytes(column)
+        if (column_class is UserColumn) != isinstance(op.parameter, Operator):
+            raise FormatError(f"partials of class {number} are none of {name}")
+        partials[op] = column_class.from_bytes(column, *([op.parameter] if column_class is UserColumn else []))
     reader.finish()
     return partials
+
+
+def traits(column: PartialColumn) -> tuple[object, ...]:
+    """What columns have in common whose rows can be combined: their class, and whatever decides what a row is.
+
+    The kind of values comes last, None if there is none: then they fit any.
+
+    >>> traits(MinMaxColumn.of(np.array([5]), largest=True, is_float=False))[1:]
+    (True, False, None)
+    """
+    what: tuple[object, ...] = ()
+    values: object = None
+    match column:
+        case MinMaxColumn():
+            what = (column.largest, column.is_float)
+        case ProductColumn():
+            what = (column.is_float,)
+        case HyperLogLogColumn() | DDSketchColumn():
+            what = (column.parameter,)
+        case ObjectColumn():
+            what, values = (column.kind,), _kind_of(column.partials)
+        case UserColumn():
+            what = (column.kind,)
+        case OrderedColumn():
+            what, values = (column.keep,), _kind_of(column.values)
+        case RunColumn():
+            kinds = {_kind_of(part.values) for part in column.parts} - {None}
+            values = next(iter(kinds), None) if len(kinds) < 2 else tuple(sorted(map(str, kinds)))
+    return (type(column), *what, values)
+
+
+def _kind_of(values: Sequence[Any] | np.ndarray[Any, Any]) -> object:
+    """The kind of an array, the type of objects; several types are a kind of their own, which fits nothing."""
+    if isinstance(values, np.ndarray) and values.dtype != object:
+        return values.dtype.kind if len(values) else None
+    types = {type(value) for value in values if value is not None}
+    return next(iter(types), None) if len(types) < 2 else tuple(sorted(map(str, types)))
 
 
 def _name(op: Op) -> str:
@@ -219,17 +256,26 @@ def _name(op: Op) -> str:
     return json.dumps([op.kind, op.column, parameter])
 
 
-def _op_of(name: str) -> Op:
+def _op_of(name: str, modules: Collection[str] | None) -> Op:
     try:
         kind, column, parameter = json.loads(name)
         path = parameter["path"] if isinstance(parameter, dict) else None
         if path is not None:
+            if modules is not None and not is_within(path, modules):
+                raise QueryError(f"no module of {path!r} may be loaded here")
             parameter = load_path(path)
     except QueryError as error:
         raise UnknownOperatorError(f"the user's operator {name!r} cannot be found: {error}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise FormatError(f"no operator: {name!r} ({error})") from error
     if isinstance(parameter, dict):
         label = parameter.get("operator")
         raise UnknownOperatorError(f"the user's operator {label!r} has no import path; give it as known")
+    is_plain = (
+        isinstance(kind, str)
+        and isinstance(column, str | None)
+        and isinstance(parameter, Operator | str | int | float | None)
+    )
+    if not is_plain or (kind == "user") != isinstance(parameter, Operator):
+        raise FormatError(f"no operator: {name!r}")
     return Op(kind, column, parameter)

@@ -10,6 +10,8 @@ import numpy as np
 
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array, UInt64Array, empty, frozen
 from headwater.base.jit import njit
+from headwater.base.packing import Reader
+from headwater.errors import FormatError
 
 
 def starts_of(lengths: Int64Array) -> Int64Array:
@@ -21,6 +23,15 @@ def starts_of(lengths: Int64Array) -> Int64Array:
     starts = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=starts[1:])
     return starts
+
+
+def read_starts(reader: Reader) -> Int64Array:
+    """Where rows begin whose lengths were written; a `FormatError` if no rows have such lengths."""
+    lengths = reader.ints()
+    # Few enough bits that the sum of them cannot wrap around.
+    if len(lengths) and not 0 <= int(lengths.min()) <= int(lengths.max()) < 1 << 40:
+        raise FormatError("a row has a length that there cannot be")
+    return starts_of(lengths)
 
 
 def expand(lo: Int64Array, hi: Int64Array) -> Int64Array:

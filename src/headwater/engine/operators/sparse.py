@@ -15,7 +15,7 @@ import numpy as np
 from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.jit import njit
 from headwater.base.packing import Bytes, Reader, Writer
-from headwater.engine.operators.ragged import expand, starts_of
+from headwater.engine.operators.ragged import expand, read_starts, starts_of
 from headwater.errors import FormatError
 
 VERSION = 1
@@ -88,11 +88,21 @@ class SparseColumn:
         with Reader(data, "sketches", VERSION) as reader:
             if reader.number() != cls.tag:
                 raise FormatError("a sketch of another kind")
-            parameter, starts = reader.number(), starts_of(reader.ints())
+            parameter, starts = reader.number(), read_starts(reader)
             keys, weights = reader.ints(), reader.ints()
-        if not len(keys) == len(weights) == starts[-1]:
+        if not len(keys) == len(weights) == starts[-1] or not cls._are_entries(keys, weights):
             raise FormatError("a sketch is damaged")
         return cls(parameter, keys.astype(np.int32), weights.astype(cls.weight_type), starts)
+
+    @classmethod
+    def _are_entries(cls, keys: Int64Array, weights: Int64Array) -> bool:
+        """Whether keys and weights fit into the words that they are kept in."""
+        if not len(keys):
+            return True
+        is_weight = int(weights.min()) > 0 and int(weights.max()) <= np.iinfo(cls.weight_type).max >> 8 * (
+            not cls.largest
+        )
+        return is_weight and -(2**30) <= int(keys.min()) <= int(keys.max()) < 2**30
 
 
 def _reduced(

@@ -46,6 +46,15 @@ class UserColumn(ListColumn):
         """Row i = the combination of rows ``lo[i]`` to ``hi[i]``, from left to right."""
         return UserColumn(self.kind, fold_ranges(self.partials, lo, hi, self.kind.combine, self.kind.empty))
 
+    def problem(self) -> str | None:
+        """Why partials that came from elsewhere are none of the operator, None if it can combine each with nothing."""
+        try:
+            for partial in self.partials:
+                self.kind.combine(partial, self.kind.empty())
+        except Exception as error:  # whatever a user's code does
+            return f"the user's operator {self.kind.name!r} cannot combine a partial: {error}"
+        return None
+
     def to_bytes(self) -> bytes:
         """The operator's import path, if it has one, and each partial in the operator's own byte form."""
         encoded = [self.kind.to_bytes(partial) for partial in self.partials]
@@ -64,7 +73,10 @@ class UserColumn(ListColumn):
             raise FormatError(f"{path} is no Operator")
         if not all(isinstance(partial, bytes) for partial in encoded):
             raise FormatError("partials of a user's operator are damaged")
-        return cls(operator, [operator.from_bytes(partial) for partial in encoded])  # type: ignore[arg-type]
+        try:
+            return cls(operator, [operator.from_bytes(partial) for partial in encoded])  # type: ignore[arg-type]
+        except Exception as error:  # whatever a user's code does with bytes that are not its own
+            raise FormatError(f"partials of the user's operator {operator.name!r} are damaged: {error}") from error
 
 
 def lifted(operator: Operator, data: np.ndarray[Any, Any], starts: Int64Array) -> Iterator[Any]:

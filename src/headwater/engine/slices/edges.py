@@ -35,11 +35,12 @@ def fixed_spec(window: Sliding | Band, begin: int, stop: int) -> tuple[int, int,
     >>> fixed_spec(Sliding(10, 5, 7), -100, 100)
     (10, 5, 2, -100, 100)
     """
-    begin, stop = max(begin, EARLIEST), min(max(stop, EARLIEST), LATEST)
+    # A query that was added when all sources had ended begins at the end of time: from there no sum may be taken.
+    begin, stop = (min(max(bound, EARLIEST), LATEST) for bound in (begin, stop))
     if isinstance(window, Sliding):
         return (window.size, window.slide, window.offset % window.slide, begin, stop)
-    inside = begin <= window.start < stop
-    return (window.size, ONCE, window.start % ONCE, window.start, window.start + 1 if inside else window.start)
+    start = min(window.start, LATEST)
+    return (window.size, ONCE, start % ONCE, start, start + 1 if begin <= start < stop else start)
 
 
 def spec_table(specs: Sequence[tuple[int, int, int, int, int]]) -> Int64Array:

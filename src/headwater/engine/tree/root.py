@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from headwater.base.count_limits import CountLimits
 from headwater.base.source_numbers import Resolve
 from headwater.engine.counting.root import CountRootGroup, ProvenCut
 from headwater.engine.families import Family
-from headwater.engine.halves import GroupPart, SlicedRootGroup, numbers_of, sources_problem
+from headwater.engine.halves import COUNT_MAX, GroupPart, SlicedRootGroup, numbers_of, places_problem, sources_problem
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import Events, read_values, scan_times
 from headwater.engine.operators.operator import Op
@@ -23,7 +23,7 @@ from headwater.engine.tree.marker_cuts import CutRootGroup
 from headwater.engine.tree.roles import Role, RootGroup
 from headwater.engine.wire.looks import Look
 from headwater.engine.wire.part_bytes import cuts_to_bytes
-from headwater.engine.wire.parts import AccountsPart, AsidePart, EventsPart, Part
+from headwater.engine.wire.parts import AccountsPart, AsidePart, EventsPart, Part, chains_of
 from headwater.engine.wire.query_set import QuerySet
 from headwater.engine.wire.snapshot_bytes import from_bytes
 from headwater.language.query import Query
@@ -148,22 +148,28 @@ class RootHalf:
 
     # --- what comes in ---
 
-    def problem(self, parts: Iterable[Part], resolve: Resolve) -> str | None:
-        """What is wrong with the parts of a delta, None if nothing is: then they can be absorbed.
+    def problem(self, parts: Iterable[Part], resolve: Resolve, chains: Set[str]) -> str | None:
+        """What is wrong with the parts of a delta of these ``chains``, None if nothing is: then they can be absorbed.
 
         Leaves and relays make no wrong parts. But a node that is older, newer or broken must not bring the root down.
         """
         self._ready_families()
-        return next(filter(None, (self._problem(part, resolve) for part in parts)), None)
+        return next(filter(None, (self._problem(part, resolve, chains) for part in parts)), None)
 
-    def _problem(self, part: Part, resolve: Resolve) -> str | None:
+    def _problem(self, part: Part, resolve: Resolve, chains: Set[str]) -> str | None:
+        if not chains_of(part) <= chains:
+            return f"it speaks of {sorted(chains_of(part) - chains)[:3]}, which it does not cover"
         match part:
             case AccountsPart():
-                return "numbers of events are not negative" if (part.rows[:, 1:] < 0).any() else None
+                counts = part.rows[:, 1:]
+                is_right = ((counts >= 0) & (counts <= COUNT_MAX)).all() and max(
+                    part.timeless, part.malformed
+                ) <= COUNT_MAX
+                return None if is_right else f"numbers of events are from 0 to {COUNT_MAX}"
             case AsidePart():
                 return None if part.rows.schema.equals(SCHEMA) else "the side output has other columns"
             case EventsPart():
-                return sources_problem(part, resolve) or self._events_problem(part)
+                return sources_problem(part, resolve) or places_problem(part) or self._events_problem(part)
             case _:
                 found = (self._group_problem(part, family.group, resolve) for family in self._queries.kin(part.family))
                 return next(filter(None, found), None)
@@ -180,6 +186,8 @@ class RootHalf:
             if name not in part.columns or plain_type(part.columns[name].type) != plain_type(types[name]):
                 return f"events need the column {name!r} of type {types.get(name)}"
         size = len(part.times)
+        if not part.misfits.keys() <= types.keys():
+            return "values of a wrong type are in columns that nobody reads"
         if any(not 0 <= row < size for rows in part.misfits.values() for row in rows):
             return "events are named that are not there"
         return None

@@ -6,7 +6,7 @@ to know no query.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -17,6 +17,7 @@ from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.operators.operator import Op
+from headwater.engine.operators.partials import PartialColumn, traits
 from headwater.engine.slices.store import concat_columns, map_columns
 from headwater.engine.wire.parts import HEAD_CHAIN, AccountsPart, Part, PiecesPart, RawRuns, RowsPart, key_count
 
@@ -27,7 +28,7 @@ class Alike:
 
     family: int
     types: tuple[str, ...]
-    partials: frozenset[Op] | None
+    partials: frozenset[tuple[object, ...]] | None
     columns: tuple[tuple[str, str], ...] | None
     parts: list[PiecesPart]
 
@@ -35,7 +36,7 @@ class Alike:
     def of(cls, part: PiecesPart) -> Alike:
         types = tuple(str(column.type) for column in part.key_columns)
         columns = None if part.raw is None else tuple((name, str(c.type)) for name, c in part.raw.columns.items())
-        return cls(part.family, types, frozenset(part.partials) if len(part.piece) else None, columns, [part])
+        return cls(part.family, types, _kinds(part.partials) if len(part.piece) else None, columns, [part])
 
     def takes(self, other: Alike) -> bool:
         """Take in the parts of the other, if they can be merged with these; returns whether they can."""
@@ -134,7 +135,12 @@ def merge_parts(parts: Sequence[Part]) -> list[Part]:
 def _likeness(part: RowsPart) -> tuple[object, ...]:
     """What parts of rows must have in common to be merged: leaves that know of other queries cut differently for a while."""
     types = tuple(str(column.type) for column in part.key_columns)
-    return part.family, part.cut, part.gap, types, frozenset(part.partials)
+    return part.family, part.cut, part.gap, types, _kinds(part.partials)
+
+
+def _kinds(partials: Mapping[Op, PartialColumn]) -> frozenset[tuple[object, ...]]:
+    """Operators and what their partials are like: those of a node that is wrong about a type stay apart from all others."""
+    return frozenset((op, *traits(column)) for op, column in partials.items())
 
 
 def _merge_rows(parts: list[RowsPart]) -> RowsPart:

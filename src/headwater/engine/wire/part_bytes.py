@@ -5,7 +5,7 @@ Keys are written once each, by value, with the Arrow type of each column. All nu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -17,7 +17,6 @@ from headwater.base.arrow import (
     integers_of,
     is_time_like,
     plain_array,
-    table_from_bytes,
     table_to_bytes,
     type_from_bytes,
     type_to_bytes,
@@ -37,7 +36,16 @@ from headwater.engine.wire.parts import (
     PiecesPart,
     RowsPart,
 )
+from headwater.engine.wire.peer_tables import table_from_peer
 from headwater.errors import FormatError
+
+
+class Operators(NamedTuple):
+    """Where users' operators are found: among those that are known here, and in these modules."""
+
+    known: Iterable[Op]
+    modules: Collection[str] | None
+
 
 VERSION = 1
 INTEGERS, FLOATS, ARROW = range(3)
@@ -52,15 +60,21 @@ def part_to_bytes(part: Part) -> bytes:
     return writer.finish()
 
 
-def part_from_bytes(data: Bytes, known: Iterable[Op] = ()) -> Part:
-    """The part of which these are the bytes; anything else is a `FormatError`. Users' operators are looked for in ``known``."""
+def part_from_bytes(data: Bytes, known: Iterable[Op] = (), modules: Collection[str] | None = ()) -> Part:
+    """The part of which these are the bytes; anything else is a `FormatError`.
+
+    Users' operators are looked for in ``known``, and by import path in these ``modules`` only (None: in any), for a peer may
+    name whatever it likes.
+    """
     reader = Reader(data, "a part", VERSION)
     kind = reader.number()
     if kind not in _FORMS:
         raise FormatError("a part of a kind that this release does not know")
     try:
-        part = _FORMS[kind].read(reader, known)
-    except (pa.ArrowException, UnicodeDecodeError) as error:
+        part = _FORMS[kind].read(reader, Operators(known, modules))
+    except FormatError:
+        raise
+    except Exception as error:  # it was made elsewhere: whatever is wrong with it must not go further than here
         raise FormatError(f"a part is damaged: {error}") from error
     reader.finish()
     return part
@@ -102,7 +116,7 @@ def _write_rows(writer: Writer, part: RowsPart) -> None:
     writer.blob(partials_to_bytes(part.partials))
 
 
-def _read_rows(reader: Reader, known: Iterable[Op]) -> RowsPart:
+def _read_rows(reader: Reader, known: Operators) -> RowsPart:
     family, cut = reader.number(), bool(reader.number())
     key_columns, key = read_keys(reader)
     slices = reader.ints()
@@ -111,7 +125,7 @@ def _read_rows(reader: Reader, known: Iterable[Op]) -> RowsPart:
     if gap >= 0:
         first = reader.ints() + _as_long(slices, slices)
         last = _as_long(reader.ints(), slices) + first
-    partials = partials_from_bytes(reader.view(), known)
+    partials = partials_from_bytes(reader.view(), *known)
     _as_long(key, slices)
     if any(len(column) != len(slices) for column in partials.values()):
         raise FormatError("a part has more or fewer partials than rows")
@@ -200,7 +214,7 @@ def _write_events(writer: Writer, part: EventsPart | LatePart) -> None:
 
 def _read_events(reader: Reader) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array, dict[str, pa.Array]]:
     source, some_late = reader.number(), bool(reader.number())
-    table = table_from_bytes(reader.view()).combine_chunks()
+    table = table_from_peer(reader.view()).combine_chunks()
     names = {"time", "offset", *(["source"] if source == 0 else []), *(["watermark"] if some_late else [])}
     if not names <= set(table.schema.names):
         raise FormatError("a part of events lacks their places of birth")
@@ -212,7 +226,10 @@ def _read_events(reader: Reader) -> tuple[Int64Array, Int64Array, Int64Array, In
 
 
 def _numbers(table: pa.Table, name: str) -> Int64Array:
-    return to_int64(_joined(table.column(name)))
+    column = _joined(table.column(name))
+    if not pa.types.is_integer(column.type) or column.null_count:
+        raise FormatError(f"{name} of events is {column.type}, with {column.null_count} missing")
+    return to_int64(column)
 
 
 def _joined(column: pa.ChunkedArray) -> pa.Array:
@@ -227,7 +244,7 @@ def _write_events_part(writer: Writer, part: EventsPart) -> None:
         writer.blob(name.encode()).ints(np.array(rows, np.int64))
 
 
-def _read_events_part(reader: Reader, _known: Iterable[Op]) -> EventsPart:
+def _read_events_part(reader: Reader, _known: Operators) -> EventsPart:
     family, chain = reader.signed(), reader.blob().decode()
     events = _read_events(reader)
     misfits = {}
@@ -242,7 +259,7 @@ def _write_late(writer: Writer, part: LatePart) -> None:
     _write_events(writer, part)
 
 
-def _read_late(reader: Reader, _known: Iterable[Op]) -> LatePart:
+def _read_late(reader: Reader, _known: Operators) -> LatePart:
     family, chain = reader.number(), reader.blob().decode()
     key_columns, key = read_keys(reader)
     times, offsets, sources, watermarks, columns = _read_events(reader)
@@ -256,7 +273,7 @@ def _write_markers(writer: Writer, part: MarkersPart) -> None:
         writer.blob(np.packbits(condition).tobytes())
 
 
-def _read_markers(reader: Reader, _known: Iterable[Op]) -> MarkersPart:
+def _read_markers(reader: Reader, _known: Operators) -> MarkersPart:
     family, chain = reader.number(), reader.blob().decode()
     key_columns, key = read_keys(reader)
     times, offsets, sources = reader.ints(), reader.ints(), reader.ints()
@@ -275,7 +292,7 @@ def _write_accounts(writer: Writer, part: parts.AccountsPart) -> None:
     writer.ints(part.rows.ravel()).number(part.timeless).number(part.malformed)
 
 
-def _read_accounts(reader: Reader, _known: Iterable[Op]) -> parts.AccountsPart:
+def _read_accounts(reader: Reader, _known: Operators) -> parts.AccountsPart:
     rows = reader.ints()
     if len(rows) % 5:
         raise FormatError("the accounts of a part are damaged")
@@ -315,7 +332,7 @@ def _write_raw(writer: Writer, raw: parts.RawRuns) -> None:
         _write_column(writer, column)
 
 
-def _read_pieces(reader: Reader, known: Iterable[Op]) -> PiecesPart:
+def _read_pieces(reader: Reader, known: Operators) -> PiecesPart:
     """The part of pieces of which this is the body."""
     family, chains = reader.number(), reader.texts()
     count = reader.count()
@@ -340,11 +357,11 @@ def _read_pieces(reader: Reader, known: Iterable[Op]) -> PiecesPart:
     return PiecesPart(family, chains, heads, head, sizes, *places, piece, columns, keys[: len(piece)], partials, raw)
 
 
-def _read_piece_rows(reader: Reader, count: int, known: Iterable[Op]) -> tuple[Int64Array, dict[Op, Any]]:
+def _read_piece_rows(reader: Reader, count: int, known: Operators) -> tuple[Int64Array, dict[Op, Any]]:
     """The piece of each row of the partials, and the partials."""
     rows = reader.number()
     piece = reader.ints() if rows > count else np.arange(rows, dtype=np.int64)
-    partials = partials_from_bytes(reader.view(), known) if rows else {}
+    partials = partials_from_bytes(reader.view(), *known) if rows else {}
     if len(piece) != rows or any(len(column) != rows for column in partials.values()):
         raise FormatError("a part has pieces without partials, or partials without pieces")
     steps = np.diff(piece, prepend=-1, append=count)
@@ -406,7 +423,7 @@ def _read_column(reader: Reader) -> pa.Array:
         return pa.array(reader.words(), pa.float64())
     if kind != ARROW:
         raise FormatError("values are written in a way that this release does not know")
-    table = table_from_bytes(reader.view()).combine_chunks()
+    table = table_from_peer(reader.view()).combine_chunks()
     if table.num_columns != 1:
         raise FormatError("values of one column were expected")
     return _joined(table.column(0))
@@ -426,7 +443,7 @@ class PartForm(NamedTuple):
 
     made: type
     write: Callable[[Writer, Any], object]
-    read: Callable[[Reader, Iterable[Op]], Part]
+    read: Callable[[Reader, Operators], Part]
 
 
 #: The number under which each class travels; numbers are never used again for another class.
@@ -439,7 +456,7 @@ _FORMS: Final = {
     6: PartForm(
         parts.AsidePart,
         lambda writer, part: writer.blob(table_to_bytes(part.rows)),
-        lambda reader, _: parts.AsidePart(table_from_bytes(reader.view())),
+        lambda reader, _: parts.AsidePart(table_from_peer(reader.view())),
     ),
     7: PartForm(PiecesPart, _write_pieces, _read_pieces),
 }

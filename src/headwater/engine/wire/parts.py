@@ -6,7 +6,7 @@ listed once for each part; rows name them by their place in that list. Sources a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -177,6 +177,16 @@ class KeyedTimes:
 
 
 Part = RowsPart | EventsPart | LatePart | MarkersPart | PiecesPart | AccountsPart | AsidePart
+
+
+def chains_of(part: Part) -> Set[str]:
+    """The chains that a part names: those whose events it has."""
+    match part:
+        case EventsPart() | LatePart() | MarkersPart():
+            return {part.chain}
+        case PiecesPart():
+            return set(part.chains)
+    return frozenset()
 
 
 def key_count(columns: Sequence[pa.Array]) -> int:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
 
 from headwater.base.arrow import schema_from_bytes, schema_to_bytes
 from headwater.engine.windows.registered import Registered
-from headwater.errors import FormatError, HeadwaterError
-from headwater.language.files.queries import from_json, to_json
+from headwater.errors import FormatError, HeadwaterError, QueryError
+from headwater.language.files.queries import from_json, named_code, to_json
 from headwater.language.query import Query
+from headwater.language.times import TICK_NANOS
+from headwater.language.user_code import is_within
 
 VERSION = 1
 
@@ -57,10 +60,17 @@ def query_set_text(queries: QuerySet) -> str:
     )
 
 
-def read_query_set(text: str) -> QuerySet:
-    """The query set of which this is the text; anything else is a `FormatError`."""
+def read_query_set(text: str, modules: Collection[str] | None = None) -> QuerySet:
+    """The query set of which this is the text; anything else is a `FormatError`.
+
+    Users' code may be named in these ``modules`` only; None: anywhere, which is for text that this process has written itself.
+    """
     try:
         tree = json.loads(text)
+        if modules is not None:
+            for path in named_code(tree["queries"]):
+                if not is_within(path, modules):
+                    raise QueryError(f"the queries name {path!r}; allow its module here, or take them from nobody else")
         if tree["version"] != VERSION:
             raise FormatError(f"queries of version {tree['version']}; this release reads version {VERSION}")
         entries = [
@@ -71,11 +81,34 @@ def read_query_set(text: str) -> QuerySet:
         types = {field.name: field.type for field in schema}
         settings = tree["time"], tree["unit"], tree["disorder"], tree["strict"]
         ways = tree.get("round_trips", True), tree.get("counts", False), tree.get("large_only", False)
+        if not _are_settings(*settings, *ways) or not _are_entries(entries, tree["names"]):
+            raise FormatError("these are no queries: a field has a value of another type")
         return QuerySet(*settings, entries, tree["names"], types, *ways)
     except HeadwaterError:
         raise
-    except (ValueError, TypeError, KeyError, pa.ArrowException) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OSError, pa.ArrowException) as error:
         raise FormatError(f"these are no queries: {error}") from error
+
+
+def _are_settings(time: Any, unit: Any, disorder: Any, *flags: Any) -> bool:
+    is_disorder = disorder is None or (_is_number(disorder) and disorder >= 0)
+    return (
+        isinstance(time, str) and unit in TICK_NANOS and is_disorder and all(isinstance(flag, bool) for flag in flags)
+    )
+
+
+def _are_entries(entries: Sequence[Registered], names: Any) -> bool:
+    """Whether queries are numbered by the list of all names that were ever given, each under its own."""
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return False
+    numbers = [entry.number for entry in entries]
+    are_numbers = all(_is_number(number) and 0 <= number < len(names) for number in numbers)
+    times = [time for entry in entries for time in (entry.begin, entry.stop)]
+    return are_numbers and len(set(numbers)) == len(numbers) and all(map(_is_number, times))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
 
 
 @lru_cache(maxsize=8)

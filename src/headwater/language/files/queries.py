@@ -90,6 +90,30 @@ def from_json(text: str | bytes) -> list[Query]:
     return _read_document(data)
 
 
+def named_code(text: str | bytes) -> set[str]:
+    """The import paths that a JSON text of queries names, without loading any; whatever else it says is read by `from_json`.
+
+    >>> named_code('{"queries": [{"window": {"type": "custom", "function": "shop:cuts"}, "aggregates": {}}]}')
+    {'shop:cuts'}
+    """
+    found: set[str] = set()
+
+    def look(value: object) -> object:
+        for name in ("function", "aggregate"):
+            path = value.get(name) if isinstance(value, dict) else None
+            # An aggregate is a function of ours under its plain name.
+            found.update({path} if isinstance(path, str) and ":" in path else ())
+        return value
+
+    json.loads(text, object_hook=look)
+    return found
+
+
+def modules_of(queries: Query | Iterable[Query]) -> frozenset[str]:
+    """The modules in which queries name users' code: what a node has to allow that takes them from another."""
+    return frozenset(path.partition(":")[0] for path in named_code(to_json(queries)))
+
+
 def from_yaml(text: str | bytes) -> list[Query]:
     """The queries of a YAML text."""
     try:

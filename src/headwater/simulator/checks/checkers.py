@@ -20,6 +20,7 @@ from headwater.protocols.events import Event
 from headwater.protocols.messages import decode
 from headwater.reference.rows import Entry, ResultRow, Row, identity
 from headwater.simulator.checks.counts import Counts
+from headwater.simulator.checks.silence import Silence
 from headwater.simulator.checks.truth import Truth, ViolationError
 from headwater.simulator.world.machine import Machine
 
@@ -39,7 +40,7 @@ class Checker:
     """Watches the root, and what leaves hold.
 
     ``share``: of how many emissions every row is compared with the reference at once; ``unaccepted_max``: how many deltas a leaf
-    may have sent that the root has not accepted.
+    may have sent that the root has not accepted; ``idle_ns``: how long a source has to be silent to be called idle.
     """
 
     def __init__(
@@ -50,8 +51,10 @@ class Checker:
         dice: Random,
         share: float,
         unaccepted_max: int | None = None,
+        idle_ns: int | None = None,
     ) -> None:
         self.truth = truth
+        self._silence = Silence(idle_ns)
         self._unaccepted_max = unaccepted_max
         #: Up to where each chain was accepted.
         self._stands: dict[str, int] = {}
@@ -62,6 +65,8 @@ class Checker:
         self._steps: dict[tuple[str, int], Any] = {}
         #: What the root told, by the number of its record.
         self._told: dict[int, list[Noted]] = {}
+        #: The record of which the root first told after it had come back.
+        self._learned: int | None = None
         self._aside: dict[tuple[str | None, str, int], str] = {}
         self.is_finished = False
 
@@ -70,6 +75,9 @@ class Checker:
     def after(self, time_ns: int, machine: Machine, event: Event | None, actions: list[Action], done: int) -> None:
         """A node was handed an event, and the first ``done`` of its actions were done."""
         is_root = machine.role == "root"
+        if event is not None and is_root:
+            self._learned = None
+            self._silence.look(machine.now_ns)
         # What is on disk has happened, whether there was time to tell of it or not: a root's notes stand or fall together.
         told = len(actions) if is_root and done else done
         for action in actions[:told]:
@@ -103,14 +111,22 @@ class Checker:
         if self.is_finished and note.what == "accepted":
             raise ViolationError(f"something was accepted after the end: {detail}")
         if machine.role == "root" and "record" in detail:
-            told = self._told.setdefault(detail["record"], [])
-            if not is_replay:
-                told.append(note)
-                self.truth.note(note.what, detail)
-                for chain, (_, _, end) in detail.get("chains", {}).items():
-                    self._stands[chain] = end
-            elif note not in told:
-                raise ViolationError(f"after its recovery the root tells of {note}; before it was {told}")
+            self._noted_by_root(machine, note, is_replay)
+
+    def _noted_by_root(self, machine: Machine, note: Noted, is_replay: bool) -> None:
+        """A note on something that is on disk. What the disk kept though the power was lost before it was synced has happened."""
+        detail, number = note.detail, note.detail["record"]
+        if is_replay and number not in self._told:
+            self._learned = number
+        told = self._told.setdefault(number, [])
+        if not is_replay or number == self._learned:
+            told.append(note)
+            self._silence.note(note.what, detail, machine.now_ns)
+            self.truth.note(note.what, detail)
+            for chain, (_, _, end) in detail.get("chains", {}).items():
+                self._stands[chain] = end
+        elif note not in told:
+            raise ViolationError(f"after its recovery the root tells of {note}; before it was {told}")
 
     def _check_bound(self, name: str, frame: bytes) -> None:
         """Check that a leaf waits when too much of what it sent is not accepted: what it holds is bounded."""

@@ -11,8 +11,10 @@ from collections.abc import Iterable
 
 LINK_FAULTS = ("delay", "loss", "duplication", "reordering", "partition")
 MACHINE_FAULTS = ("pause", "crash", "amnesia", "halfway", "replacement", "drift", "root", "slow")
+#: Drawn apart: a seed keeps its other faults if these are left out.
+BORDER_FAULTS = ("one-way", "torn", "flip", "full", "stall", "jump", "gone")
 #: Every fault that a plan can hold; also the words of ``--faults``.
-FAULTS = LINK_FAULTS + MACHINE_FAULTS
+FAULTS = LINK_FAULTS + MACHINE_FAULTS + BORDER_FAULTS
 
 
 def chosen_faults(text: str) -> frozenset[str]:
@@ -23,7 +25,7 @@ def chosen_faults(text: str) -> frozenset[str]:
     >>> chosen_faults("looss")
     Traceback (most recent call last):
     ValueError: there is no fault 'looss'; there are delay, loss, duplication, reordering, partition, pause, crash, amnesia,
-        halfway, replacement, drift, root, slow
+        halfway, replacement, drift, root, slow, one-way, torn, flip, full, stall, jump, gone
     """
     if text in ("all", "none"):
         return frozenset(FAULTS if text == "all" else ())

@@ -30,6 +30,7 @@ class Truth:
         #: Of each source: how many events were accepted, and whether the group waits for it.
         self.accepted = dict.fromkeys(self.logs, 0)
         self.active: dict[str, bool] = {}
+        self.decision_count = 0
         self.is_flushed = False
         #: Whether a user has asked for the end: from then on sources may end anywhere.
         self.may_end = False
@@ -110,6 +111,7 @@ class Truth:
                 f" accepted are {self.accepted[source]}, the watermark is {self.stream.watermark}"
             )
         self.active[source] = what != "idle"
+        self.decision_count += 1
         back = history.Joined(source, self.logs[source].home) if what == "joined" else history.Returned(source)
         self.stream.take(history.Idle(source) if what == "idle" else back)
         is_awaited = self.active[source] and self.stream.sources[source].watermark < FOREVER

@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 
 from headwater.engine.groups.shared import QueryGroup
+from headwater.engine.slices.store import RowStore
 from headwater.engine.windows.sessions import SessionWindows
 from headwater.language.times import FOREVER, NEVER
+from headwater.node import RootNode
+from headwater.protocols.actions import Action, Checkpoint, Record
 from headwater.protocols.ledger import Ledger
 from headwater.protocols.membership import Membership
 from headwater.simulator.plants.count_windows import COUNT_PLANTS
 from headwater.simulator.plants.planting import Plant, instead
+from headwater.simulator.world.disk import Disk
 
 
 def planted(name: str | None) -> AbstractContextManager[Any]:
@@ -58,6 +62,20 @@ def _on_time(right: Any, group: QueryGroup, chunk: Any, keys: Any, watermarks: A
     return right(group, chunk, keys, np.minimum(watermarks, chunk.times))
 
 
+def _record_last(right: Any, root: RootNode, *arguments: Any) -> list[Action]:
+    actions: list[Action] = right(root, *arguments)
+    return sorted(actions, key=lambda action: (isinstance(action, Checkpoint), isinstance(action, Record)))
+
+
+def _half_as_patient(right: Any, members: Membership, now_ns: int, silence_ns: int) -> Any:
+    return right(members, now_ns, silence_ns // 2)
+
+
+def _records_unsynced(right: Any, disk: Disk, name: str) -> None:
+    if not name.startswith("records"):
+        right(disk, name)
+
+
 PLANTS: dict[str, Plant] = {
     # A delta that was accepted comes again and is counted again.
     "double-count": _overlooked("duplicate"),
@@ -79,4 +97,12 @@ PLANTS: dict[str, Plant] = {
     "join-at-minus-infinity": instead(Membership, "first_watermark", lambda right, *_: NEVER),
     # A late event counts in a window that its source had closed.
     "late-counted": instead(QueryGroup, "add_late", _on_time),
+    # Rows and answers leave before what they follow from is on disk.
+    "rows-before-the-record": instead(RootNode, "handle", _record_last),
+    # Records are written, but not synced.
+    "fsync-left-out": instead(Disk, "sync", _records_unsynced),
+    # Sources are called idle after half of the time.
+    "idle-too-early": instead(Membership, "decide_idle", _half_as_patient),
+    # Rows of windows that have closed are kept for ever.
+    "memory-grows": instead(RowStore, "keep", lambda right, *_: None),
 }

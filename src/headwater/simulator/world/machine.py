@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from headwater.errors import FormatError
 from headwater.node import Node
 from headwater.protocols.actions import Action
 from headwater.protocols.events import Event
 from headwater.simulator.workloads.streams import LogCursor, SourceLog
+from headwater.simulator.world.storage import Storage
 
 MILLION = 1_000_000
 
@@ -24,11 +26,12 @@ class Maker:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Every machine has its own: it starts somewhere and runs a little too fast or too slowly, but never backwards.
+    """Every machine has its own: it starts somewhere, runs a little too fast or too slowly, and may leap; it goes back only
+    while its machine is down.
 
     >>> clock = Clock(offset_ns=7, drift_ppm=500_000)
-    >>> clock.now(100), clock.real_delay(150)
-    (157, 100)
+    >>> clock.now(100), clock.real_delay(150), clock.showing(0, 100).now(102)
+    (157, 100, 3)
     """
 
     offset_ns: int = 0
@@ -37,6 +40,10 @@ class Clock:
     def now(self, time_ns: int) -> int:
         """What it shows at a moment of the world's time."""
         return self.offset_ns + time_ns + time_ns * self.drift_ppm // MILLION
+
+    def showing(self, now_ns: int, time_ns: int) -> Clock:
+        """The same clock, set: it shows ``now_ns`` at a moment of the world's time."""
+        return replace(self, offset_ns=self.offset_ns + now_ns - self.now(time_ns))
 
     def real_delay(self, delay_ns: int) -> int:
         """How much of the world's time passes while it shows ``delay_ns`` more."""
@@ -52,16 +59,24 @@ class Machine:
     maker: Maker
     logs: tuple[SourceLog, ...] = ()
     clock: Clock = field(default_factory=Clock)
+    #: Where in the tree it stands: the name of the machine that stood there first.
+    place: str = ""
 
     node: Node | None = None
+    #: What its node was last told of the time.
+    now_ns: int = 0
     #: Another machine that has its sources; it may not know yet. Once it knows it is retired, for good.
     successor: Machine | None = None
     is_retired: bool = False
+    #: Whether it broke, and nobody will start it again.
+    is_gone: bool = False
     #: Goes up at each start, so that what was meant for an earlier life is known.
     life: int = 0
     #: Until when it does nothing, and what has come meanwhile.
     paused_until_ns: int = 0
     backlog: list[Event] = field(default_factory=list)
+    #: An event and what its node asked for, which waits for the disk.
+    unfinished: tuple[Event | None, list[Action]] | None = None
     #: How long it takes for each event, while it is slow, and until when it is busy.
     slowness_ns: int = 0
     busy_until_ns: int = 0
@@ -74,10 +89,8 @@ class Machine:
     #: The next moment at which it will look into its logs, if one is set.
     look_ns: int | None = None
 
-    #: What survives a crash: the bytes of a leaf's or relay's memory, or a root's checkpoint and records.
-    memory: bytes | None = None
-    checkpoint: bytes | None = None
-    records: list[bytes] = field(default_factory=list)
+    #: What survives a crash.
+    storage: Storage = field(default_factory=Storage)
 
     #: Faults that happened here and count as soon as the node is spoken to again.
     unread_faults: list[str] = field(default_factory=list)
@@ -97,6 +110,7 @@ class Machine:
         self.timers.clear()
         self.readers.clear()
         self.backlog.clear()
+        self.unfinished = None
         self.is_reading_paused = False
         self.look_ns = None
         self.paused_until_ns = self.busy_until_ns = self.slowness_ns = 0
@@ -105,10 +119,26 @@ class Machine:
     def revive(self) -> list[Action]:
         """A node in the place of the one that crashed; returns what it asks for before anything else happens."""
         self.life += 1
-        if self.checkpoint is not None:
-            assert self.maker.recovered is not None, f"{self.name} is no root but has a checkpoint"
-            self.node, actions = self.maker.recovered(self.checkpoint, list(self.records))
-            return actions
-        self.node = self.maker.fresh() if self.memory is None else self.maker.restored(self.memory)
-        self.memory = None
+        if self.maker.recovered is not None:
+            return self._recover(self.maker.recovered)
+        memory = self.storage.recall()
+        try:
+            self.node = self.maker.fresh() if memory is None else self.maker.restored(memory)
+        except FormatError:  # what cannot be read any more is as good as nothing
+            self.node = self.maker.fresh()
+        return []
+
+    def _recover(self, recovered: Callable[[bytes, Sequence[bytes]], tuple[Node, list[Action]]]) -> list[Action]:
+        """A root of its last checkpoint that can be read, and of all records behind it."""
+        damage: FormatError | None = None
+        for checkpoint, records in self.storage.lives():
+            try:
+                self.node, actions = recovered(checkpoint, records)
+            except FormatError as error:
+                damage = error
+            else:
+                return actions
+        if damage is not None:
+            raise damage
+        self.node = self.maker.fresh()
         return []

@@ -47,7 +47,9 @@ class Network:
     quality: Quality = Quality()
     #: Links that differ from the others.
     qualities: dict[Link, Quality] = field(default_factory=dict)
+    #: Until when nothing passes: both directions of a link, or one that is cut by itself.
     cut: dict[Link, int] = field(default_factory=dict)
+    one_way: dict[Link, int] = field(default_factory=dict)
     message_count: int = 0
     byte_count: int = 0
     #: Whether a machine is up: a message counts as lost only if it would have been taken.
@@ -69,6 +71,9 @@ class Network:
         if self.cut.get(link, 0) > now_ns:
             self.at(arrival_ns, self._missed, target, "partition")
             return
+        if self.one_way and self.one_way.get(link, 0) > now_ns:
+            self.at(arrival_ns, self._missed, target, "one-way")
+            return
         if quality.loss and self.dice.random() < quality.loss:
             self.at(arrival_ns, self._missed, target, "loss")
             return
@@ -83,9 +88,14 @@ class Network:
             for link in ((one, other), (other, one)):
                 self.cut[link] = max(until_ns, self.cut.get(link, 0))
 
+    def cut_one_way(self, link: Link, until_ns: int) -> None:
+        """Nothing passes from the first to the second until then, but everything does the other way."""
+        self.one_way[link] = max(until_ns, self.one_way.get(link, 0))
+
     def heal(self) -> None:
         """Good links everywhere from now on."""
         self.cut.clear()
+        self.one_way.clear()
         self.qualities.clear()
         self.quality = Quality()
 

@@ -18,6 +18,7 @@ from headwater.protocols.actions import Action
 from headwater.protocols.events import Event
 from headwater.simulator.checks.counts import Counts
 from headwater.simulator.workloads.streams import LogCursor
+from headwater.simulator.world.disk import DiskError
 from headwater.simulator.world.machine import Machine
 from headwater.simulator.world.network import MS, Network
 
@@ -98,16 +99,20 @@ class World:
         """A machine falls over; a root has on disk what it recorded, others have their memory or nothing."""
         if machine.node is None:
             return
+        machine.storage.disk.lose(self.dice)
         if keeps_memory and machine.role != "root":
-            machine.memory = machine.node.snapshot()
+            machine.storage.remember(machine.node.snapshot())
         machine.forget_life()
         self.tell(machine.name, "crashes" if keeps_memory else "crashes and forgets")
 
     def pause(self, machine: Machine, until_ns: int) -> None:
         """A machine does nothing for a while; what comes meanwhile waits."""
+        self._wait(machine, until_ns)
+        self.tell(machine.name, "pauses")
+
+    def _wait(self, machine: Machine, until_ns: int) -> None:
         machine.paused_until_ns = max(machine.paused_until_ns, until_ns)
         self.at(machine.paused_until_ns, self._wake, machine, machine.life)
-        self.tell(machine.name, "pauses")
 
     def hand(self, machine: Machine, event: Event) -> bool:
         """Hand an event to a node; returns whether the machine is up. A paused or busy one takes it later."""
@@ -116,7 +121,7 @@ class World:
             return False
         if machine.paused_until_ns > self.time_ns:
             if not machine.backlog:
-                self.counts["fault: pause"] += 1
+                self.counts["fault: pause" if machine.unfinished is None else "fault: stall"] += 1
             machine.backlog.append(event)
             return True
         if machine.slowness_ns:
@@ -137,8 +142,9 @@ class World:
             for fault in machine.unread_faults:
                 self.counts[f"fault: {fault}"] += 1
             machine.unread_faults.clear()
+        machine.now_ns = machine.clock.now(self.time_ns)
         try:
-            actions = node.handle(event, machine.clock.now(self.time_ns))
+            actions = node.handle(event, machine.now_ns)
             node.check()
         except Exception as error:
             for observer in self.observers:
@@ -149,15 +155,30 @@ class World:
         self._perform(machine, event, actions)
 
     def _perform(self, machine: Machine, event: Event | None, actions: list[Action]) -> None:
+        if machine.storage.disk.delay_ns and any(isinstance(action, act.Record | act.Checkpoint) for action in actions):
+            machine.unfinished = event, actions
+            self._wait(machine, self.time_ns + machine.storage.disk.delay_ns)
+        else:
+            self._perform_now(machine, event, actions)
+
+    def _perform_now(self, machine: Machine, event: Event | None, actions: list[Action]) -> None:
         stumble = machine.stumble
         done = len(actions)
         if stumble is not None and len(actions) >= 2:
             done = 1 + stumble[0] % (len(actions) - 1)
-        for action in actions[:done]:
-            self._do(machine, action)
+        broken, number = None, 0
+        try:
+            for number, action in enumerate(actions[:done]):  # noqa: B007 (where it broke off)
+                self._do(machine, action)
+        except DiskError as error:
+            broken, done = error, number
         for observer in self.observers:
             observer.after(self.time_ns, machine, event, actions, done)
-        if stumble is not None and done < len(actions):
+        if broken is not None:
+            # What its node knows by now is on no disk: it has to come back as the disk has it.
+            self.crash(machine, keeps_memory=False)
+            machine.unread_faults.append(broken.fault)
+        elif stumble is not None and done < len(actions):
             self.crash(machine, stumble[1])
             if any(not isinstance(action, act.Noted) for action in actions[done:]):
                 machine.unread_faults.append("halfway")
@@ -183,9 +204,9 @@ class World:
                 machine.is_reading_paused = False
                 self._look_soon(machine)
             case act.Record(data):
-                machine.records.append(data)
+                machine.storage.record(data)
             case act.Checkpoint(data):
-                machine.checkpoint, machine.records = data, []
+                machine.storage.checkpoint(data)
             case act.Finished():
                 self.is_finished |= machine.role == "root"
             case act.Superseded():
@@ -207,7 +228,7 @@ class World:
         if machine is None or not self.hand(machine, events.MessageReceived(sender, frame)):
             return False
         origin = self.machines.get(sender)
-        if origin is not None and origin.successor is not None:
+        if origin is not None and origin.successor is not None and not origin.is_gone:
             self.counts["fault: replacement"] += 1
         return True
 
@@ -216,7 +237,11 @@ class World:
         return machine is not None and machine.is_up
 
     def _hand_late(self, machine: Machine, life: int, event: Event) -> None:
-        if machine.life == life and machine.node is not None:
+        if machine.life != life or machine.node is None:
+            return
+        if machine.unfinished is not None:
+            machine.backlog.append(event)
+        else:
             self._handle(machine, machine.node, event)
 
     def _wake(self, machine: Machine, life: int) -> None:
@@ -224,7 +249,10 @@ class World:
             self.wake(machine)
 
     def wake(self, machine: Machine) -> None:
-        """A paused machine goes on, with everything that came meanwhile."""
+        """A paused machine goes on, with what waited for its disk and everything that came meanwhile."""
+        unfinished, machine.unfinished = machine.unfinished, None
+        if unfinished is not None:
+            self._perform_now(machine, *unfinished)
         waiting, machine.backlog = machine.backlog, []
         for event in waiting:
             self.hand(machine, event)

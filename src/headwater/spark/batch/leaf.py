@@ -60,7 +60,7 @@ class LeafTask:
         self._relay = number // FAN_IN
         self._buckets = buckets
         self._chain = chain = f"{number:08d}"
-        self._leaf = LeafNode(chain, ROOT, settings=SETTINGS, roots=buckets)
+        self._leaf = LeafNode(chain, ROOT, settings=SETTINGS, roots=buckets, modules=None)
         self._sent = 0
         self._is_finished = False
         for source, home in sources:

@@ -203,7 +203,7 @@ def merged(frames: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield pa.record_batch([[relay], [bucket], [chain], [0], [frame]], schema=FRAMES)
             continue
         if place not in nodes:
-            nodes[place] = RelayNode(f"relay-{relay:06d}", ROOT, settings=SETTINGS)
+            nodes[place] = RelayNode(f"relay-{relay:06d}", ROOT, settings=SETTINGS, modules=None)
         yield from passed(place, nodes[place].handle(MessageReceived(chain, frame), 0))
     for place, node in nodes.items():
         yield from passed(place, node.handle(TimerFired("send"), 0))

@@ -3,13 +3,19 @@
 All of it lies under one folder, beside Spark's own checkpoint::
 
     about.json            what the stream is: format, identity, input, settings
-    states/7.full         the root as it was after batch 7
-    states/8.part         what happened to it in batch 8; both make the root after batch 8
-    directives/8.json     what it tells the leaves for batch 9; written last, so its presence says that batch 8 is done
+    owners/3              who runs it: the highest number does (`owners`)
+    states/7.3.full       the root as it was after batch 7, by owner 3
+    states/8.3.part       what happened to it in batch 8; both make the root after batch 8 (`states`)
+    roots/001/states/     the same of each root, where several share the keys
+    directives/8.json     what it tells the leaves for batch 9, and which states are those after batch 8
     queries/<hash>.json   the text of the queries a directive names
     commands/3.json       what users asked for, in order
+    lives/                an empty file for each start of the stream (`sinks.timeline`)
+    gathered/             rows that wait until their sink makes a file of them (`sinks.gathered`)
 
-Each file appears at once or not at all, and none is ever changed into something else: a batch that is run again writes the same.
+The directive is the commit of a batch: it is created last of all, by one driver and no other, and everything else counts only if
+it leads there. Each file appears at once or not at all, and none is ever changed into something else. Directives and descriptions
+begin with their checksum; states and queries are named by theirs.
 """
 
 from __future__ import annotations
@@ -17,16 +23,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from headwater.base.arrow import schema_from_bytes, schema_to_bytes
-from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import HeadwaterError
 from headwater.language.homes import Home
 from headwater.language.places import local_path
@@ -36,7 +40,9 @@ from headwater.node.splitting import Sharing
 from headwater.protocols.count_windows import Counting
 from headwater.spark.streaming.arrivals import Stamps, Taken
 from headwater.spark.streaming.directives import Directive
+from headwater.spark.streaming.errors import CheckpointError, EndedError, missing_part
 from headwater.spark.streaming.inputs.input import stores_arrivals
+from headwater.spark.streaming.states import StateFolder, StateRef
 
 #: How rows come out: since the first release in ticks with all columns, now as times (`engine.results.shape`). A stream keeps
 #: the form with which it began, for its sink holds rows of it already.
@@ -51,7 +57,8 @@ class About:
     ``chains``: how many leaves share the sources; ``roots``: how many roots share the keys, ``sharing``: how, and ``why``.
     ``counting``: what leaves send for count windows; None in checkpoints of releases that knew no schemes. ``born_ms``: when it
     began, since 1970. ``row_form``: the columns in which rows come out, `ROW_FORM` or that of an earlier release. ``home``: the
-    column that says where events are at home, or where sources are if not where they lie.
+    column that says where events are at home, or where sources are if not where they lie. ``owner``: the driver that began it, 0
+    in checkpoints of releases that knew none.
     """
 
     id: str
@@ -67,6 +74,7 @@ class About:
     born_ms: int
     row_form: int = ROW_FORM
     home: Home = None
+    owner: int = 0
 
     @property
     def schema_bytes(self) -> bytes:
@@ -92,6 +100,8 @@ class About:
             "counting": None if self.counting is None else asdict(self.counting),
             "born_ms": self.born_ms,
             **({"home": self.home} if self.home else {}),
+            **({"row_form": self.row_form} if self.row_form != ROW_FORM else {}),
+            "owner": self.owner,
         }
 
     def stamps(self, taken: Taken) -> Stamps | None:
@@ -111,27 +121,15 @@ class About:
             "counting": None if counting is None else Counting(**counting),
         }
         plain = ("id", "kind", "input", "settings", "chains", "roots", "why", "born_ms")
-        return cls(**read, **{name: data[name] for name in plain}, home=data.get("home"))
+        since = {"home": data.get("home"), "row_form": data.get("row_form", ROW_FORM), "owner": data.get("owner", 0)}
+        return cls(**read, **{name: data[name] for name in plain}, **since)
 
 
-VERSION = 3
-#: The versions that are read, each with the form of its rows.
-ROW_FORMS = {2: TICKS_FORM, VERSION: ROW_FORM}
+VERSION = 4
+#: The versions that are read, each with the form of its rows; since 4 the description says it, and has a checksum.
+ROW_FORMS = {2: TICKS_FORM, 3: ROW_FORM, VERSION: ROW_FORM}
 #: How many batches before the last keep their states and directives, for inspection.
 KEPT = 20
-
-
-class CheckpointError(HeadwaterError):
-    """A checkpoint that cannot be used; the message says where it is and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """The root after a batch: its last snapshot, and what was recorded since. ``since``: of which batch the snapshot is."""
-
-    since: int
-    snapshot: bytes
-    records: tuple[bytes, ...]
 
 
 class StreamCheckpoint:
@@ -145,19 +143,28 @@ class StreamCheckpoint:
     def about(self) -> About | None:
         """The description of the stream; None if it has not begun."""
         place = self.path / "about.json"
-        if not place.exists():
+        tree = self._described(place)
+        if tree is None:
             return None
-        try:
-            tree: dict[str, Any] = json.loads(place.read_bytes())
-            version = tree["headwater_stream"]
-        except (ValueError, KeyError, TypeError):
-            raise CheckpointError(f"{place}: this is not the checkpoint of a stream; give another folder") from None
+        version = tree["headwater_stream"]
         if version not in ROW_FORMS:
             raise CheckpointError(
-                f"{place}: the checkpoint has version {version}, this release reads versions 2 and {VERSION}; go on with the"
+                f"{place}: the checkpoint has version {version}, this release reads versions 2 to {VERSION}; go on with the"
                 " release that wrote it, or begin anew with another folder"
             )
-        return replace(About.from_data(tree), row_form=ROW_FORMS[version])
+        try:
+            return About.from_data(tree if version == VERSION else {"row_form": ROW_FORMS[version], **tree})
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{place}: this description of a stream is damaged: {error}") from error
+
+    def _described(self, place: Path) -> dict[str, Any] | None:
+        try:
+            tree = unsealed(place, place.read_bytes())
+        except FileNotFoundError:
+            return None
+        if not isinstance(tree, dict) or "headwater_stream" not in tree:
+            raise CheckpointError(f"{place}: this is not the checkpoint of a stream; give another folder")
+        return tree
 
     def begun(self) -> About:
         """The description of the stream; an error if it has not begun."""
@@ -166,21 +173,48 @@ class StreamCheckpoint:
             raise CheckpointError(f"{self.path}: there is no stream here; begin one with headwater.stream")
         return about
 
-    def prepare(self) -> None:
-        """Make room for a new stream."""
-        for folder in ("states", "directives", "queries", "commands"):
+    def prepare(self, roots: int = 1) -> None:
+        """Make room for a new stream; what one has left that never came to be is removed."""
+        for folder in ("directives", "queries", "commands"):
             files.make_folder(self.path / folder)
+        for number in range(roots):
+            files.make_folder(self.states(number, roots).path)
+        files.remove(self._directive(-1))
 
     def write_about(self, about: About) -> None:
         """Last of all that is there before the first batch: with this the stream exists."""
-        self._put(self.path / "about.json", _json({"headwater_stream": VERSION, **about.to_data()}))
+        try:
+            files.create(self.path / "about.json", _about_bytes(about))
+        except FileExistsError as error:
+            raise self._begun_twice() from error
+
+    def go_on(self, about: About) -> None:
+        """A driver has taken a stream over: what others left unfinished goes, and a former version becomes this one.
+
+        Releases that know no owners refuse the stream from now on, by its version.
+        """
+        first = self.directive(-1)
+        if about.owner and first is not None and first["owner"] != about.owner:
+            raise self._begun_twice()
+        for number in range(about.roots):
+            self.states(number, about.roots).sweep()
+        data = _about_bytes(about)
+        if (self.path / "about.json").read_bytes() != data:
+            files.replace(self.path / "about.json", data)
+            files.sync_directory(self.path)
+
+    def _begun_twice(self) -> CheckpointError:
+        return CheckpointError(
+            f"{self.path}: two drivers began this stream at the same time; begin anew in another folder"
+        )
 
     # --- after each batch ---
 
     def directive(self, batch: int) -> dict[str, Any] | None:
         """What the root told the leaves after a batch; None while it is not done."""
+        place = self._directive(batch)
         try:
-            tree: dict[str, Any] = json.loads(self._directive(batch).read_bytes())
+            tree: dict[str, Any] = unsealed(place, place.read_bytes())
         except FileNotFoundError:
             return None
         return tree
@@ -192,16 +226,41 @@ class StreamCheckpoint:
             raise CheckpointError(
                 f"{self.path}: what the root said after batch {batch} is missing, so nothing can go on"
             )
-        return Directive.from_data(data)
+        try:
+            return Directive.from_data(data)
+        except (HeadwaterError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CheckpointError(f"{self._directive(batch)}: this directive is damaged: {error}") from error
+
+    def commit(self, directive: Directive) -> bool:
+        """End a batch, whose states are written; False if another driver has, and then nothing is changed."""
+        place = self._directive(directive.batch)
+        try:
+            files.create(place, sealed(directive.to_data()))
+        except FileExistsError:
+            return False
+        except FileNotFoundError as error:
+            raise missing_part(place.parent) from error
+        self._forget(directive.batch - KEPT)
+        return True
 
     def last_batch(self) -> int | None:
         """The last batch that is done; None before anything is."""
         found = [int(place.stem) for place in (self.path / "directives").glob("*.json")]
         return max(found, default=None)
 
-    def write_directive(self, batch: int, directive: dict[str, Any]) -> None:
-        self._put(self._directive(batch), _json(directive))
-        self._forget(batch - KEPT)
+    def last_done(self) -> int:
+        """The last batch that is done; -1 before the first is."""
+        last = self.last_batch()
+        return -1 if last is None else last
+
+    def row_counts(self) -> dict[int, int]:
+        """How many rows batches had, of those whose directives are still there."""
+        found = {}
+        for place in (self.path / "directives").glob("*.json"):
+            status = (self.directive(int(place.stem)) or {}).get("status", {})
+            if "rows" in status:
+                found[int(place.stem)] = int(status["rows"])
+        return found
 
     def write_queries(self, text: str) -> str:
         """Keep the text of queries; the name under which a directive may speak of it."""
@@ -212,42 +271,55 @@ class StreamCheckpoint:
         return name
 
     def queries(self, name: str) -> str:
-        return (self.path / "queries" / f"{name}.json").read_text()
-
-    def write_snapshot(self, batch: int, snapshot: bytes) -> None:
-        self._put(self._state(batch, "full"), snapshot)
-
-    def write_records(self, batch: int, since: int, records: Sequence[bytes]) -> None:
-        self._put(self._state(batch, "part"), to_bytes([since, list(records)]))
-
-    def saved(self, batch: int) -> Saved:
-        """The root after a batch that is done."""
+        place = self.path / "queries" / f"{name}.json"
         try:
-            records: list[bytes] = []
-            at = batch
-            while not (full := self._state(at, "full")).exists():
-                _, some = from_bytes(self._state(at, "part").read_bytes())
-                records[:0] = some
-                at -= 1
-            return Saved(at, full.read_bytes(), tuple(records))
+            text = place.read_bytes()
         except FileNotFoundError as error:
-            raise CheckpointError(f"{error.filename}: this part of the checkpoint is missing") from None
+            raise missing_part(place) from error
+        if hashlib.sha256(text).hexdigest()[:32] != name:
+            raise CheckpointError(f"{place}: these queries are damaged: they do not match their checksum")
+        return text.decode()
+
+    def states(self, number: int = 0, roots: int = 1) -> StateFolder:
+        """The states of a root; of the only one, or of one of several."""
+        return StateFolder((self.path / "roots" / f"{number:03d}" if roots > 1 else self.path) / "states")
+
+    def state(self, directive: Directive, number: int = 0, roots: int = 1) -> StateRef:
+        """The state of a root after a batch that is done."""
+        if directive.owner:
+            return directive.states[number]
+        return self.states(number, roots).former(directive.batch)
 
     def _forget(self, batch: int) -> None:
-        """Remove what lies before a batch and before the snapshot that its state builds on."""
-        if batch < 0 or batch % KEPT:
+        """Remove what lies before a batch and before the snapshots that its states build on."""
+        if batch < 0 or batch % KEPT or (known := self.directive(batch)) is None or "states" not in known:
             return
-        fulls = [at for place in (self.path / "states").glob("*.full") if (at := int(place.stem)) <= batch]
-        oldest = max(fulls, default=-1)
-        for folder, before in (("states", oldest), ("directives", batch)):
-            for place in (self.path / folder).iterdir():
-                if place.stem.lstrip("-").isdigit() and int(place.stem) < before:
-                    place.unlink(missing_ok=True)
+        states = [StateRef(*state) for state in known["states"]]
+        for number, state in enumerate(states):
+            self.states(number, len(states)).forget(state.since)
+        for place in (self.path / "directives").glob("*.json"):
+            if int(place.stem) < batch:
+                files.remove(place)
+        self._forget_asked()
+
+    def _forget_asked(self) -> None:
+        """Remove commands that all directives know of, but for the last, which counts them; and queries that none names."""
+        places = (self.path / "directives").glob("*.json")
+        known = [data for place in places if (data := self.directive(int(place.stem))) is not None]
+        done = min(min(data["commands"] for data in known), self.command_count() - 1)
+        named = {data["queries"] for data in known}
+        for place in (self.path / "commands").iterdir():
+            if int(place.name.partition(".")[0]) < done:
+                files.remove(place)
+        for place in (self.path / "queries").iterdir():
+            if place.name.partition(".")[0] not in named:
+                files.remove(place)
 
     # --- what users ask for ---
 
     def command_count(self) -> int:
-        return len(list((self.path / "commands").glob("*.json")))
+        """How many commands there ever were: those that are done are forgotten, but for the last."""
+        return 1 + max((int(place.stem) for place in (self.path / "commands").glob("*.json")), default=-1)
 
     def command(self, number: int) -> dict[str, Any]:
         """The command of this number, from 0."""
@@ -277,18 +349,23 @@ class StreamCheckpoint:
     def _directive(self, batch: int) -> Path:
         return self.path / "directives" / f"{batch}.json"
 
-    def _state(self, batch: int, suffix: str) -> Path:
-        return self.path / "states" / f"{batch}.{suffix}"
-
     def _put(self, place: Path, data: bytes) -> None:
-        # Two attempts of one task may write the same file at the same time.
-        unfinished = place.with_name(f"{place.name}.{uuid.uuid4().hex}")
         try:
-            files.replace(unfinished, data)
-            unfinished.replace(place)
-        except FileNotFoundError:
-            raise CheckpointError(f"{place.parent}: this part of the checkpoint is gone") from None
+            files.replace(place, data)
+        except FileNotFoundError as error:
+            raise missing_part(place.parent) from error
         files.sync_directory(place.parent)
+
+
+def refuse_ended(checkpoint: StreamCheckpoint) -> None:
+    """Refuse to start a stream that has ended: it would run and take nothing in."""
+    last = checkpoint.last_batch()
+    directive = None if last is None else checkpoint.directive(last)
+    if directive is not None and directive["is_finished"]:
+        raise EndedError(
+            f"{checkpoint.path}: this stream was flushed after batch {last} and has ended, its rows are all out; what came since"
+            " is for a new one: begin it with another checkpoint and another sink"
+        )
 
 
 def checkpoint_folder(path: str | os.PathLike[str]) -> Path:
@@ -298,3 +375,43 @@ def checkpoint_folder(path: str | os.PathLike[str]) -> Path:
 
 def _json(tree: dict[str, Any]) -> bytes:
     return json.dumps(tree, separators=(",", ":")).encode()
+
+
+def _about_bytes(about: About) -> bytes:
+    return sealed({"headwater_stream": VERSION, **about.to_data()})
+
+
+# --- checksums ---
+
+_SEAL = b'{"checksum":"%s",'
+_SEAL_SIZE = len(_SEAL % (b"0" * 32))
+#: What is there only in files that have a checksum: one whose beginning is damaged cannot pass for one of before.
+_SEALED = ("checksum", "owner")
+
+
+def sealed(tree: dict[str, Any]) -> bytes:
+    """A JSON object that begins with the checksum of all that follows.
+
+    >>> unsealed(Path("x"), sealed({"batch": 7, "owner": 1}))
+    {'batch': 7, 'owner': 1}
+    """
+    rest = _json(tree)[1:]
+    return _SEAL % _checksum(rest) + rest
+
+
+def unsealed(place: Path, data: bytes) -> Any:
+    """What was sealed, or what a release wrote that knew no checksums; an error if it is not what was written."""
+    try:
+        tree = json.loads(data)
+    except ValueError as error:
+        raise CheckpointError(f"{place}: this part of the checkpoint is damaged: {error}") from error
+    if not isinstance(tree, dict) or not any(name in tree for name in _SEALED):
+        return tree
+    if data[:_SEAL_SIZE] != _SEAL % _checksum(data[_SEAL_SIZE:]):
+        raise CheckpointError(f"{place}: this part of the checkpoint is damaged: it does not match its checksum")
+    del tree["checksum"]
+    return tree
+
+
+def _checksum(data: bytes) -> bytes:
+    return hashlib.sha256(data).hexdigest()[:32].encode()

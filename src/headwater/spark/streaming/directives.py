@@ -1,4 +1,7 @@
-"""What the root tells the leaves after a batch: where each chain goes on, queries, cuts, forecasts, whether it waits."""
+"""What the root tells the leaves after a batch: where each chain goes on, queries, cuts, forecasts, whether it waits.
+
+That a batch has one is what makes it done: see `checkpoint`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from typing import Any
 
 from headwater.protocols.messages import Assign, SourceState, decode, encode
 from headwater.protocols.rereading import Reread
+from headwater.spark.streaming.states import StateRef
 
 #: By source: from which offset to which it is read again, in order.
 Again = Mapping[str, Sequence[tuple[int, int]]]
@@ -57,10 +61,15 @@ class Directive:
     be wanted later. ``idle``: sources that are not waited for, where
     count windows have to know.
 
-    ``is_behind``: more windows without events are due than came out at once.
+    ``is_behind``: more windows without events are due than came out at once. ``forgotten``: sources that the root knew before
+    this batch and does not know any more: they are done.
 
     ``wants_batch``: the root waits for something that does not depend on new events. ``silent_at_ns``: when it will have waited
-    too long for some source. ``status``: how the stream is doing, for people.
+    too long for some source. ``rows_due_ns``: when a sink has gathered rows for long enough. ``status``: how the stream is doing,
+    for people.
+
+    ``owner``: the driver that has done the batch, ``states``: of each root the state after it. ``offset``: the hash of the offset
+    that it had; after a loss Spark may know another of the same number. All three are missing in those of former releases.
     """
 
     batch: int
@@ -78,6 +87,11 @@ class Directive:
     idle: Sequence[str] = ()
     kept_from: Mapping[str, int] = field(default_factory=dict)
     is_behind: bool = False
+    forgotten: Sequence[str] = ()
+    rows_due_ns: int | None = None
+    owner: int = 0
+    states: Sequence[StateRef] = ()
+    offset: str = ""
 
     def holds(self) -> dict[str, int]:
         """From which offset on each source may be read again, now or later."""
@@ -92,9 +106,15 @@ class Directive:
         """The chain of each source that is there."""
         return {name: chain for chain, names in self.sources().items() for name in names}
 
+    def says_the_same(self, other: Directive) -> bool:
+        """Whether both say the same of the same batch, whoever has done it."""
+        own = ("owner", "states")
+        mine, others = ({n: v for n, v in each.to_data().items() if n not in own} for each in (self, other))
+        return _hash(mine) == _hash(others)
+
     @cached_property
     def hash(self) -> str:
-        """The hash of all that decides something: without ``status``, which depends on the clock."""
+        """The hash of all that decides something: without ``status``."""
         return _hash(self.to_data())
 
     def to_data(self) -> dict[str, Any]:
@@ -104,12 +124,20 @@ class Directive:
         idle = {"idle": list(self.idle)} if self.idle else {}
         kept_from = {"kept_from": dict(self.kept_from)} if self.kept_from else {}
         is_behind = {"is_behind": True} if self.is_behind else {}
+        forgotten = {"forgotten": list(self.forgotten)} if self.forgotten else {}
+        due = {} if self.rows_due_ns is None else {"rows_due_ns": self.rows_due_ns}
+        done = (
+            {"owner": self.owner, "states": list(map(list, self.states)), "offset": self.offset} if self.owner else {}
+        )
         return (
             plan
             | again
             | idle
             | kept_from
             | is_behind
+            | forgotten
+            | due
+            | done
             | {
                 "batch": self.batch,
                 "queries": self.queries,
@@ -132,7 +160,8 @@ class Directive:
             assert isinstance(message, Assign)
             assigns[chain] = message
         frames = {name: base64.b64decode(data[name]) for name in ("cuts", "plan") if data.get(name) is not None}
-        directive = cls(**{**data, "assigns": assigns, **frames})
+        states = tuple(StateRef(*state) for state in data.get("states", ()))
+        directive = cls(**{**data, "assigns": assigns, "states": states, **frames})
         # Of what was written: another release may write the same in another way.
         directive.__dict__["hash"] = _hash(data)
         return directive

@@ -17,26 +17,33 @@ import pyarrow as pa
 from headwater.errors import HeadwaterError
 from headwater.language.files.queries import from_json
 from headwater.node import RootNode
+from headwater.node.forgetting import without_sources
 from headwater.protocols import events
 from headwater.protocols.actions import Action, EmitAside, EmitRows, Noted, Record
 from headwater.protocols.messages import Assign, Hello, encode
 from headwater.spark.batch.leaf import CONTROL
 from headwater.spark.batch.root import in_order
-from headwater.spark.streaming.checkpoint import CheckpointError, StreamCheckpoint
+from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.directives import Directive, narrowed
+from headwater.spark.streaming.errors import CheckpointError
+from headwater.spark.streaming.inputs.input import forgets_sources
 from headwater.spark.streaming.planning import Offset
 from headwater.spark.streaming.start.query_changes import check_homes, check_shared, check_shown
+from headwater.spark.streaming.states import StateRef
 from headwater.spark.streaming.watch.standstill import NAMED_MAX
 
 #: A snapshot is written once the records since the last one are as large as it is, or after SNAPSHOT_EVERY batches.
 SNAPSHOT_EVERY = 50
 SNAPSHOT_BYTES_MIN = 1 << 20
+#: With a snapshot sources are forgotten that are done; one is written for them once they are so many, and half of all.
+FORGET_MIN = 1000
 
 
 @dataclass
 class BatchOutput:
-    """Output of a batch: tables of rows and of events set aside, notes, and bytes by link."""
+    """Output of a batch: when it was planned, tables of rows and of events set aside, notes, and bytes by link."""
 
+    now_ns: int = 0
     rows: list[pa.Table] = field(default_factory=list)
     aside: list[pa.Table] = field(default_factory=list)
     notes: list[Noted] = field(default_factory=list)
@@ -44,35 +51,40 @@ class BatchOutput:
 
 
 class RootHost:
-    """Runs a root of one stream, batch by batch. ``commands``: where users' commands are, if not in its own checkpoint."""
+    """Runs a root of one stream, batch by batch, for one owner: the only root, or one (``number``) of several (``roots``)."""
 
-    def __init__(self, checkpoint: StreamCheckpoint, commands: StreamCheckpoint | None = None) -> None:
-        self._checkpoint = checkpoint
-        self._commands = checkpoint if commands is None else commands
+    def __init__(self, checkpoint: StreamCheckpoint, owner: int, number: int = 0, roots: int = 1) -> None:
+        self.number = number
+        self._checkpoint, self._owner, self._roots = checkpoint, owner, roots
+        self._states = checkpoint.states(number, roots)
         self._root: RootNode | None = None
-        self._batch = -2  # after which batch the root in memory is what the checkpoint says
-        self._since, self._recorded, self._snapshot_bytes = -1, 0, 0
+        self._state: StateRef | None = None  # the state that the root in memory is, if it is any
+        self._recorded, self._snapshot_bytes = 0, 0
         self._records: list[bytes] = []
+        self._before: StateRef | None = None  # the state from which this batch goes on
+        #: Sources of which nothing is left to be read, and those of them that were forgotten with this batch.
+        self._done: list[str] = []
+        self._forgotten: list[str] = []
 
     # --- one batch ---
 
-    def begin(self, root: RootNode, offset: Offset) -> None:
-        """The root as it is before the first batch."""
+    def begin(self, root: RootNode, offset: Offset) -> Directive:
+        """The root as it is before the first batch: what it says."""
         self._root = root
         root.pace()
         self.save_state(offset.batch)
-        self.write_directive(self.directive(offset, BatchOutput()))
+        return self.directive(offset, BatchOutput())
 
     def run(self, batch: int, frames: Iterable[pa.RecordBatch]) -> tuple[Offset, BatchOutput]:
         """Take the frames of a batch through the root: its offset and its output. Nothing is written yet."""
-        self._records = []
-        root = self._loaded(batch - 1)
-        self._batch = -2  # until this batch is saved, the root in memory is ahead of the checkpoint
+        self._records, self._done, self._forgotten = [], [], []
+        before = self._checkpoint.said(batch - 1)
+        root, self._before = self._loaded(before)
+        self._state = None  # until this batch is saved, the root in memory is ahead of every state
         # Chain after chain: run again, tasks may end in another order, and nothing may depend on that.
         messages = sorted(((chain, bytes(frame)) for _, _, chain, frame in in_order(frames)), key=lambda each: each[0])
         offset = _control(messages, batch)
-        outcome = BatchOutput()
-        before = self._checkpoint.said(batch - 1)
+        outcome = BatchOutput(offset.now_ns)
         if offset.flush:
             self._do(root, events.FlushAsked(), offset, outcome)
         for chain, frame in messages:
@@ -90,6 +102,7 @@ class RootHost:
         for source in offset.done:
             if accepted.get(source, -1) >= offset.ends.get(source, 0):
                 self._do(root, events.IdleAsked(source), offset, outcome)
+                self._done.append(source)
         for chain, sources in offset.joining.items():
             assign = before.assigns.get(chain)
             known = [] if assign is None else [(source.name, source.home) for source in assign.sources]
@@ -102,18 +115,18 @@ class RootHost:
             self._do(root, events.TimerFired("empty"), offset, outcome)
 
     def _command(self, root: RootNode, number: int, offset: Offset, outcome: BatchOutput) -> None:
-        command = self._commands.command(number)
+        command = self._checkpoint.command(number)
         try:
             if command["what"] == "add":
                 for query in from_json(command["queries"]):
-                    check_shown(query, self._commands.about())
+                    check_shown(query, self._checkpoint.about())
                     check_homes([query], self._checkpoint)
-                    check_shared(query, self._commands.about())
+                    check_shared(query, self._checkpoint.about())
                     self._do(root, events.QueryAdded(query, command.get("at")), offset, outcome)
             elif command["what"] == "remove":
                 self._do(root, events.QueryRemoved(command["name"], command["drain"]), offset, outcome)
         except HeadwaterError as error:
-            self._commands.refuse(number, str(error))
+            self._checkpoint.refuse(number, str(error))
 
     def _do(self, root: RootNode, event: events.Event, offset: Offset, outcome: BatchOutput) -> None:
         actions: Sequence[Action] = root.handle(event, offset.now_ns)
@@ -132,9 +145,9 @@ class RootHost:
     # --- what it leaves ---
 
     def directive(self, offset: Offset, outcome: BatchOutput, status: dict[str, Any] | None = None) -> Directive:
-        """The directive for the next batch."""
+        """The directive for the next batch; the state after this one is written before."""
         root = self._root
-        assert root is not None
+        assert root is not None and self._state is not None
         assigns: dict[str, Assign] = {}
         again: dict[str, list[tuple[int, int]]] = {}
         kept_from: dict[str, int] = {}
@@ -162,25 +175,38 @@ class RootHost:
             [] if plan is None else root.idle_sources,
             kept_from,
             root.is_behind,
+            self._forgotten,
+            None,
+            self._owner,
+            (self._state,),
+            offset.hash,
         )
 
     def save_state(self, batch: int) -> None:
+        """Write the state after a batch; it counts once the directive that names it does."""
         root = self._root
         assert root is not None
         size = sum(map(len, self._records))
+        before = self._before
         is_long = self._recorded + size > max(SNAPSHOT_BYTES_MIN, self._snapshot_bytes)
-        if batch < 0 or is_long or batch - self._since >= SNAPSHOT_EVERY:
-            snapshot = root.snapshot()
-            self._checkpoint.write_snapshot(batch, snapshot)
-            self._since, self._recorded, self._snapshot_bytes = batch, 0, len(snapshot)
+        is_crowded = len(self._done) >= max(FORGET_MIN, len(root.members.names) // 2)
+        if before is None or is_long or is_crowded or batch - before.since >= SNAPSHOT_EVERY:
+            snapshot = self._forget_done(root).snapshot()
+            self._state = self._states.write_snapshot(batch, self._owner, snapshot)
+            self._recorded, self._snapshot_bytes = 0, len(snapshot)
         else:
-            self._checkpoint.write_records(batch, self._since, self._records)
+            self._state = self._states.write_records(batch, self._owner, before, self._records)
             self._recorded += size
 
-    def write_directive(self, directive: Directive) -> None:
-        """Write the directive, with which the batch is done; the state is written before."""
-        self._checkpoint.write_directive(directive.batch, directive.to_data())
-        self._batch = directive.batch
+    def _forget_done(self, root: RootNode) -> RootNode:
+        """The root without sources that are done, if the input can leave them out as well. It is the one from now on."""
+        about = self._checkpoint.about()
+        # Several roots hold different events, but have to know the same sources.
+        if self._done and about is not None and about.roots == 1 and forgets_sources(about.kind, about.input):
+            root, self._forgotten = without_sources(root, self._done)
+            root.pace()
+            self._root = root
+        return root
 
     def status(self, offset: Offset, outcome: BatchOutput) -> dict[str, Any]:
         """How the stream is doing, for people: nothing is decided by it."""
@@ -191,7 +217,7 @@ class RootHost:
         return {
             "batch": offset.batch,
             "now_ns": offset.now_ns,
-            "events": sum(source.offset for assign in assigns for source in assign.sources),
+            "events": sum(s.offset for assign in assigns for s in assign.sources) + root.members.forgotten_events,
             "rows": sum(map(len, outcome.rows)),
             "watermark": root.watermark,
             "counters": root.counters(),
@@ -206,14 +232,16 @@ class RootHost:
 
     # --- what it finds ---
 
-    def _loaded(self, batch: int) -> RootNode:
-        """The root after a batch: the one in memory if that is what it is, else made again from the checkpoint."""
-        if self._batch != batch or self._root is None:
-            saved = self._checkpoint.saved(batch)
+    def _loaded(self, before: Directive) -> tuple[RootNode, StateRef]:
+        """The root after a batch: the one in memory if that is what it is, else made again from its state."""
+        state = self._checkpoint.state(before, self.number, self._roots)
+        if self._root is None or self._state != state:
+            saved = self._states.saved(state)
             self._root, _ = RootNode.recover(saved.snapshot, saved.records, is_paced=True)
-            self._since, self._snapshot_bytes = saved.since, len(saved.snapshot)
+            self._snapshot_bytes = len(saved.snapshot)
             self._recorded = sum(map(len, saved.records))
-        return self._root
+            state = state._replace(since=saved.since)
+        return self._root, state
 
 
 def _control(messages: Iterable[tuple[str, bytes]], batch: int) -> Offset:

@@ -83,8 +83,9 @@ class _Task:
         self._work, self._limits = work, limits
         self._assign = assign
         self._leaf = LeafNode(
-            assign.node, ROOT, chain=assign.chain, settings=limits.node, roots=work.roots, sharing=work.sharing
-        )
+            assign.node, ROOT, chain=assign.chain, settings=limits.node, roots=work.roots, sharing=work.sharing,
+            modules=None,  # this task is the driver's own code
+        )  # fmt: skip
         self._position = assign.position
         self._sent = 0
         self._is_paused = False

@@ -1,11 +1,14 @@
 """Roots in reducer tasks: several roots share the keys of a stream that has too many for the driver.
 
-Each root has a checkpoint below the stream's, which its task finds wherever it runs. All hear of the same progress, so all take
-the same decisions; what the leaves are told is what the first of them says.
+Each root has states below the stream's checkpoint, which its task finds wherever it runs; what it says after a batch travels with
+its rows. All hear of the same progress, so all take the same decisions; what the leaves are told is what the first of them says,
+and the driver's directive names the states of all. A state that it does not name is litter: a task of a driver that was replaced
+may write as long as it likes.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -26,76 +29,82 @@ from headwater.spark.tasks import bug, in_tasks
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: What comes out of a root's task: tables, as Arrow streams.
-TABLES = pa.schema([("kind", pa.string()), ("table", pa.binary())])
+#: What comes out of a root's task: when the batch was planned, tables ("rows", "aside") as Arrow streams, and at last, as JSON,
+#: what it says.
+TABLES = pa.schema([("root", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
+PLANNED, SAID = "planned", "said"
 
 
-def root_place(checkpoint: StreamCheckpoint, number: int) -> StreamCheckpoint:
-    return StreamCheckpoint(checkpoint.path / "roots" / f"{number:03d}")
+def begin_roots(checkpoint: StreamCheckpoint, owner: int, root: RootNode, roots: int) -> Directive:
+    """All roots as they are before the first batch: what they say."""
+    return joint([RootHost(checkpoint, owner, number, roots).begin(root, Offset()) for number in range(roots)])
 
 
-def begin_roots(checkpoint: StreamCheckpoint, root: RootNode, roots: int) -> None:
-    """All roots as they are before the first batch, and what they say."""
-    for number in range(roots):
-        place = root_place(checkpoint, number)
-        place.prepare()
-        RootHost(place).begin(root, Offset())
-    checkpoint.write_queries(root.assignments.query_text)
-    checkpoint.write_directive(-1, said(checkpoint, -1, roots).to_data())
-
-
-def reduced(frames: DataFrame, checkpoint: StreamCheckpoint, batch: int, roots: int) -> BatchOutput:
-    """The output of all roots for a batch; their states are written by their tasks."""
+def reduced(
+    frames: DataFrame, checkpoint: StreamCheckpoint, owner: int, batch: int, roots: int
+) -> tuple[BatchOutput, list[Directive]]:
+    """The output of all roots for a batch, and what each says; their states are written by their tasks."""
     by_root = frames.repartitionById(roots, "bucket")
-    found = in_tasks(by_root, TABLES, root_tables, str(checkpoint.path), batch).toArrow()
+    found = in_tasks(by_root, TABLES, root_tables, str(checkpoint.path), owner, batch, roots).toArrow()
     outcome = BatchOutput()
-    for kind, data in zip(found["kind"].to_pylist(), found["table"]):
-        tables = outcome.rows if kind == "rows" else outcome.aside
-        tables.append(table_from_bytes(data.as_buffer()))
-    return outcome
+    said: dict[int, Directive] = {}
+    for number, kind, data in zip(found["root"].to_pylist(), found["kind"].to_pylist(), found["data"]):
+        if kind == SAID:
+            said[number] = Directive.from_data(json.loads(data.as_py()))
+        elif kind == PLANNED:
+            outcome.now_ns = int(data.as_py())
+        else:
+            tables = outcome.rows if kind == "rows" else outcome.aside
+            tables.append(table_from_bytes(data.as_buffer()))
+    if sorted(said) != list(range(roots)):
+        raise bug(f"of {roots} roots these have done batch {batch}: {sorted(said)}")
+    return outcome, [said[number] for number in range(roots)]
 
 
-def root_tables(path: str, batch: int, frames: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def root_tables(
+    path: str, owner: int, batch: int, roots: int, frames: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """In the task of one root: its rows, and behind them its state. Run again it gives the same and writes the same."""
     found = list(frames)
     buckets = {number for each in found for number in each.column("bucket").unique().to_pylist()}
     if len(buckets) != 1:
         raise bug(f"a task has frames for the roots {sorted(buckets)}")
-    host = _host(path, buckets.pop())
+    (number,) = buckets
+    # By what the stream is: another may have begun in the same folder.
+    host = _kept_host(path, owner, number, roots, StreamCheckpoint(path).begun().id)
     offset, outcome = host.run(batch, found)
+    yield _row(number, PLANNED, str(offset.now_ns).encode())
     for kind, tables in (("rows", outcome.rows), ("aside", outcome.aside)):
         for table in tables:
             for part in parts_of(table):
-                yield pa.record_batch([[kind], [table_to_bytes(part)]], schema=TABLES)
+                yield _row(number, kind, table_to_bytes(part))
     host.save_state(batch)
-    host.write_directive(host.directive(offset, outcome, host.status(offset, outcome)))
+    said = host.directive(offset, outcome, host.status(offset, outcome))
+    yield _row(number, SAID, json.dumps(said.to_data()).encode())
 
 
-def _host(path: str, number: int) -> RootHost:
-    """The host of a root; that of an earlier batch if this worker has run it before: it knows whether it is up to date."""
-    # By what the stream is: another may have begun in the same folder.
-    return _kept_host(path, number, StreamCheckpoint(path).begun().id)
+def _row(number: int, kind: str, data: bytes) -> pa.RecordBatch:
+    return pa.record_batch([[number], [kind], [data]], schema=TABLES)
 
 
 @lru_cache(maxsize=2)
-def _kept_host(path: str, number: int, stream: str) -> RootHost:
-    checkpoint = StreamCheckpoint(path)
-    return RootHost(root_place(checkpoint, number), checkpoint)
+def _kept_host(path: str, owner: int, number: int, roots: int, stream: str) -> RootHost:
+    """The host of a root; that of an earlier batch if this worker has run it before: it knows which state it has."""
+    return RootHost(StreamCheckpoint(path), owner, number, roots)
 
 
-def said(checkpoint: StreamCheckpoint, batch: int, roots: int) -> Directive:
+def joint(each: Sequence[Directive]) -> Directive:
     """The directives of all roots after a batch, as one."""
-    first, *_ = each = [root_place(checkpoint, number).said(batch) for number in range(roots)]
+    first = each[0]
     if any(other.assigns != first.assigns for other in each):
-        raise bug(f"the roots do not agree where to go on after batch {batch}")
-    text = root_place(checkpoint, 0).queries(first.queries)
+        raise bug(f"the roots do not agree where to go on after batch {first.batch}")
     return replace(
         first,
-        queries=checkpoint.write_queries(text),
         wants_batch=any(other.wants_batch for other in each),
         is_finished=all(other.is_finished for other in each),
         is_behind=any(other.is_behind for other in each),
         status=_together([other.status for other in each]),
+        states=tuple(state for other in each for state in other.states),
     )
 
 

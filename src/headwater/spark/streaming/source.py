@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,10 +21,13 @@ from pyspark.sql.types import StructType
 from headwater.language.times import FOREVER
 from headwater.protocols.messages import Assign, Cuts, SourceState, decode, encode
 from headwater.spark.batch.leaf import FRAMES
-from headwater.spark.streaming.checkpoint import About, CheckpointError, StreamCheckpoint
+from headwater.spark.streaming.checkpoint import About, StreamCheckpoint
 from headwater.spark.streaming.directives import Directive, returning
-from headwater.spark.streaming.inputs.input import Extent, Input, input_class, rehomed
+from headwater.spark.streaming.elapsed import Elapsed, longest_step
+from headwater.spark.streaming.errors import CheckpointError
+from headwater.spark.streaming.inputs.input import Extent, Input, everything, input_class, rehomed
 from headwater.spark.streaming.leaf import LIMITS, LeafLimits, LeafWork, Run, control_row
+from headwater.spark.streaming.owners import Ownership
 from headwater.spark.streaming.planning import Offset, PlannerView, next_offset
 from headwater.spark.types import spark_types
 
@@ -31,7 +35,9 @@ NAME = "headwater_stream"
 
 
 class StreamSource(DataSource):
-    """Options: ``checkpoint``, the folder that `headwater.stream` has prepared; ``events``, how many in a batch at most."""
+    """Options: ``checkpoint``, the folder that `headwater.stream` has prepared; ``events``, how many in a batch at most;
+    ``owner``, the number of the driver.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -41,8 +47,12 @@ class StreamSource(DataSource):
         return spark_types(FRAMES)[1]
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        events = self.options.get("events")
-        return StreamReader(self.options["checkpoint"], None if events is None else int(events))
+        events, owner = self.options.get("events"), self.options.get("owner")
+        return StreamReader(
+            self.options["checkpoint"],
+            None if events is None else int(events),
+            owner=None if owner is None else int(owner),
+        )
 
 
 @dataclass
@@ -60,14 +70,18 @@ class LeafTurn(InputPartition):
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches, and reads a chain's share of one."""
 
-    def __init__(self, checkpoint: str, events_max: int | None, limits: LeafLimits = LIMITS) -> None:
+    def __init__(
+        self, checkpoint: str, events_max: int | None, limits: LeafLimits = LIMITS, owner: int | None = None
+    ) -> None:
         self._path = checkpoint
+        self._owner = None if owner is None else Ownership(Path(checkpoint), owner)
         self._events_max = events_max
         self._limits = limits
         #: With the trigger "available now": how far sources went when it began.
         self._target: dict[str, Extent] | None = None
         self._texts: dict[str, str] = {}
         self.clock: Callable[[], int] = time.time_ns
+        self.steady_clock: Callable[[], int] = time.monotonic_ns
 
     # --- in the planner ---
 
@@ -84,6 +98,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found: Input = input_class(self._about.kind).from_data(self._about.input)
         return found
 
+    @cached_property
+    def _elapsed(self) -> Elapsed:
+        return Elapsed(longest_step(self._about.settings.get("idle_ns")))
+
     def _directive(self, batch: int, hash_: str | None = None) -> Directive:
         directive = self._checkpoint.said(batch)
         if hash_ and directive.hash != hash_:
@@ -97,19 +115,35 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if self._events_max is None else ReadMaxRows(self._events_max)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._target = self._extents()
+        self._target = self._everything()
+
+    def _everything(self) -> dict[str, Extent]:
+        return rehomed(everything(self._input), self._about.home)
 
     def _extents(self) -> dict[str, Extent]:
-        return rehomed(self._input.extents(), self._about.home)
+        return self._target if self._target is not None else rehomed(self._input.extents(), self._about.home)
+
+    def _forget(self, sources: Sequence[str]) -> None:
+        """Before an offset leaves them out: else they would look like new ones, in another life too."""
+        self._input.forget(sources)  # type: ignore[attr-defined]
+        if self._target is not None:
+            self._target = {name: extent for name, extent in self._target.items() if name not in {*sources}}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        if self._owner is not None:
+            # A driver that was replaced is not to put another offset into the log of its successor.
+            self._owner.check()
         last = Offset.from_data(start)
         directive = self._directive(last.batch)
+        if directive.forgotten:
+            self._forget(directive.forgotten)
         # Commands before extents: events that were written before a flush was asked for are read before it.
         commands = self._checkpoint.command_count()
         flush = any(self._checkpoint.command(k)["what"] == "flush" for k in range(last.commands, commands))
-        extents = self._extents() if self._target is None else self._target
-        found = PlannerView(extents, commands, flush, self.clock())
+        extents = self._everything() if flush else self._extents()
+        clock_ns = self.clock()
+        passed_ns = self._elapsed.since(last.batch, last.clock_ns, clock_ns, self.steady_clock())
+        found = PlannerView(extents, commands, flush, clock_ns, passed_ns)
         events_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         stamps = self._about.stamps({})
         keeps = stamps is not None and stamps.taken is not None
@@ -121,7 +155,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         offset = Offset.from_data(end)
         directive = self._directive(offset.batch - 1, offset.directive)
         roots = self._about.roots
-        leaves: list[LeafWork | None] = [*self._leaves(offset, directive)]
+        # A batch that is done is not read again, though Spark may not know; its sources may be forgotten.
+        is_done = self._checkpoint.directive(offset.batch) is not None
+        leaves: list[LeafWork | None] = [] if is_done else [*self._leaves(offset, directive)]
         works = [LeafTurn(leaf, None, roots) for leaf in leaves or [None]]
         works[0].offset = end
         return list(works)

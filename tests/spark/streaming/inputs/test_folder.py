@@ -275,7 +275,7 @@ def test_of_two_who_write_the_log_one_decides(folder):
         write(folder / f"{name}.parquet", events(first, 2))
     given.extents()
     write(folder / "a.parquet", events(9, 2))
-    other._discover()  # without having read what the first has written
+    list(other._discoveries())  # without having read what the first has written
     assert ends(given) == ends(other) == {".": 6}
     assert times(given, ".", 0, 6) == times(other, ".", 0, 6) == [0, 1, 5, 6, 9, 10]
 

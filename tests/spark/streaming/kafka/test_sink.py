@@ -16,6 +16,7 @@ from headwater.errors import DataError
 from headwater.spark.streaming.kafka import sink as kafka_sink
 from headwater.spark.streaming.kafka.client import BrokerError
 from headwater.spark.streaming.kafka.sink import KafkaSink
+from headwater.spark.streaming.sinks.timeline import Life, SinkError
 from spark.streaming.kafka.writer import opened, rows_of
 from waiting import SECONDS_MAX
 
@@ -90,15 +91,63 @@ def written_by_another(broker, topic, stream, point, first, last) -> subprocess.
 
 def test_a_note_that_kafka_has_forgotten_is_found_in_the_messages(broker, stream):
     topic = broker.topic(partitions=2)
-    opened(broker.servers, topic, stream).write(6, rows_of(6))
-    opened(broker.servers, topic, uuid.uuid4().hex).write(9, rows_of(9))
+    lives = [Life(0, "a"), Life(6, "b")]
+    opened(broker.servers, topic, stream, lives, shared=True).write(6, rows_of(6))
+    opened(broker.servers, topic, uuid.uuid4().hex, [Life(9, "c")], shared=True).write(9, rows_of(9))
     for future in broker.admin.delete_consumer_groups([f"headwater-{stream}-{topic}"]).values():
         future.result()
-    sink = opened(broker.servers, topic, stream)
+    sink = opened(broker.servers, topic, stream, lives, shared=True)
     sink.write(6, rows_of(6))
     assert found(broker, topic) == expected(6, 9)
     sink.write(7, rows_of(7))
     assert found(broker, topic) == expected(6, 7, 9)
+
+
+def test_a_topic_of_another_stream_is_refused(broker, stream):
+    topic = broker.topic()
+    first = opened(broker.servers, topic, stream)
+    first.write(0, rows_of(0))
+    with pytest.raises(SinkError, match=rf"'{topic}' belongs to another stream, {stream} \(.*shared=True"):
+        opened(broker.servers, topic, "other").write(0, rows_of(1))
+    with pytest.raises(SinkError, match="another stream"):
+        opened(broker.servers, topic, "other", transactions=False).write(0, rows_of(1))
+    first.write(1, rows_of(1))
+    assert found(broker, topic) == expected(0, 1)
+
+
+def test_an_older_checkpoint_is_refused_by_a_topic(broker, stream):
+    topic = broker.topic()
+    sink = opened(broker.servers, topic, stream, [Life(0, "a")])
+    for batch in range(3):
+        sink.write(batch, rows_of(batch))
+    with pytest.raises(
+        SinkError, match="rows up to batch 2 that are not of this checkpoint, which goes on with batch 1"
+    ):
+        opened(broker.servers, topic, stream, [Life(0, "a"), Life(1, "b")]).write(1, rows_of(5))
+    again = [Life(0, "a"), Life(2, "b")]
+    for batch, rows in ((2, 5), (3, 3)):
+        # Batch 2 was written and perhaps not done: it has to come, and as it was.
+        with pytest.raises(SinkError, match="batch 2 is there with other rows"):
+            opened(broker.servers, topic, stream, again).write(batch, rows_of(rows))
+    sink = opened(broker.servers, topic, stream, again)
+    for batch in (2, 3):
+        sink.write(batch, rows_of(batch))
+    assert found(broker, topic) == expected(0, 1, 2, 3)
+
+
+def test_what_an_earlier_release_noted_is_adopted(broker, stream):
+    from confluent_kafka import Consumer, TopicPartition
+
+    topic = broker.topic()
+    old = Consumer({"bootstrap.servers": broker.servers, "group.id": f"headwater-{stream}-{topic}"})
+    old.commit(offsets=[TopicPartition(topic, 0, 6)], asynchronous=False)
+    old.close()
+    with pytest.raises(SinkError, match="rows up to batch 5"):
+        opened(broker.servers, topic, stream, [Life(3, "b")]).write(3, rows_of(3))
+    sink = opened(broker.servers, topic, stream, [Life(5, "a")])
+    for batch in (5, 6):
+        sink.write(batch, rows_of(batch))
+    assert found(broker, topic) == expected(6)
 
 
 def test_a_run_that_was_taken_over_writes_no_more(broker, stream):
@@ -118,11 +167,11 @@ def test_a_batch_that_the_broker_could_not_take_is_tried_again(broker, stream, m
     sink = opened(broker.servers, topic, stream)
     note, calls = kafka_sink.KafkaSink._note, []
 
-    def fails_once(self, batch):
-        calls.append(batch)
+    def fails_once(self, noted):
+        calls.append(noted.batch)
         if len(calls) == 1:
             raise KafkaException(KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "not now", txn_requires_abort=True))
-        note(self, batch)
+        note(self, noted)
 
     monkeypatch.setattr(kafka_sink.KafkaSink, "_note", fails_once)
     sink.write(0, rows_of(0))

@@ -8,6 +8,7 @@ from functools import partial
 import pyarrow as pa
 
 from headwater.spark.streaming.kafka.sink import KafkaSink
+from headwater.spark.streaming.sinks.timeline import Claimant, Life
 
 #: Where it may die: the step of the sink, and whether before or behind it.
 POINTS = {
@@ -37,9 +38,9 @@ def rows_of(batch: int) -> pa.Table:
     )
 
 
-def opened(servers: str, topic: str, stream: str, **options) -> KafkaSink:
+def opened(servers: str, topic: str, stream: str, lives=(Life(0, "life"),), **options) -> KafkaSink:
     sink = KafkaSink(servers, topic, **options)
-    sink.open(stream, lambda query: ["house"])
+    sink.open(Claimant(stream, lives, keys_of=lambda query: ["house"]))
     return sink
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from headwater.base.arrays import Int64Array
-from headwater.base.packing import Bytes, Reader, Writer
-from headwater.engine.operators.ragged import row_of_item, starts_of
+from headwater.base.packing import Bytes, Reader, Writer, order_bits
+from headwater.engine.operators.ragged import read_starts, row_of_item
 from headwater.errors import FormatError
 
 VERSION = 1
@@ -68,8 +68,7 @@ def decode(data: Bytes) -> tuple[np.ndarray[Any, Any], Int64Array]:
     (array([1, 2, 5]), array([0, 2, 3]))
     """
     reader = Reader(data, "sorted runs", VERSION)
-    lengths = reader.ints()
-    starts = starts_of(lengths)
+    starts = read_starts(reader)
     values: np.ndarray[Any, Any] = np.empty(0, np.int64)
     if starts[-1] > 0:
         form = reader.number()
@@ -77,15 +76,27 @@ def decode(data: Bytes) -> tuple[np.ndarray[Any, Any], Int64Array]:
             raise FormatError(f"sorted runs have no form {form}")
         values = reader.words() if form == WORDS else reader.array()
         if form == RUN_LENGTHS:
-            values = _repeated(values, reader.ints(), int(starts[-1]))
+            counts = reader.ints()
+            reader.spend(int(starts[-1]) - len(counts))
+            values = _repeated(values, counts, int(starts[-1]))
     reader.finish()
-    if len(values) != starts[-1] or (lengths < 0).any():
-        raise FormatError(f"sorted runs announce {starts[-1]} values and hold {len(values)}")
+    if len(values) != starts[-1] or not _are_sorted(values, starts):
+        raise FormatError(f"sorted runs announce {starts[-1]} values and hold {len(values)}, or these are not sorted")
     return values, starts
 
 
+def _are_sorted(values: np.ndarray[Any, Any], starts: Int64Array) -> bool:
+    """Whether each run is in order: what looks for a value in it would not come to an end otherwise."""
+    words = order_bits(values) if values.dtype.kind == "f" else values
+    try:
+        falls = np.flatnonzero(words[1:] < words[:-1]) + 1
+    except TypeError as error:
+        raise FormatError(f"sorted runs hold values that have no order: {error}") from error
+    return bool((starts[np.searchsorted(starts, falls)] == falls).all())
+
+
 def _repeated(values: np.ndarray[Any, Any], counts: Int64Array, total: int) -> np.ndarray[Any, Any]:
-    if len(values) != len(counts) or (counts < 1).any() or int(counts.sum()) != total:
+    if len(values) != len(counts) or ((counts < 1) | (counts > total)).any() or int(counts.sum()) != total:
         raise FormatError("sorted runs: the values and how often they come do not fit together")
     return np.repeat(values, counts)
 

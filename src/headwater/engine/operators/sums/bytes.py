@@ -77,6 +77,8 @@ def parse(data: Bytes) -> EncodedSums:
     if not _minimal(sizes, digits):
         raise FormatError("a sum that is not in its shortest form")
     low, high = _extent_of_packed(sizes, places, digits)
+    # One sum that is far away makes all of them wide.
+    reader.spend((len(sizes) * (high - low) >> 6) - len(digits))
     return EncodedSums(sizes, places, digits, low, high, _specials(special_rows, special_counts, len(sizes)))
 
 

@@ -7,8 +7,9 @@ be late. With ``sources="file"`` each file is a source, which is done once it is
 
 What goes wrong has an outcome of its own:
 
-- A file that cannot be read, or has other columns, is written down with the reason and without rows, and the stream goes on
-  (``strict``: an error). A repaired copy is a new file: give it another name.
+- A file that cannot be read, or has other columns, is tried again while it changes (`file_watch`); then it is written down with
+  the reason and without rows, and the stream goes on (``strict``: an error). A repaired copy is a new file: give it another name.
+- A file that changes after it was taken in keeps the rows of before, and is named among the problems.
 - A file that breaks off in its middle, has vanished, or holds another number of rows than when it was first seen is an error that
   names it, as soon as its rows are needed. Once it is put back with as many rows the stream goes on from its checkpoint.
 - What the machine does not let us read for now (no permission, too many open files) is tried again before every batch.
@@ -19,9 +20,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +39,11 @@ from headwater.spark.formats.folder_columns import folder_scalars, folder_values
 from headwater.spark.formats.paths import PathPattern
 from headwater.spark.formats.ranges import counted, rows_of
 from headwater.spark.formats.text import TextMark
+from headwater.spark.streaming.inputs.file_watch import FileWatch, Problem
 from headwater.spark.streaming.inputs.folder_listing import (
     KINDS,
     checked_sources,
+    gone_names,
     kept_schema,
     kind_of,
     new_names,
@@ -88,10 +92,12 @@ class FolderInput:
         self._format = format
         self._given = (schema, types)
         self._strict = strict
-        self._seen = SeenFiles(self._seen_directory)
+        self._seen = SeenFiles(self._seen_directory, partial(gone_names, self._root))
         self._source_of = source_namer(self._sources)
         #: What could not be looked at, and why; it is tried again.
-        self._waiting: list[tuple[str, str, str]] = []
+        self._waiting: list[Problem] = []
+        self._asking = threading.Lock()  # Users ask for problems, and so does who watches a stream.
+        self._watch = FileWatch(self._root, self._seen_directory / "problems.json")
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -116,27 +122,56 @@ class FolderInput:
         schema = schema_from_bytes(bytes.fromhex(data["schema"]))
         return cls(**options, schema=schema, pattern=data.get("pattern"))
 
-    def problems(self) -> list[tuple[str, str, str]]:
-        """Source, path and reason of each file of which nothing is read: those of the log, and those that are tried again."""
-        self._seen.refresh()
-        return [(file.source, _shown(file.path), str(file.reason)) for file in self._seen.broken] + self._waiting
+    def problems(self) -> list[Problem]:
+        """Source, path and reason of each file of which not all is read: passed over, tried again, or changed."""
+        with self._asking:
+            self._seen.refresh()
+        again, changed = self._watch.told()
+        return [(file.source, _shown(file.path), str(file.reason)) for file in self._seen.broken] + again + changed
+
+    @staticmethod
+    def forgets_sources(data: Mapping[str, Any]) -> bool:
+        """A file that is a source ends; to a folder files may come at any time."""
+        return bool(data["sources"] == "file")
+
+    def forget(self, sources: Collection[str]) -> None:
+        """Files that were read to their ends, and of which nobody will ask again: only their names are known from now on."""
+        self._seen.forget(sources)
 
     def extents(self) -> dict[str, Extent]:
-        self._seen.refresh()
+        self._begin_look()
         before = self._seen.ends
-        # Broken and empty files alone must not look as if there were nothing more.
-        while self._discover() and self._seen.ends == before:
+        for _ in self._discoveries():
+            # Broken and empty files alone must not look as if there were nothing more.
+            if self._seen.ends != before:
+                break
+        return self._extents()
+
+    def everything(self) -> dict[str, Extent]:
+        """All files that are there now, however many."""
+        self._begin_look()
+        for _ in self._discoveries():
             pass
+        return self._extents()
+
+    def _begin_look(self) -> None:
+        self._seen.refresh()
+        self._watch.begin(self._seen.files())
+        self._watch.compare()
+
+    def _extents(self) -> dict[str, Extent]:
+        self._watch.tell(self._waiting)
         sources = self._sources
         return {
             source: Extent(end, home_of_files(source, sources), is_done=sources == "file")
             for source, end in self._seen.ends.items()
         }
 
-    def _discover(self) -> bool:
-        """Write down some of the new files; whether there were any."""
+    def _discoveries(self) -> Iterator[None]:
+        """Write down the new files, some at a time. Those of one listing: what comes meanwhile is left to the next look."""
         listed = new_names(self._root, self._seen.paths, self._pattern)
         self._waiting = [(".", name, reason) for name, reason in listed.problems]
+        self._watch.forget_gone(listed.names)
         found: list[SeenFile] = []
         size = 0
         for name in listed.names:
@@ -146,18 +181,25 @@ class FolderInput:
                 found.append(file)
                 size += 0 if FORMATS[file.kind].has_types else file.bytes
             if len(found) >= LOOK_FILES or size >= LOOK_BYTES:
-                break
-        self._seen.add(found)
-        return bool(found)
+                self._seen.add(found)
+                found, size = [], 0
+                yield
+        if found:
+            self._seen.add(found)
+            yield
 
     def _looked_at(self, name: str, kind: str) -> SeenFile | None:
-        """The entry of a new file for the log; None if the file is gone again, or cannot be opened for now."""
-        place = str(self._root / name)
+        """The entry of a new file for the log; None if the file is gone again, or is to be tried again."""
         try:
-            status = os.stat(place)
+            status = os.stat(self._root / name)
         except OSError as error:
             self._try_later(name, error)
             return None
+        file = self._watch.last_try(name, status) or self._tried(name, kind, status)
+        return file if file is not None and self._watch.is_settled(file) else None
+
+    def _tried(self, name: str, kind: str, status: os.stat_result) -> SeenFile | None:
+        place = str(self._root / name)
         file = SeenFile(self._source_of(_shown(name)), name, kind, 0, status.st_size, status.st_mtime_ns)
         if _shown(name) != name:
             return self._refused(file, "its name is no UTF-8")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,6 +62,39 @@ def _walk(
         problems.append((folder or ".", f"the folder cannot be listed: {error.strerror}"))
     for name in inner:
         yield from _walk(root, name, known, problems, pattern)
+
+
+def gone_names(root: Path, known: Collection[str]) -> set[str]:
+    """Which files are not there any more, as far as that is certain.
+
+    A folder that is empty now may be a disk that is not mounted. So a file is gone only if the lowest of its folders that is
+    there holds something else that is known.
+    """
+    folders: dict[str, set[str]] = {}
+    for name in known:
+        folder, _, last = name.rpartition("/")
+        folders.setdefault(folder, set()).add(last)
+        while folder:
+            folder, _, last = folder.rpartition("/")
+            folders.setdefault(folder, set()).add(last)
+    there = {folder: _entries(root / folder) for folder in folders}
+    sure = {folder for folder, names in folders.items() if (there[folder] or set()) & names}
+    gone = set()
+    for name in known:
+        folder, _, last = name.rpartition("/")
+        while there[folder] is None and folder:
+            folder, _, last = folder.rpartition("/")
+        if folder in sure and last not in (there[folder] or set()):
+            gone.add(name)
+    return gone
+
+
+def _entries(folder: Path) -> set[str] | None:
+    """The names in a folder; None if it is not there, or cannot be listed."""
+    try:
+        return set(os.listdir(folder))
+    except OSError:
+        return None
 
 
 def kind_of(name: str, format: str | None) -> str | None:

@@ -68,6 +68,9 @@ class Input(Protocol):
 
     A class with ``stores_arrivals = True`` reads the column `ARRIVAL`, if it is wanted: when each event came, in microseconds
     since 1970, the same whenever it is read. For others it is the planning time of the batch that first took the event.
+    A class whose ``extents`` takes in only so much at a time has a method ``everything`` that takes in all there is. A class
+    whose sources end may have a static method ``forgets_sources`` of its data, which says that it has a method ``forget``: that
+    names sources that are done, of which `extents` never tells again.
     """
 
     kind: str
@@ -105,6 +108,12 @@ def rehomed(extents: dict[str, Extent], home: Home) -> dict[str, Extent]:
     return {name: replace(extent, home=home.get(name, extent.home)) for name, extent in extents.items()}
 
 
+def everything(opened: Input) -> dict[str, Extent]:
+    """All that is there at this moment, which one look of `extents` need not take in: a stream that is to end reads it first."""
+    found: dict[str, Extent] = getattr(opened, "everything", opened.extents)()
+    return found
+
+
 def input_class(kind: str) -> Any:
     """The class of the inputs of a kind."""
     return load_path(KINDS.get(kind, kind))
@@ -116,6 +125,13 @@ def stores_arrivals(kind: str, data: Mapping[str, Any]) -> bool:
         return stores_arrivals(data["kind"], data["input"])
     of_log = "has_arrivals" in data.get("began", {}) and data["began"]["has_arrivals"]
     return bool(of_log or getattr(input_class(kind), "stores_arrivals", False))
+
+
+def forgets_sources(kind: str, data: Mapping[str, Any]) -> bool:
+    """Whether an input can leave out sources that are done: it never tells of them again, so that nobody has to remember them."""
+    if "rename" in data:
+        return forgets_sources(data["kind"], data["input"])
+    return bool(getattr(input_class(kind), "forgets_sources", lambda _: False)(data))
 
 
 class LogInput:

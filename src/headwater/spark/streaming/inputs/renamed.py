@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow as pa
 from headwater.language.renames import Renaming
 from headwater.spark.batch.renames import renamed_batches, stored_wanted
 from headwater.spark.formats import Wanted
-from headwater.spark.streaming.inputs.input import Extent, Input, Told, input_class
+from headwater.spark.streaming.inputs.input import Extent, Input, Told, everything, input_class
 
 
 class RenamedInput:
@@ -38,6 +38,12 @@ class RenamedInput:
 
     def extents(self) -> dict[str, Extent]:
         return self._inner.extents()
+
+    def everything(self) -> dict[str, Extent]:
+        return everything(self._inner)
+
+    def forget(self, sources: Sequence[str]) -> None:
+        self._inner.forget(sources)  # type: ignore[attr-defined]
 
     def stretches(self, source: str, start: int, end: int) -> list[dict[str, Any]]:
         told = {"rename": dict(self._renaming.names), "kind": self._inner.kind}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,8 @@ from headwater.logs.files import create, opened, read_at, sync_directory
 from headwater.spark.formats.text import TextMark
 
 VERSION = 1
+#: Of parts that say which sources are forgotten, as empty files of theirs: a release that does not know it would read them again.
+FORGETTING = 2
 #: Discoveries are put together once there are TOGETHER_MIN that have half of all files, or APART_MAX.
 TOGETHER_MIN = 32
 APART_MAX = 1000
@@ -53,10 +55,14 @@ class _Source:
 
 
 class SeenFiles:
-    """The log, as far as it has been read; `refresh` reads on."""
+    """The log, as far as it has been read; `refresh` reads on. ``gone``: which of some files are there no more.
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    Files of sources that are forgotten are known by their names, so that they are never read again, and names as long as there is
+    a file that has them: one that comes after it was removed is another file.
+    """
+
+    def __init__(self, directory: Path, gone: Callable[[Collection[str]], Set[str]] = lambda _: frozenset()) -> None:
+        self._directory, self._gone = directory, gone
         self._forget()
 
     def _forget(self) -> None:
@@ -72,6 +78,10 @@ class SeenFiles:
     def ends(self) -> dict[str, int]:
         """Where each source ends that has any rows."""
         return {name: source.end for name, source in self._sources.items()}
+
+    def files(self) -> Iterator[SeenFile]:
+        """All files that have rows."""
+        return (file for source in self._sources.values() for file in source.files)
 
     def between(self, source: str, start: int, end: int) -> Iterator[tuple[SeenFile, int, int]]:
         """The files that hold the rows [start, end) of a source, with the rows to skip in each, and how many to read."""
@@ -131,6 +141,8 @@ class SeenFiles:
             self.paths.add(file.path)
             if file.reason is not None:
                 self.broken.append(file)
+            elif not file.kind and file.source:
+                self._sources.pop(file.source, None)  # it is forgotten
             elif file.rows:
                 source = self._sources.setdefault(file.source, _Source())
                 source.ends.append(source.end + file.rows)
@@ -143,14 +155,29 @@ class SeenFiles:
             with suppress(FileExistsError):
                 create(self._path(self._last + 1, _ONE), _encoded(files))
             self.refresh()
+        self._put_together_sometimes()
+
+    def forget(self, sources: Collection[str]) -> None:
+        """Nothing of these is ever read again; durable when it returns."""
+        while known := [name for name in sources if name in self._sources]:
+            files = [(name, file.path) for name in known for file in self._sources[name].files]
+            with suppress(FileExistsError):
+                marks = [SeenFile(name, path, "", 0, 0, 0) for name, path in files]
+                create(self._path(self._last + 1, _ONE), _encoded(marks, FORGETTING))
+            self.refresh()
+        self._put_together_sometimes()
+
+    def _put_together_sometimes(self) -> None:
         is_due = 2 * self._apart_files >= len(self.paths) or self._apart >= APART_MAX
         if self._apart >= TOGETHER_MIN and is_due:
             self._put_together()
 
     def _put_together(self) -> None:
         """Write all that is known as one file, then remove what it replaces."""
+        files = list(self._everything())
         with suppress(FileExistsError):
-            create(self._path(self._last, _ALL), _encoded(self._everything()))
+            create(self._path(self._last, _ALL), _encoded(files))
+            self.paths = {file.path for file in files}
         self._apart = self._apart_files = 0
         for suffix, numbers in zip((_ALL, _ONE), self._listed(), strict=True):
             for number in numbers:
@@ -164,17 +191,18 @@ class SeenFiles:
         for file in (*self.broken, *(file for source in self._sources.values() for file in source.files)):
             written.add(file.path)
             yield file
-        # Files without rows are in no source.
-        yield from (SeenFile("", path, "", 0, 0, 0) for path in sorted(self.paths - written, key=os.fsencode))
+        # Files without rows are in no source, nor are those that are forgotten.
+        others = self.paths - written - self._gone(self.paths)
+        yield from (SeenFile("", path, "", 0, 0, 0) for path in sorted(others, key=os.fsencode))
 
     def _path(self, number: int, suffix: str) -> Path:
         return self._directory / f"{number:010d}{suffix}"
 
 
-def _encoded(files: Iterable[SeenFile]) -> bytes:
+def _encoded(files: Iterable[SeenFile], version: int = VERSION) -> bytes:
     """One line for each file behind a line that says the version and how many there are."""
     lines = [json.dumps(file) for file in files]
-    return "\n".join([json.dumps({"version": VERSION, "files": len(lines)}), *lines, ""]).encode()
+    return "\n".join([json.dumps({"version": version, "files": len(lines)}), *lines, ""]).encode()
 
 
 def _decoded(path: Path) -> list[SeenFile]:
@@ -183,11 +211,11 @@ def _decoded(path: Path) -> list[SeenFile]:
     try:
         about: dict[str, Any] = json.loads(head)
         version, count = about["version"], about["files"]
-        files = [_file(*json.loads(line)) for line in lines] if version == VERSION else []
+        files = [_file(*json.loads(line)) for line in lines] if version in (VERSION, FORGETTING) else []
     except (ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path}: this part of the log of seen files is damaged: {error}") from error
-    if version != VERSION:
-        raise DataError(f"{path}: the log of seen files has version {version}; this release reads version {VERSION}")
+    if version not in (VERSION, FORGETTING):
+        raise DataError(f"{path}: the log of seen files has version {version}; this release reads versions 1 and 2")
     if count != len(files):
         raise DataError(f"{path}: this part of the log of seen files has {len(files)} of its {count} lines")
     return files

@@ -1,24 +1,28 @@
 """Result rows into a topic of Kafka, exactly once with transactions.
 
-Each batch is one transaction, and its number is committed in it as the offset of a consumer group of its own. So the
+Each batch is one transaction, and its number is committed in it as the offset of a consumer group of the topic's own. So the
 rows of a batch and the note that it is written appear together or not at all, and a batch that is run again is known by the note.
-A sink that starts with the same identity first ends what its predecessor left open, and shuts out one that still lives.
+The note also says which stream wrote it, in which of its lives, and a digest of the rows: a topic belongs to one stream,
+unless it is shared, and to one past of it. A sink that starts with the same identity first ends what its predecessor left open,
+and shuts out one that still lives.
 
 Kafka forgets such notes some days after the last one. Then the messages themselves tell: each carries its batch in a header.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from headwater.errors import DataError, HeadwaterError
 from headwater.spark.streaming.kafka.client import TIMEOUT_S, Connection, KafkaSettings, library, said
 from headwater.spark.streaming.kafka.reading import Place, messages_of, new_client
-from headwater.spark.streaming.kafka.rows import KeysOf, json_rows, row_keys
+from headwater.spark.streaming.kafka.rows import json_rows, row_keys
+from headwater.spark.streaming.sinks.timeline import Claimant, SinkError
 
 _log = logging.getLogger(__name__)
 
@@ -30,10 +34,33 @@ WRITE_OWN = {"linger.ms": 5, "compression.type": "lz4", "queue.buffering.max.mes
 WRITE_FIXED = {"enable.idempotence": True}
 
 
+class Note(NamedTuple):
+    """What the topic remembers of its last batch: who wrote it, and a digest of its rows. Older releases noted the batch only."""
+
+    batch: int
+    stream: str = ""
+    life: str = ""
+    digest: str = ""
+
+    def to_text(self) -> str:
+        return f"{self.stream}:{self.life}:{self.digest}"
+
+    @classmethod
+    def of(cls, offset: int, text: str | None) -> Note:
+        """The note in a committed offset.
+
+        >>> Note.of(8, "s:l:d"), Note.of(8, None).batch
+        (Note(batch=7, stream='s', life='l', digest='d'), 7)
+        """
+        parts = (text or "").split(":")
+        return cls(offset - 1, *parts) if len(parts) == 3 else cls(offset - 1)
+
+
 class KafkaSink:
     """A message for each row: JSON, with the key (query, window, keys, revision), in the partition of its query and keys.
 
-    ``transactions=False`` writes at least once: after a crash a batch may come again, with the same keys.
+    ``transactions=False`` writes at least once: after a crash a batch may come again, with the same keys. ``shared=True`` is for
+    a topic that several streams write: a header of each message says whose it is.
     """
 
     def __init__(
@@ -42,29 +69,26 @@ class KafkaSink:
         topic: str,
         *,
         transactions: bool = True,
+        shared: bool = False,
         config: Mapping[str, Any] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._settings = KafkaSettings(servers, dict(config or {}), timeout_s)
         self._topic = topic
         self._transactions = transactions
-        self._stream: str | None = None
-        self._keys_of: KeysOf = _no_keys
-        self._born_ms = 0
+        self._shared = shared
+        self._stream: Claimant | None = None
         self._producer: Any = None
         self._connection = Connection(self._settings)
         self._partitions = 0
         self._group: Any = None
-        self._last = -1
+        self._last = Note(-1)
         self._undelivered: list[str] = []
 
-    def open(self, stream: str, keys_of: KeysOf | None = None, born_ms: int = 0) -> None:
-        """Called once before the first batch. ``stream`` is the identity that a restart keeps and no other stream has.
-
-        ``keys_of``: the key columns of a query. ``born_ms``: nothing of this stream is older.
-        """
+    def open(self, stream: Claimant) -> None:
+        """Called before the first batch: whose rows it gets."""
         library()
-        self._stream, self._keys_of, self._born_ms = stream, keys_of or _no_keys, born_ms
+        self._stream = stream
 
     def write(self, batch: int, rows: pa.Table) -> None:
         """Write the rows of a batch, if they are not there; afterwards they are, and stay."""
@@ -73,14 +97,27 @@ class KafkaSink:
         if not self._transactions:
             self._write_again(batch, rows)
             return
+        values = json_rows(rows)
+        digest = hashlib.sha256(b"\n".join(values)).hexdigest()[:32]
         for left in reversed(range(TRIES)):
             if self._producer is None:
                 self._start()
-            if batch <= self._last:
+            if self._has(batch, digest):
                 return
-            if self._write_once(batch, rows, is_last=left == 0):
-                self._last = batch
+            note = Note(batch, self._own.stream, self._own.life, digest)
+            if self._write_once(note, rows, values, is_last=left == 0):
                 return
+
+    def _has(self, batch: int, digest: str) -> bool:
+        """Whether the batch is written already; SinkError if it is with other rows."""
+        last = self._last
+        if batch < last.batch or batch == last.batch and last.digest in ("", digest):
+            # Seen in this life: what comes next follows it.
+            self._last = last._replace(life=self._own.life)
+            return True
+        if batch == last.batch or last.life != self._own.life and last.batch >= self._own.next_batch:
+            raise self._newer(f"batch {last.batch} is there with other rows")
+        return False
 
     def close(self) -> None:
         """Nothing is open between batches; a batch that was not finished is given up."""
@@ -88,13 +125,13 @@ class KafkaSink:
 
     # --- once ---
 
-    def _write_once(self, batch: int, rows: pa.Table, *, is_last: bool) -> bool:
+    def _write_once(self, note: Note, rows: pa.Table, values: Sequence[bytes], *, is_last: bool) -> bool:
         """One transaction; False if it was given up and may be tried again."""
-        kafka = library()
+        kafka, batch = library(), note.batch
         try:
             self._producer.begin_transaction()
-            self._produce(batch, rows)
-            self._note(batch)
+            self._produce(batch, rows, values)
+            self._note(note)
             self._commit()
         except kafka.KafkaException as error:
             may_try = error.args[0].txn_requires_abort() and not is_last and self._is_aborted()
@@ -107,6 +144,7 @@ class KafkaSink:
         except BaseException:
             self._drop()
             raise
+        self._last = note
         return True
 
     def _is_aborted(self) -> bool:
@@ -116,9 +154,9 @@ class KafkaSink:
             return False
         return True
 
-    def _note(self, batch: int) -> None:
-        """Commit the number of the batch as part of the transaction."""
-        place = library().TopicPartition(self._topic, 0, batch + 1)
+    def _note(self, note: Note) -> None:
+        """Commit the note of the batch as part of the transaction."""
+        place = library().TopicPartition(self._topic, 0, note.batch + 1, note.to_text())
         self._again(lambda: self._producer.send_offsets_to_transaction([place], self._group, self._settings.timeout_s))
 
     def _commit(self) -> None:
@@ -151,7 +189,7 @@ class KafkaSink:
         kafka = library()
         self._undelivered = []
         try:
-            self._produce(batch, rows)
+            self._produce(batch, rows, json_rows(rows))
             left = self._producer.flush(self._settings.timeout_s)
         except kafka.KafkaException as error:
             self._drop()
@@ -167,10 +205,10 @@ class KafkaSink:
 
     # --- messages ---
 
-    def _produce(self, batch: int, rows: pa.Table) -> None:
-        headers = [(HEADER, f"{self._stream}:{batch}".encode())]
+    def _produce(self, batch: int, rows: pa.Table, values: Sequence[bytes]) -> None:
+        headers = [(HEADER, f"{self._own.stream}:{batch}".encode())]
         keys, numbers = self._keys(batch, rows)
-        for value, key, number in zip(json_rows(rows), keys, numbers, strict=True):
+        for value, key, number in zip(values, keys, numbers, strict=True):
             message = {"key": key, "partition": number % self._partitions, "headers": headers}
             while True:
                 try:
@@ -182,21 +220,18 @@ class KafkaSink:
 
     def _keys(self, batch: int, rows: pa.Table) -> tuple[Sequence[bytes], Sequence[int]]:
         if "window_start" in rows.column_names:
-            return row_keys(rows, self._keys_of)
+            return row_keys(rows, self._own.keys_of)
         # Events that were set aside: nothing else is theirs alone.
-        return [f'["{self._stream}",{batch},{row}]'.encode() for row in range(rows.num_rows)], range(rows.num_rows)
+        return [f'["{self._own.stream}",{batch},{row}]'.encode() for row in range(rows.num_rows)], range(rows.num_rows)
 
     # --- clients ---
 
     def _start(self) -> None:
         """A producer, and which batch was written last."""
-        if self._stream is None:
-            raise DataError("the sink was not opened: call open(identity) before the first batch")
-        kafka = library()
-        identity = f"headwater-{self._stream}-{self._topic}"
+        kafka, identity = library(), f"headwater-{self._own.stream}-{self._topic}"
         fixed = {**WRITE_FIXED, "transactional.id": identity} if self._transactions else WRITE_FIXED
         self._connection = Connection(self._settings)
-        reader = new_client(self._settings, group=identity)
+        reader = new_client(self._settings, group=identity if self._shared else f"headwater-sink-{self._topic}")
         try:
             self._partitions = self._partition_count(reader.consumer)
             producer = kafka.Producer(self._connection.config(WRITE_OWN, fixed))
@@ -204,8 +239,8 @@ class KafkaSink:
             if self._transactions:
                 # Before the note is read: this ends what a predecessor left open, one way or the other.
                 self._asked("no transaction can begin", lambda: producer.init_transactions(self._settings.timeout_s))
-                self._last = self._last_noted(reader)
                 self._group = reader.consumer.consumer_group_metadata()
+            self._last = self._claimed(reader)
         finally:
             reader.consumer.close()
         self._producer = producer
@@ -217,19 +252,64 @@ class KafkaSink:
             raise self._settings.error(f"topic {self._topic!r} does not exist; create it first")
         return len(topic.partitions)
 
-    def _last_noted(self, reader: Any) -> int:
-        """The last batch that is written; -1 if none is."""
+    @property
+    def _own(self) -> Claimant:
+        if self._stream is None:
+            raise DataError("the sink was not opened: call open(stream) before the first batch")
+        return self._stream
+
+    def _claimed(self, reader: Any) -> Note:
+        """The last note of a topic that is this stream's own, as it is from now on if it was nobody's."""
+        note = self._noted(reader)
+        if note is not None:
+            self._check(note)
+            return note
+        note = self._unsigned(reader) if self._transactions else Note(-1)
+        self._check(note)
+        text = Note(note.batch, self._own.stream, self._own.life).to_text()
+        place = library().TopicPartition(self._topic, 0, note.batch + 1, text)
+        self._asked("it is not claimed", lambda: reader.consumer.commit(offsets=[place], asynchronous=False))
+        # Looked at again: of two streams that begin at once one has come last.
+        self._check(self._noted(reader) or note)
+        return note
+
+    def _check(self, note: Note) -> None:
+        """SinkError if the topic is another stream's, or of another past."""
+        if note.stream not in ("", self._own.stream):
+            raise SinkError(
+                f"topic {self._topic!r} belongs to another stream, {note.stream} (this one is {self._own.stream}): give another"
+                " topic, or write it with KafkaSink(..., shared=True) from all of them"
+            )
+        is_own = self._own.wrote(note.life, note.batch) if note.life else note.batch <= self._own.next_batch
+        if note.batch >= 0 and not is_own:
+            raise self._newer(f"it has rows up to batch {note.batch}")
+
+    def _newer(self, what: str) -> SinkError:
+        return SinkError(
+            f"topic {self._topic!r}: {what} that are not of this checkpoint, which goes on with batch {self._own.next_batch}: an"
+            " older one was restored, or a copy ran elsewhere; go on with the newest checkpoint, or give another topic"
+        )
+
+    def _noted(self, reader: Any) -> Note | None:
         place = library().TopicPartition(self._topic, 0)
         (noted,) = self._asked(
             "it does not say which batch was written last",
             lambda: reader.consumer.committed([place], self._settings.timeout_s),
         )
-        return noted.offset - 1 if noted.offset >= 0 else self._last_seen(reader)
+        return Note.of(noted.offset, noted.metadata) if noted.offset >= 0 else None
+
+    def _unsigned(self, reader: Any) -> Note:
+        """The last batch of this stream in a topic without a note: by that of an older release, or by messages."""
+        older = new_client(self._settings, group=f"headwater-{self._own.stream}-{self._topic}")
+        try:
+            return self._noted(older) or Note(self._last_seen(reader))
+        finally:
+            older.consumer.close()
 
     def _last_seen(self, reader: Any) -> int:
         """The last batch of this stream of which there are messages."""
         kafka = library()
-        wanted = [kafka.TopicPartition(self._topic, number, self._born_ms) for number in range(self._partitions)]
+        wanted = [kafka.TopicPartition(self._topic, number, self._own.born_ms) for number in range(self._partitions)]
         begins = self._asked(
             "it does not say where to look", lambda: reader.consumer.offsets_for_times(wanted, self._settings.timeout_s)
         )
@@ -249,7 +329,7 @@ class KafkaSink:
     def _batch_of(self, message: Any) -> int:
         for name, value in message.headers() or ():
             stream, _, batch = (value or b"").decode("utf-8", "replace").rpartition(":")
-            if name == HEADER and stream == self._stream and batch.isdigit():
+            if name == HEADER and stream == self._own.stream and batch.isdigit():
                 return int(batch)
         return -1
 
@@ -261,7 +341,3 @@ class KafkaSink:
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge()
-
-
-def _no_keys(query: str) -> Sequence[str]:
-    return ()

@@ -21,6 +21,7 @@ from headwater.spark.streaming.watch.status import StreamStatus
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+_TRACE = "Traceback (most recent call last)"
 #: How often a command's outcome is looked for.
 LOOK_SECONDS = 0.02
 #: Seconds a command may take: the batch that runs has to end first.
@@ -147,7 +148,7 @@ class Stream:
     def _check_running(self, what: str, deadline: float | None) -> None:
         if not self.is_active:
             if (error := self.query.exception()) is not None:
-                raise self._sentence(error) from error
+                raise self._told(error)
             raise StreamError(f"the stream does not run any more, so nobody can {what}; start it again first")
         if deadline is not None and time.monotonic() > deadline:
             raise StreamError(
@@ -161,23 +162,43 @@ class Stream:
         try:
             ended = self.query.awaitTermination(timeout)  # type: ignore[arg-type]
         except Exception as error:
-            raise self._sentence(error) from error
-        return True if ended is None else bool(ended)
+            told = self._told(error)
+            raise told from told.__cause__
+        if ended is False:
+            return False
+        self._runner.close_sinks()
+        return True
 
     def stop(self) -> None:
         """Stop after the step it is at; started again with the same checkpoint it goes on from there."""
         self.query.stop()
         self._runner.close()
 
-    def _sentence(self, error: Exception) -> Exception:
-        """What went wrong as one sentence: what headwater said, if it was headwater that said it."""
-        if self._runner.error is not None:
-            return self._runner.error
-        text = str(error).strip()
-        found = re.findall(r"headwater\.[\w.]*Error: (.+)", text)
-        if not found and "Traceback (most recent call last)" in text:
-            # What else a process of Python said in the end, a sink's at the server of Spark Connect for one.
-            found = re.findall(
-                r"^(\w[\w.]*: .+)$", text.rpartition("Traceback (most recent call last)")[2], re.MULTILINE
-            )
-        return StreamError(found[-1].strip() if found else text.splitlines()[0])
+    def _told(self, error: Exception) -> Exception:
+        """What went wrong as one sentence, with its cause: what headwater said, if it was headwater that said it."""
+        found = self._runner.error
+        if isinstance(found, HeadwaterError):
+            told: Exception = found
+        elif found is None or _TRACE in str(found):
+            told = StreamError(last_words(str(found or error)))
+        else:
+            told = StreamError(f"the stream was stopped by {type(found).__name__}: {found}")
+        if told.__cause__ is None:
+            told.__cause__ = error if found is None or found is told else found
+        return told
+
+
+def last_words(text: str) -> str:
+    """What an error of Spark says about a process of Python that it has heard of: what headwater said in it, else how it ended.
+
+    >>> trace = "Traceback (most recent call last):\\n  File 'x'\\nKeyError: 'q'"
+    >>> last_words(f"[STREAM_FAILED] Query [id = 7] failed: {trace}\\n\\n=== Query ===\\nIdentifier: [id = 7]")
+    "KeyError: 'q'"
+    """
+    found = re.findall(r"headwater\.[\w.]*Error: (.+)", text)
+    if found:
+        return str(found[-1]).strip()
+    _, mark, rest = text.rpartition(_TRACE)
+    # Behind the lines of the trace, which are indented; what follows is Spark's again.
+    lines = [line.strip() for line in rest.splitlines()[1:] if mark and line[:1].strip()]
+    return lines[0] if lines else text.strip().partition("\n")[0]

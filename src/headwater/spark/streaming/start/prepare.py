@@ -25,9 +25,10 @@ from headwater.language.time_columns import time_column
 from headwater.spark.batch.root import ROOTS_MAX
 from headwater.spark.formats import Wanted
 from headwater.spark.formats.paths import split_pattern
-from headwater.spark.streaming.checkpoint import About, CheckpointError, StreamCheckpoint
+from headwater.spark.streaming.checkpoint import About, StreamCheckpoint
+from headwater.spark.streaming.errors import CheckpointError
 from headwater.spark.streaming.inputs.input import Input, LogInput, stores_arrivals
-from headwater.spark.streaming.sinks import CallableSink, ConsoleSink, MemorySink
+from headwater.spark.streaming.sinks import CallableSink, ConsoleSink, FolderSink, MemorySink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -157,6 +158,10 @@ def check_remote(sinks: Mapping[str, Any], metrics_port: int | None, progress: b
     from pyspark import cloudpickle
 
     for what, sink in sinks.items():
+        if isinstance(sink, FolderSink) and sink.every_ns:
+            raise DataError(
+                f"{what} gathers rows: {_THERE}, and stopping the stream here would not write the last; leave every out"
+            )
         if type(sink) in _NAMES:
             raise DataError(
                 f"{what} is {_NAMES[type(sink)]}: {_THERE}, and nothing of them would be seen here; {_FORM}"
@@ -213,6 +218,17 @@ def _looks(opened: Input, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
                 if isinstance(batch, pa.RecordBatch) and set(names) <= set(batch.schema.names):
                     plain = [plain_array(batch.column(name)) for name in names]
                     yield pa.RecordBatch.from_arrays(plain, names=list(names))
+
+
+def as_spark_path(place: Path) -> str:
+    """A local folder as Spark has to be told of it: where its default is another file system, a bare path would lie there.
+
+    Not `as_uri`: Spark takes what stands behind the scheme as it is.
+
+    >>> as_spark_path(Path("/data/my stream"))
+    'file:///data/my stream'
+    """
+    return f"file://{place}"
 
 
 @contextmanager

@@ -41,6 +41,12 @@ def log_status(status: StreamStatus) -> None:
     log_event("batch done", stream=status.stream, batch=status.batch, **status_fields(status))
 
 
+def log_problem(status: StreamStatus, source: str, path: str, reason: str) -> None:
+    """Log, as a warning, that not all of a file is read."""
+    fields: dict[str, Any] = {"source": source, "path": path, "reason": reason}
+    log_event("not all of a file is read", stream=status.stream, batch=status.batch, **fields, level=logging.WARNING)
+
+
 def log_standstill(status: StreamStatus, standstill: Standstill) -> None:
     """One line for a stream that stands still: whom it waits for, and what ``idle`` would do."""
     log_event(

@@ -17,6 +17,7 @@
 | `headwater_state_bytes` | gauge | | what the next batch begins with |
 | `headwater_link_bytes_total` | counter | `link` | bytes from leaves to the root since the process began |
 | `headwater_sources` | gauge | `state` | sources that are active, and idle |
+| `headwater_files_with_problems` | gauge | | files that are passed over, tried again, or have changed since they were read |
 | `headwater_spark_batch_seconds` | gauge | `step` | Spark's own account of its last batch |
 | `headwater_spark_input_rows` | gauge | | rows of Spark's last batch (in `hw.stream`: frames) |
 | `headwater_spark_dropped_rows` | gauge | | rows that Spark's own operators dropped behind its watermark in its last batch |
@@ -52,6 +53,7 @@ GAUGES: tuple[tuple[str, str, Callable[[StreamStatus], float | None]], ...] = (
     ("watermark_lag_seconds", "Now minus the watermark", lambda s: s.watermark_lag_s),
     ("open_windows", "Slices and windows by key that are held because they are open", lambda s: s.open_windows),
     ("state_bytes", "What the next batch begins with", lambda s: s.state_bytes),
+    ("files_with_problems", "Files of which not all is read", lambda s: s.files_with_problems),
     ("spark_input_rows", "Rows of Spark's last batch", lambda s: s.spark.input_rows if s.spark else None),
     (
         "spark_dropped_rows",

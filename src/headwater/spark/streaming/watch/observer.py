@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headwater.errors import DataError
-from headwater.spark.streaming.watch.batch_log import log_standstill, log_status
+from headwater.errors import DataError, HeadwaterError
+from headwater.spark.streaming.watch.batch_log import log_problem, log_standstill, log_status
 from headwater.spark.streaming.watch.status import StatusBoard, StreamStatus, line, now_us
 from headwater.spark.terminal import TERMINAL, Terminal, is_terminal
 
@@ -27,7 +28,8 @@ LOOK_SECONDS = 1.0
 class StreamObserver:
     """Watches one stream. ``metrics_port``: where Prometheus may ask, 0 for any port that is free, None for nowhere.
 
-    ``progress``: whether a line in the terminal shows how it is; by default if there is a terminal.
+    ``progress``: whether a line in the terminal shows how it is; by default if there is a terminal. ``problems``: source, path
+    and reason of each file of which not all is read; they are counted, and each is logged once.
     """
 
     def __init__(
@@ -40,8 +42,11 @@ class StreamObserver:
         progress: bool | None,
         terminal: Terminal = TERMINAL,
         clock: Callable[[], int] = now_us,
+        problems: Callable[[], Iterable[tuple[str, str, str]]] = tuple,
     ) -> None:
         self._board = StatusBoard(name, unit=unit, untimed=untimed, clock=clock)
+        self._problems = problems
+        self._logged: set[tuple[str, str, str]] = set()
         self._listener: StatusListener | None = None
         self._spark: SparkSession | None = None
         self._closed = threading.Event()
@@ -52,7 +57,7 @@ class StreamObserver:
             terminal.show(self, lambda: line(self.status()))
 
     def status(self) -> StreamStatus:
-        return self._board.status()
+        return replace(self._board.status(), files_with_problems=len(self._logged))
 
     def begin(self, spark: SparkSession, query_id: object) -> None:
         """The stream has started: hear what Spark says of it, if anybody looks; to be told costs Spark some 20 ms a batch."""
@@ -77,9 +82,15 @@ class StreamObserver:
         self.look()
 
     def look(self) -> None:
-        """Tell the log if the stream stands still."""
-        if (found := self._board.standstill_to_log()) is not None:
-            log_standstill(self._board.status(), found)
+        """Tell the log if the stream stands still, and of files of which not all is read."""
+        # The planner stops the stream if it cannot list them; here nobody needs to.
+        with suppress(HeadwaterError, OSError):
+            found = {*self._problems()}
+            news, self._logged = found - self._logged, found
+            for source, path, reason in sorted(news):
+                log_problem(self._board.status(), source, path, reason)
+        if (standstill := self._board.standstill_to_log()) is not None:
+            log_standstill(self._board.status(), standstill)
 
     def _look_on(self) -> None:
         while not self._closed.wait(LOOK_SECONDS):

@@ -128,6 +128,8 @@ class StreamStatus:
     batch_seconds: float = 0.0
     sources_active: int = 0
     sources_idle: int = 0
+    #: Files of which not all is read: `Stream.problems` names them.
+    files_with_problems: int = 0
     queries: Mapping[str, QueryStatus] = field(default_factory=dict)
     #: Bytes since this process began, by link.
     link_bytes: Mapping[str, int] = field(default_factory=dict)

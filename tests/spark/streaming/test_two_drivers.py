@@ -1,0 +1,153 @@
+"""One driver runs a stream: whoever was paused, wherever that was, changes nothing that anybody reads once it wakes."""
+
+from collections import Counter
+from contextlib import contextmanager
+from itertools import product
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import headwater as hw
+from headwater.logs import files
+from headwater.spark.streaming.checkpoint import StreamCheckpoint, sealed
+from headwater.spark.streaming.errors import ReplacedError
+from headwater.spark.streaming.owners import Ownership
+from spark.streaming.local_loop import MOMENTS, TABLES, ListedInput, LogTakenError
+from spark.streaming.two_drivers import IDLE, SharedLoop, SharedRun, Thread
+
+pytestmark = pytest.mark.usefixtures("no_sync")
+
+SCHEMA = pa.schema([("time", pa.int64()), ("k", pa.int64())])
+SETTINGS = {"time": "time", "unit": "us", "disorder": 0, "strict": False, "idle_ns": None, "ahead_max": None}
+QUERY = hw.query("load", hw.tumbling(10), keys=["k"], n=hw.count())
+TIMES = list(range(0, 120, 2))
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_drivers_that_run_side_by_side_say_what_the_reference_says(tmp_path_factory, seed):
+    SharedRun(tmp_path_factory.mktemp("stream"), seed, crashes=False).play()
+
+
+@settings(max_examples=4, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_drivers_whose_roots_are_in_tasks_say_what_the_reference_says(tmp_path_factory, seed):
+    SharedRun(tmp_path_factory.mktemp("stream"), seed, crashes=False, roots=2).play()
+
+
+# --- one that sleeps ---
+
+
+@contextmanager
+def shared(place, roots=1):
+    TABLES["a"] = pa.RecordBatch.from_pydict({"time": TIMES, "k": [t % 3 for t in TIMES]}, SCHEMA)
+    loop = SharedLoop(place, ListedInput(SCHEMA, {"a": 0}), [QUERY], SETTINGS, 1, roots, seed=0)
+    try:
+        yield loop
+    finally:
+        loop.close()
+
+
+def until(driver: Thread, moment: str) -> None:
+    for _ in range(1000):
+        if driver.turn() in (moment, "dead"):
+            return
+    raise AssertionError(f"{moment} is never reached")
+
+
+def sleep_and_wake(loop: SharedLoop, moment: str, before: str, batches: int) -> BaseException | None:
+    """A driver sleeps at a moment of the second batch; its successor sees more events, and comes to a moment of a batch."""
+    (first,) = loop.drivers
+    loop.opened.ends["a"] = 10
+    until(first, IDLE)
+    loop.opened.ends["a"] = 22
+    until(first, moment)
+    loop.opened.ends["a"] = 34
+    loop.now_ns += 1
+    loop.restart()
+    second = loop.newest
+    for _ in range(batches):
+        until(second, before)
+        loop.opened.ends["a"] += 2
+    known = directives(loop)
+    until(first, IDLE)
+    assert directives(loop).items() >= known.items(), "what the root has said was changed"
+    while second.is_alive and loop.opened.ends["a"] < len(TIMES):
+        loop.opened.ends["a"] = min(len(TIMES), loop.opened.ends["a"] + 9)
+        until(second, IDLE)
+    for driver, may_end in ((first, ReplacedError | LogTakenError), (second, LogTakenError)):
+        if driver.error is not None and not isinstance(driver.error, may_end):
+            raise driver.error
+    if second.error is not None:
+        # Spark lets one of two that plan at the same moment go on, and the other has to be started again.
+        loop.opened.ends["a"] = len(TIMES)
+        loop.restart()
+        until(loop.newest, IDLE)
+    return first.error
+
+
+def directives(loop: SharedLoop) -> dict[str, bytes]:
+    return {place.name: place.read_bytes() for place in (loop.checkpoint.path / "directives").glob("*.json")}
+
+
+def counted(loop: SharedLoop) -> dict[tuple[int, int], int]:
+    rows = [row for table in loop.sink.batches.values() for row in table.to_pylist()]
+    assert len({(row["window_start"], row["k"]) for row in rows}) == len(rows)
+    return {(row["window_start"], row["k"]): row["n"] for row in rows}
+
+
+#: All windows but the last, which nothing closes.
+EXPECTED = dict(Counter((t // 10 * 10, t % 3) for t in TIMES if t < 110))
+
+
+@pytest.mark.parametrize("roots", [1, 2])
+@given(
+    moment=st.sampled_from(MOMENTS),
+    before=st.sampled_from([*MOMENTS, IDLE]),
+    batches=st.integers(0, 2),
+)
+@settings(max_examples=30, deadline=None)
+def test_a_driver_that_wakes_after_another_took_over_changes_nothing_and_says_why_it_stops(
+    tmp_path_factory, roots, moment, before, batches
+):
+    with shared(tmp_path_factory.mktemp("stream"), roots) as loop:
+        error = sleep_and_wake(loop, moment, before, batches)
+        assert isinstance(error, ReplacedError | LogTakenError), error
+        assert counted(loop) == EXPECTED
+        if isinstance(error, ReplacedError):
+            assert "was replaced and stops: the stream is run by a test" in str(error)
+
+
+# --- planted mistakes ---
+
+
+def replaced_directive(checkpoint: StreamCheckpoint, directive) -> bool:
+    files.replace(checkpoint.path / "directives" / f"{directive.batch}.json", sealed(directive.to_data()))
+    return True
+
+
+def ownerless(owner: Ownership) -> None:
+    """Everybody believes to be the only one."""
+
+
+MISTAKES = {
+    "directive replaced": (StreamCheckpoint, "commit", replaced_directive),
+    "owner not checked": (Ownership, "check", ownerless),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_planted_mistakes_are_found(mistake, tmp_path, monkeypatch):
+    """By rows that are missing, doubled or others when they come again, or by somebody who finds what cannot be."""
+    owner, name, planted = MISTAKES[mistake]
+    monkeypatch.setattr(owner, name, planted)
+    for number, (before, moment) in enumerate(product(("logged", "rows", "directive", IDLE), reversed(MOMENTS))):
+        with shared(tmp_path / str(number)) as loop:
+            try:
+                sleep_and_wake(loop, moment, before, 1)
+                assert counted(loop) == EXPECTED
+            except (AssertionError, hw.HeadwaterError):
+                return
+    raise AssertionError("nobody has noticed")
