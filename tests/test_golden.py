@@ -41,6 +41,8 @@ from headwater.reference.history import Arrived, Flushed, Joined, StreamSettings
 GOLDEN = write.contents(write.PLACE)
 #: States of older releases, which this one still reads.
 OLD = write.PLACE / "old"
+#: Where users' code comes from.
+OWN = ("golden.own",)
 FRAMES = [name for name in GOLDEN if name.startswith("frames/")]
 MESSAGES = messages()
 
@@ -134,7 +136,7 @@ def test_the_parts_of_a_delta_say_what_they_said(name: str) -> None:
     with golden(name):
         delta = decode(GOLDEN[name])
         assert isinstance(delta, Delta)
-        said = [part_from_bytes(data) for data in delta.parts]
+        said = [part_from_bytes(data, modules=OWN) for data in delta.parts]
         assert [part_to_bytes(part) for part in said] == [bytes(data) for data in delta.parts]
         for got, built in zip(said, parts()[Path(name).stem.removeprefix("delta-")], strict=True):
             assert type(got) is type(built)
@@ -181,7 +183,7 @@ def recovered_root(folder: Path, data: bytes = GOLDEN["tree/root.journal"]) -> t
 
 def restored_node(name: str) -> LeafNode | RelayNode:
     kind = RelayNode if name == "relay" else LeafNode
-    return kind.restore(GOLDEN[f"tree/{name}.snapshot"])
+    return kind.restore(GOLDEN[f"tree/{name}.snapshot"], OWN)
 
 
 def story_halfway() -> tuple[states.Tree, list[str]]:
