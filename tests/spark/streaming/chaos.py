@@ -1,4 +1,5 @@
-"""`make chaos`: rounds of a stream whose driver and executors are killed at drawn moments, each compared with the reference.
+"""`make chaos`: rounds of a stream whose driver and executors are killed, or replaced while they sleep, at drawn moments, each
+compared with the reference.
 
 A seed is a round: ``python -m spark.streaming.chaos --first 17 --rounds 1`` draws the same stream, the same kinds of deaths and
 the same moments again.
@@ -17,7 +18,7 @@ from typing import Any
 
 from spark.clusters import Processes, start_cluster
 from spark.streaming.kill_job import STEPS, Death
-from spark.streaming.kills import AfterBatches, AtRandom, ExecutorKill, Kill, Story
+from spark.streaming.kills import AfterBatches, AtRandom, ExecutorKill, Kill, Replacement, Story
 
 
 def drawn_settings(dice: random.Random) -> dict[str, Any]:
@@ -35,13 +36,15 @@ def drawn_kills(dice: random.Random) -> list[Kill]:
     """One to three lives end before their time."""
     kills: list[Kill] = []
     for _ in range(dice.randint(1, 3)):
-        kind = dice.choice(["step", "step", "random", "random", "executor"])
+        kind = dice.choice(["step", "step", "random", "random", "executor", "replaced"])
         if kind == "step":
             kills.append(Death(dice.choice(STEPS), dice.randint(1, 4)))
         elif kind == "random":
             while_starting = AtRandom(round(dice.uniform(3, 25), 1))
             while_running = AfterBatches(dice.randint(1, 4), round(dice.uniform(0, 2), 2))
             kills.append(dice.choice([while_starting, while_running]))
+        elif kind == "replaced":
+            kills.append(Replacement(dice.randint(1, 4), dice.randint(0, 3)))
         else:
             kills.append(ExecutorKill(dice.randint(0, 4), dice.choice([None, dice.randint(0, 3)])))
     return kills
@@ -55,7 +58,8 @@ def run_round(seed: int, folder: Path, cluster: tuple[str, Sequence[Any]], tell:
     place = folder / f"round-{seed}"
     processes = Processes(folder)
     try:
-        master, workers = cluster
+        # Whoever sleeps keeps its executors, and the cluster has only two: drivers that replace each other bring their own.
+        master, workers = ("local[2]", ()) if any(isinstance(kill, Replacement) for kill in kills) else cluster
         Story(processes, place, seed, master=master, workers=workers, **settings).run(
             kills, lambda line: tell(f"  {line}")
         )

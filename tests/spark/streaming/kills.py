@@ -55,7 +55,17 @@ class AfterBatches:
     seconds: float = 0.0
 
 
-Kill = Death | AtRandom | ExecutorKill | AfterBatches
+@dataclass(frozen=True)
+class Replacement:
+    """Pause the driver when so many batches of this life are done, and let another take over; wake it so many batches later."""
+
+    batches: int
+    later: int
+
+
+Kill = Death | AtRandom | ExecutorKill | AfterBatches | Replacement
+#: What a driver says that finds another in its place, by headwater or by Spark.
+REPLACED = ("was replaced and stops: the stream is run by", "CONCURRENT_STREAM_LOG_UPDATE")
 
 
 def drawn_events(dice: random.Random, count: int) -> list[dict[str, Any]]:
@@ -140,11 +150,9 @@ class Story:
         self.check()
 
     def _live(self, kill: Kill | None) -> str:
-        self._lives += 1
-        spec = json.dumps(asdict(kill)) if isinstance(kill, Death) else "-"
-        name = f"driver-{self._folder.name}-{self._lives}"
-        command = [sys.executable, "-m", "spark.streaming.kill_job", self._job.to_text(), spec]
-        driver = self._processes.start(name, *command)
+        if isinstance(kill, Replacement):
+            return self._live_beside(kill)
+        _, driver = self._started(json.dumps(asdict(kill)) if isinstance(kill, Death) else "-")
         began, before = time.monotonic(), self._done()
         while driver.poll() is None:
             self._feeder.feed()
@@ -156,6 +164,52 @@ class Story:
             return "finished"
         assert driver.returncode == -signal.SIGKILL, self._processes.logs()
         return "killed"
+
+    def _started(self, death: str = "-") -> tuple[str, subprocess.Popen[str]]:
+        """The next driver, and its name."""
+        self._lives += 1
+        name = f"driver-{self._folder.name}-{self._lives}"
+        command = [sys.executable, "-m", "spark.streaming.kill_job", self._job.to_text(), death]
+        return name, self._processes.start(name, *command)
+
+    def _live_beside(self, kill: Replacement) -> str:
+        """The lives of a driver that sleeps for a while, and of the one that runs the stream by then."""
+        sleeper, first = self._started()
+        if self._ends_before(first, self._done() + kill.batches):
+            return self._ended(sleeper, first)
+        os.killpg(first.pid, signal.SIGSTOP)
+        refused, process = self._started()
+        assert self._ends_before(process), self._processes.logs()
+        assert "this stream is being run by" in self._said(refused), self._processes.logs()
+        # As where locks do not reach, on a file system that machines share: the owner number is all that is left.
+        for lock in [*self._folder.glob("checkpoint/**/*lock"), *self._folder.glob("rows/**/*lock")]:
+            lock.unlink()
+        name, second = self._started()
+        self._ends_before(second, self._done() + kill.later)
+        os.killpg(first.pid, signal.SIGCONT)
+        assert self._ends_before(first), self._processes.logs()
+        assert any(reason in self._said(sleeper) for reason in REPLACED), self._processes.logs()
+        assert self._ends_before(second), self._processes.logs()
+        return self._ended(name, second)
+
+    def _ends_before(self, driver: subprocess.Popen[str], batches: float = float("inf")) -> bool:
+        """Whether a driver ends before so many batches are done in all."""
+        deadline = time.monotonic() + LIFE_SECONDS_MAX
+        while driver.poll() is None and self._done() < batches:
+            self._feeder.feed()
+            time.sleep(0.1)
+            assert time.monotonic() < deadline, f"the stream stands still: {self._processes.logs()}"
+        return driver.poll() is not None
+
+    def _ended(self, name: str, driver: subprocess.Popen[str]) -> str:
+        """How a driver that nobody killed has ended: it may have met the other in Spark's log."""
+        if driver.returncode == 0:
+            return "finished"
+        assert any(reason in self._said(name) for reason in REPLACED), self._processes.logs()
+        return "replaced"
+
+    def _said(self, name: str) -> str:
+        return (self._processes.folder / f"{name}.log").read_text()
 
     def _strike(self, kill: Kill | None, driver: Any, age: float, batches: int) -> Kill | None:
         """Do what is due; what is left to do in this life."""
