@@ -32,7 +32,7 @@ from headwater.spark.doors import check_session, check_source_kind
 from headwater.spark.read import check_count
 from headwater.spark.result_rows import spark_shape
 from headwater.spark.streaming.checkpoint import About, StreamCheckpoint, checkpoint_folder, refuse_ended
-from headwater.spark.streaming.host import RootHost
+from headwater.spark.streaming.host import RootHost, check_granted
 from headwater.spark.streaming.inputs.input import Input, rehomed
 from headwater.spark.streaming.owners import Ownership
 from headwater.spark.streaming.planning import Offset, joining
@@ -236,7 +236,8 @@ def begin(
     root = RootNode("root", queries, schema=schema, settings=nodes, round_trips=roots == 1, counting=counting, **engine)
     to_json(queries)  # those that cannot travel are refused
     for chain, named in joining({}, rehomed(opened.extents(), home), chains).items():
-        root.handle(MessageReceived(chain, encode(Hello(chain, chain, sources=tuple(named.items())))), 0)
+        hello = Hello(chain, chain, sources=tuple(named.items()))
+        check_granted(root.handle(MessageReceived(chain, encode(hello)), 0))
     owner = Ownership.taken(checkpoint.path, who)
     checkpoint.prepare(roots)
     if roots == 1:

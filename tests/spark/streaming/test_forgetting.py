@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.language.files.queries import to_json
+from headwater.protocols import membership
 from headwater.simulator.checks.truth import ViolationError
-from headwater.spark.streaming import host, planning
+from headwater.spark.streaming import host, planning, runner
 from headwater.spark.streaming.checkpoint import KEPT
 from headwater.spark.streaming.inputs import seen_files
 from headwater.spark.streaming.inputs.folder import FolderInput
@@ -184,3 +185,42 @@ def test_commands_and_queries_that_are_over_are_forgotten_with_what_a_crash_left
     opened.ends["a"] += 1
     go_on(loop)
     assert loop.directive()["commands"] == 8 * KEPT
+
+
+# --- sources that cannot be forgotten ---
+
+
+def crowded(place: Path, first: int) -> Loop:
+    TABLES.update({f"source-{n:03d}": pa.RecordBatch.from_pydict({"time": [n]}, SCHEMA) for n in range(100)})
+    opened = ListedInput(SCHEMA, {f"source-{n:03d}": 1 for n in range(first)})
+    return Loop(place, opened, [QUERY], ENGINE, 1, 1, seed=0)
+
+
+def run_out(loop: Loop) -> None:
+    while loop.step():
+        pass
+
+
+def test_a_stream_whose_sources_become_too_many_stops_with_a_sentence_instead_of_asking_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(membership, "TEXT_BYTES_MAX", 4_000)
+    loop = crowded(tmp_path, first=5)
+    run_out(loop)
+    loop.opened.ends |= {f"source-{n:03d}": 1 for n in range(100)}
+    with pytest.raises(
+        hw.DataError, match=r"would have 100 sources: .*; begin a stream of fewer sources .* or of more tasks"
+    ):
+        run_out(loop)
+
+
+def test_a_stream_that_has_too_many_sources_is_not_begun(tmp_path, monkeypatch):
+    monkeypatch.setattr(membership, "TEXT_BYTES_MAX", 4_000)
+    with pytest.raises(hw.DataError, match="would have 100 sources"):
+        crowded(tmp_path, first=100)
+    assert not (tmp_path / "about.json").exists()
+
+
+def test_that_sources_are_many_is_said_once_before_they_are_too_many(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(runner, "MANY_SOURCES", 20)
+    run_out(crowded(tmp_path, first=30))
+    (said,) = [record.getMessage() for record in caplog.records if "sources" in record.getMessage()]
+    assert said.startswith("the stream has 30 sources, 30 for each of its 1 tasks; with twice as many it stops")

@@ -23,22 +23,30 @@ class EventCount(NamedTuple):
     marks: Sequence[TextMark] = ()
 
 
-def counted(kind: str, place: str) -> EventCount:
-    """Counts the events of a file; text has to be read for that, but not parsed."""
+def counted(kind: str, place: str, bytes_max: int | None = None) -> EventCount:
+    """Counts the events of a file; text, or its first ``bytes_max``, has to be read for that, but not parsed."""
     lines = FORMATS[kind].lines
     if lines is None:
         return EventCount(row_count(kind, place))
-    return EventCount(*named(kind, place, partial(count_rows, lines)))
+    return EventCount(*named(kind, place, partial(count_rows, lines, bytes_max=bytes_max)))
 
 
-def rows_of(kind: str, place: str, wanted: Wanted, skip: int, count: int, mark: TextMark | None = None) -> Batches:
+def rows_of(
+    kind: str,
+    place: str,
+    wanted: Wanted,
+    skip: int,
+    count: int,
+    mark: TextMark | None = None,
+    bytes_max: int | None = None,
+) -> Batches:
     """``count`` events behind the first ``skip``; ``mark``: one of those of the file at or before them.
 
-    An error if the file holds fewer.
+    ``bytes_max``: how much of a text is read at most. An error if the file holds fewer.
     """
     form = FORMATS[kind]
     if form.lines is not None:
-        found = checked(kind, place, wanted, read_rows(form.lines, place, wanted, skip, count, mark))
+        found = checked(kind, place, wanted, read_rows(form.lines, place, wanted, skip, count, mark, bytes_max))
     else:
         assert form.parts is not None, "only files are read in ranges"
         ends = np.cumsum([0, *named(kind, place, form.parts)])

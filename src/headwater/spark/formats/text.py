@@ -7,6 +7,7 @@ line uses up its offset and changes no other event.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -94,23 +95,35 @@ def text_format(lines: type[TextLines], *suffixes: str) -> Format:
     return Format((*suffixes, *(f"{suffix}.gz" for suffix in suffixes)), schema, read, lines=lines)
 
 
-def count_rows(lines: type[TextLines], place: str) -> tuple[int, list[TextMark]]:
-    """How many events a file holds, and marks on the way: nothing is parsed. There are no marks in what is packed."""
+def count_rows(lines: type[TextLines], place: str, bytes_max: int | None = None) -> tuple[int, list[TextMark]]:
+    """How many events a file, or its first ``bytes_max``, holds, and marks on the way: nothing is parsed.
+
+    There are no marks in what is packed.
+    """
     rows = 0
     marks = []
-    for reader, block, byte, number in _bodies(lines, place):
-        if rows and not _is_packed(place):
+    for reader, block, byte, number in _bodies(lines, place, bytes_max=bytes_max):
+        if rows and not is_packed(place):
             marks.append(TextMark(rows, byte, number))
         rows += len(_starts(reader, block))
     return rows, marks
 
 
 def read_rows(
-    lines: type[TextLines], place: str, wanted: Wanted, skip: int, count: int, mark: TextMark | None = None
+    lines: type[TextLines],
+    place: str,
+    wanted: Wanted,
+    skip: int,
+    count: int,
+    mark: TextMark | None = None,
+    bytes_max: int | None = None,
 ) -> Batches:
-    """``count`` events of a file behind the first ``skip``, from a mark on if one is known; other lines are not parsed."""
+    """``count`` events of a file behind the first ``skip``, from a mark on if one is known; other lines are not parsed.
+
+    ``bytes_max``: what is behind so many bytes does not belong to the file.
+    """
     row, end = (0 if mark is None else mark.row), skip + count
-    for reader, block, byte, number in _bodies(lines, place, mark):
+    for reader, block, byte, number in _bodies(lines, place, mark, bytes_max):
         starts = _starts(reader, block)
         first, last = max(skip - row, 0), min(end - row, len(starts))
         if first < last:
@@ -124,12 +137,12 @@ def read_rows(
 
 
 def _bodies(
-    lines: type[TextLines], place: str, mark: TextMark | None = None
+    lines: type[TextLines], place: str, mark: TextMark | None = None, bytes_max: int | None = None
 ) -> Iterator[tuple[TextLines, bytes, int, int]]:
     """Lines behind the header, block by block: their reader, the block, the byte and the number of the line it begins with."""
     reader = None
     number = 1
-    for block, byte in _blocks(place, BLOCK_BYTES):
+    for block, byte in _blocks(place, BLOCK_BYTES, 0, bytes_max):
         if reader is None and block.strip():
             reader = lines(block)
             if mark is not None:
@@ -141,30 +154,33 @@ def _bodies(
         number += block.count(b"\n")
     if mark is not None and reader is not None:
         number = mark.number
-        for block, byte in _blocks(place, BLOCK_BYTES, mark.byte):
+        for block, byte in _blocks(place, BLOCK_BYTES, mark.byte, bytes_max):
             yield reader, block, byte, number
             number += block.count(b"\n")
 
 
-def _is_packed(place: str) -> bool:
+def is_packed(place: str) -> bool:
+    """Whether the bytes of a file are not those of its text."""
     return place.endswith(".gz")
 
 
-def _blocks(place: str, size: int, begin: int = 0) -> Iterator[tuple[bytes, int]]:
+def _blocks(place: str, size: int, begin: int = 0, end_max: int | None = None) -> Iterator[tuple[bytes, int]]:
     """Whole lines, about ``size`` bytes of them at a time, and where they begin; the last may lack its end."""
     rest = b""
-    with pa.input_stream(place, compression="gzip" if _is_packed(place) else None) as stream:
+    left = sys.maxsize if end_max is None else end_max - begin
+    with pa.input_stream(place, compression="gzip" if is_packed(place) else None) as stream:
         if begin:
             stream.seek(begin)
         while True:
             try:
                 # Each time as much again as waits: a line that is longer than a block is not looked through over and over.
-                data = stream.read(max(size, len(rest)))
+                data = stream.read(min(max(size, len(rest)), left))
             except (pa.ArrowException, OSError) as error:
                 behind = begin + len(rest)
                 raise DataError(f"{place}: broken behind byte {behind} of its text: {sentence(error)}") from error
             if not data:
                 break
+            left -= len(data)
             end = data.rfind(b"\n") + 1
             if end == 0:
                 rest += data

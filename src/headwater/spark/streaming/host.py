@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.errors import HeadwaterError
+from headwater.errors import DataError, HeadwaterError
 from headwater.language.files.queries import from_json
 from headwater.node import RootNode
 from headwater.node.forgetting import without_sources
@@ -130,6 +130,7 @@ class RootHost:
 
     def _do(self, root: RootNode, event: events.Event, offset: Offset, outcome: BatchOutput) -> None:
         actions: Sequence[Action] = root.handle(event, offset.now_ns)
+        check_granted(actions)
         for action in actions:
             match action:
                 case Record(data):
@@ -242,6 +243,15 @@ class RootHost:
             self._recorded = sum(map(len, saved.records))
             state = state._replace(since=saved.since)
         return self._root, state
+
+
+def check_granted(actions: Iterable[Action]) -> None:
+    """DataError if the root has refused sources: they would ask to join again with every batch, and no flush would end."""
+    for action in actions:
+        if isinstance(action, Noted) and action.what == "refused":
+            raise DataError(
+                f"{action.detail['why']}; begin a stream of fewer sources (sources='folder' instead of 'file') or of more tasks"
+            )
 
 
 def _control(messages: Iterable[tuple[str, bytes]], batch: int) -> Offset:

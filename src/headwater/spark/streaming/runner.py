@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+#: Sources of one task from which on it is said that they are many: about half of what one message can name.
+MANY_SOURCES = 45_000
+
+
 class RowQueries:
     """The queries of a batch's rows: those that the batch before left.
 
@@ -95,7 +99,7 @@ class BatchRunner:
         self._shaped: tuple[Mapping[str, Query], ResultShape] | None = None
         self._about = about = checkpoint.about()
         self._roots, self._chains = (1, 1) if about is None else (about.roots, about.chains)
-        self._is_warned = False
+        self._is_warned = self._is_crowd_told = False
 
     def __call__(self, frames: DataFrame, batch: int) -> None:
         with self._running:
@@ -164,6 +168,7 @@ class BatchRunner:
         directive = replace(finish(), rows_due_ns=due_ns)
         self._owner.check()
         self._commit(directive)
+        self._warn_of_crowd(directive.status.get("sources", 0))
         if self.observer is not None:
             seconds = {"batch": time.monotonic() - began, "compute": computed - began}
             self.observer.batch_done({**directive.status, "seconds": seconds})
@@ -196,6 +201,16 @@ class BatchRunner:
         if not self._is_warned and (found := malformed_warning(aside)) is not None:
             self._is_warned = True
             logging.getLogger("headwater").warning("%s", found)
+
+    def _warn_of_crowd(self, sources: int) -> None:
+        """Say once that sources are many, before they are too many."""
+        if not self._is_crowd_told and sources > MANY_SOURCES * self._chains:
+            self._is_crowd_told = True
+            logging.getLogger("headwater").warning(
+                "the stream has %d sources, %d for each of its %d tasks; with twice as many it stops: give sources='folder', or"
+                " more tasks, to a new stream",
+                sources, sources // self._chains, self._chains,
+            )  # fmt: skip
 
     def _shape(self, batch: int) -> ResultShape | None:
         """How the rows of a batch look; None in a stream that began with the columns of an earlier release."""

@@ -25,7 +25,7 @@ from headwater.spark.streaming.checkpoint import About, StreamCheckpoint
 from headwater.spark.streaming.directives import Directive, returning
 from headwater.spark.streaming.elapsed import Elapsed, longest_step
 from headwater.spark.streaming.errors import CheckpointError
-from headwater.spark.streaming.inputs.input import Extent, Input, everything, input_class, rehomed
+from headwater.spark.streaming.inputs.input import Extent, Input, everything, input_class, pass_over, rehomed
 from headwater.spark.streaming.leaf import LIMITS, LeafLimits, LeafWork, Run, control_row
 from headwater.spark.streaming.owners import Ownership
 from headwater.spark.streaming.planning import Offset, PlannerView, next_offset
@@ -79,6 +79,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._limits = limits
         #: With the trigger "available now": how far sources went when it began.
         self._target: dict[str, Extent] | None = None
+        #: The batch whose directive the input has heard of.
+        self._passed_over: int | None = None
         self._texts: dict[str, str] = {}
         self.clock: Callable[[], int] = time.time_ns
         self.steady_clock: Callable[[], int] = time.monotonic_ns
@@ -137,6 +139,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         directive = self._directive(last.batch)
         if directive.forgotten:
             self._forget(directive.forgotten)
+        if last.batch != self._passed_over:
+            self._passed_over = last.batch
+            pass_over(self._input, directive.holds())
         # Commands before extents: events that were written before a flush was asked for are read before it.
         commands = self._checkpoint.command_count()
         flush = any(self._checkpoint.command(k)["what"] == "flush" for k in range(last.commands, commands))

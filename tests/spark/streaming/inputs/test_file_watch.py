@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.spark.formats import Wanted
 from headwater.spark.streaming.inputs.file_watch import PATIENCE_NS, FileWatch
 from headwater.spark.streaming.inputs.folder import FolderInput
 from headwater.spark.streaming.watch.observer import StreamObserver
@@ -122,13 +123,38 @@ def test_problems_of_files_are_counted_and_each_is_logged_once(caplog):
     assert observer.status().files_with_problems == 0
 
 
+def values(opened: FolderInput) -> list[int | None]:
+    """All that the input holds, read from the beginning."""
+    wanted = Wanted(["time"], SCHEMA)
+    found = (opened.read(stretch, wanted) for stretch in opened.stretches(".", 0, ends(opened).get(".", 0)))
+    return [value for batches in found for batch in batches for value in batch.column("time").to_pylist()]
+
+
+@pytest.mark.parametrize("begin", [2, 3])
+def test_a_text_that_grows_is_read_again_as_it_was(folder, begin):
+    """Between two looks, too: whatever else was written, its rows of then count, its torn last line among them."""
+    data = csv(12)
+    opened = Clock().opened(folder)
+    (folder / "in" / "a.csv").write_bytes(data[: -2 * begin])
+    before = values(opened)
+    stretches = opened.stretches(".", 0, len(before))
+    (folder / "in" / "a.csv").write_bytes(data)
+    wanted = Wanted(["time"], SCHEMA)
+    again = [v for stretch in stretches for batch in opened.read(stretch, wanted) for v in batch["time"].to_pylist()]
+    assert again == before == values(opened)
+
+
 def copies(seed: int) -> None:
-    """Some files are copied bit by bit, seen in between: all of each is read, or it is named."""
+    """Some files are copied bit by bit, seen and read in between: all of each is read, or it is named.
+
+    And what was read once comes again whenever it is read.
+    """
     dice, clock = random.Random(seed), Clock()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "in").mkdir()
         opened = clock.opened(folder)
+        read_before: list[int | None] = []
         files = {f"{n}.{kind}": dice.randint(1, 5) for n in range(3) for kind in ("csv", "parquet")}
         for name, rows in files.items():
             data = csv(rows) if name.endswith("csv") else parquet(rows)
@@ -137,7 +163,9 @@ def copies(seed: int) -> None:
                 clock.now_ns += dice.choice([0, PATIENCE_NS // 2])
                 if dice.random() < 0.2:
                     opened = clock.opened(folder)
-                opened.extents()
+                now = values(opened)
+                assert now[: len(read_before)] == read_before
+                read_before = now
         opened.extents()
         named = {path for _, path, _ in opened.problems()}
         read = {file.path: file.rows for file in opened._seen.files()}

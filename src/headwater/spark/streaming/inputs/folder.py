@@ -38,7 +38,7 @@ from headwater.spark.formats import FORMATS, Batches, Wanted, check_kinds, schem
 from headwater.spark.formats.folder_columns import folder_scalars, folder_values
 from headwater.spark.formats.paths import PathPattern
 from headwater.spark.formats.ranges import counted, rows_of
-from headwater.spark.formats.text import TextMark
+from headwater.spark.formats.text import TextMark, is_packed
 from headwater.spark.streaming.inputs.file_watch import FileWatch, Problem
 from headwater.spark.streaming.inputs.folder_listing import (
     KINDS,
@@ -138,6 +138,11 @@ class FolderInput:
         """Files that were read to their ends, and of which nobody will ask again: only their names are known from now on."""
         self._seen.forget(sources)
 
+    def pass_over(self, holds: Mapping[str, int]) -> None:
+        """Files that are sources are forgotten as a whole instead."""
+        if self._sources != "file":
+            self._seen.pass_over(holds)
+
     def extents(self) -> dict[str, Extent]:
         self._begin_look()
         before = self._seen.ends
@@ -205,7 +210,8 @@ class FolderInput:
             return self._refused(file, "its name is no UTF-8")
         try:
             self._check_columns(place, kind)
-            rows, marks = counted(kind, place)
+            # Not what has come since it was asked for its size: both have to say the same.
+            rows, marks = counted(kind, place, _text_bytes(kind, place, file.bytes))
         except DataError as error:
             cause = error.__cause__
             # With a number it comes from the machine; Arrow says the same of files that are wrong, but has none.
@@ -262,29 +268,47 @@ class FolderInput:
     @staticmethod
     def read(stretch: Mapping[str, Any], wanted: Wanted) -> Batches:
         kind, place = stretch["kind"], stretch["place"]
-        mark = None if stretch["mark"] is None else TextMark(*stretch["mark"])
-        if not _is_untouched(place, stretch):
-            # Put back, or copied from elsewhere: good if it holds as many rows, but text may be divided elsewhere.
-            rows, mark = counted(kind, place).rows, None
-            if rows != stretch["rows"]:
-                raise DataError(
-                    f"{place}: it has {rows} rows, but had {stretch['rows']} when it was first seen; files must not change"
-                )
+        mark, bytes_max = _as_it_was(stretch)
         plain = without_arrivals(wanted)
-        found = rows_of(kind, place, replace(plain, root=stretch["root"]), stretch["skip"], stretch["count"], mark)
+        rows = stretch["skip"], stretch["count"]
+        found = rows_of(kind, place, replace(plain, root=stretch["root"]), *rows, mark, bytes_max)
         # As it was when the file was first seen.
         yield from found if plain is wanted else stamped(found, stretch["mtime_ns"])
 
 
-def _is_untouched(place: str, stretch: Mapping[str, Any]) -> bool:
+def _as_it_was(stretch: Mapping[str, Any]) -> tuple[TextMark | None, int | None]:
+    """Where to begin, and how many bytes to read, such that the rows are those of when the file was first seen."""
+    kind, place = stretch["kind"], stretch["place"]
+    size = stretch["bytes"]
+    bytes_max = _text_bytes(kind, place, size)
+    status = _status(stretch)
+    if (status.st_size, status.st_mtime_ns) == (size, stretch["mtime_ns"]):
+        # It may grow at this very moment: what is behind its bytes of then was not counted.
+        return None if stretch["mark"] is None else TextMark(*stretch["mark"]), bytes_max
+    if bytes_max is not None and status.st_size > size and counted(kind, place, size).rows == stretch["rows"]:
+        return None, bytes_max
+    # Put back, or copied from elsewhere: good if it holds as many rows, but text may be divided elsewhere.
+    rows = counted(kind, place).rows
+    if rows != stretch["rows"]:
+        raise DataError(
+            f"{place}: it has {rows} rows, but had {stretch['rows']} when it was first seen; files must not change"
+        )
+    return None, None
+
+
+def _text_bytes(kind: str, place: str, size: int) -> int | None:
+    """The bytes of a file up to which it can be read, though there may be more by now; None if it cannot be read so."""
+    return None if FORMATS[kind].lines is None or is_packed(place) else size
+
+
+def _status(stretch: Mapping[str, Any]) -> os.stat_result:
     try:
-        status = os.stat(place)
+        return os.stat(stretch["place"])
     except FileNotFoundError:
         first, last = stretch["skip"], stretch["skip"] + stretch["count"]
         raise DataError(
-            f"{place}: the file is gone, but its rows [{first}, {last}) of {stretch['rows']} are needed; put it back"
+            f"{stretch['place']}: the file is gone, but its rows [{first}, {last}) of {stretch['rows']} are needed; put it back"
         ) from None
-    return (status.st_size, status.st_mtime_ns) == (stretch["bytes"], stretch["mtime_ns"])
 
 
 def _shown(name: str) -> str:

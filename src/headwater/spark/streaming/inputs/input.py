@@ -70,7 +70,8 @@ class Input(Protocol):
     since 1970, the same whenever it is read. For others it is the planning time of the batch that first took the event.
     A class whose ``extents`` takes in only so much at a time has a method ``everything`` that takes in all there is. A class
     whose sources end may have a static method ``forgets_sources`` of its data, which says that it has a method ``forget``: that
-    names sources that are done, of which `extents` never tells again.
+    names sources that are done, of which `extents` never tells again. One that keeps a list of what it has told of may have a
+    method ``pass_over``, which hears from which event on each source may be read again.
     """
 
     kind: str
@@ -112,6 +113,11 @@ def everything(opened: Input) -> dict[str, Extent]:
     """All that is there at this moment, which one look of `extents` need not take in: a stream that is to end reads it first."""
     found: dict[str, Extent] = getattr(opened, "everything", opened.extents)()
     return found
+
+
+def pass_over(opened: Input, holds: Mapping[str, int]) -> None:
+    """Tell an input from which event on each source may be read again."""
+    getattr(opened, "pass_over", lambda _: None)(holds)
 
 
 def input_class(kind: str) -> Any:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from headwater.language.renames import Renaming
 from headwater.spark.batch.renames import renamed_batches, stored_wanted
 from headwater.spark.formats import Wanted
-from headwater.spark.streaming.inputs.input import Extent, Input, Told, everything, input_class
+from headwater.spark.streaming.inputs.input import Extent, Input, Told, everything, input_class, pass_over
 
 
 class RenamedInput:
@@ -44,6 +44,9 @@ class RenamedInput:
 
     def forget(self, sources: Sequence[str]) -> None:
         self._inner.forget(sources)  # type: ignore[attr-defined]
+
+    def pass_over(self, holds: Mapping[str, int]) -> None:
+        pass_over(self._inner, holds)
 
     def stretches(self, source: str, start: int, end: int) -> list[dict[str, Any]]:
         told = {"rename": dict(self._renaming.names), "kind": self._inner.kind}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,8 @@ from headwater.logs.files import create, opened, read_at, sync_directory
 from headwater.spark.formats.text import TextMark
 
 VERSION = 1
-#: Of parts that say which sources are forgotten, as empty files of theirs: a release that does not know it would read them again.
+#: Of parts that leave out what is not read again, which a release that does not know it would take for lost: of sources that are
+#: forgotten, as empty files of theirs, and of those that are read on, as one nameless file with all rows that came before.
 FORGETTING = 2
 #: Discoveries are put together once there are TOGETHER_MIN that have half of all files, or APART_MAX.
 TOGETHER_MIN = 32
@@ -44,25 +45,33 @@ class SeenFile(NamedTuple):
 
 @dataclass(slots=True)
 class _Source:
-    """The files of one source that have rows, and the offset at which each ends."""
+    """The files of one source that have rows, and the offset at which each ends. ``begin``: so many rows came before them."""
 
+    begin: int = 0
     files: list[SeenFile] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
 
     @property
     def end(self) -> int:
-        return self.ends[-1] if self.ends else 0
+        return self.ends[-1] if self.ends else self.begin
+
+    def behind(self, row: int) -> tuple[int, list[SeenFile]]:
+        """Where the file begins that holds a row, and it with those that follow."""
+        number = bisect_right(self.ends, row)
+        return (self.ends[number - 1] if number else self.begin), self.files[number:]
 
 
 class SeenFiles:
     """The log, as far as it has been read; `refresh` reads on. ``gone``: which of some files are there no more.
 
-    Files of sources that are forgotten are known by their names, so that they are never read again, and names as long as there is
-    a file that has them: one that comes after it was removed is another file.
+    Files of which nothing is read again are known by their names, so that they are not taken for new ones, and names as long as
+    there is a file that has them: one that comes after it was removed is another file.
     """
 
     def __init__(self, directory: Path, gone: Callable[[Collection[str]], Set[str]] = lambda _: frozenset()) -> None:
         self._directory, self._gone = directory, gone
+        #: From which row on sources may be read again.
+        self._holds: Mapping[str, int] = {}
         self._forget()
 
     def _forget(self) -> None:
@@ -86,6 +95,11 @@ class SeenFiles:
     def between(self, source: str, start: int, end: int) -> Iterator[tuple[SeenFile, int, int]]:
         """The files that hold the rows [start, end) of a source, with the rows to skip in each, and how many to read."""
         known = self._sources.get(source, _Source())
+        if start < known.begin < end:
+            raise DataError(
+                f"{self._directory}: the rows [{start}, {known.begin}) of source {source!r} were read and forgotten; the log of"
+                " seen files is of another checkpoint"
+            )
         if end > known.end:
             raise DataError(
                 f"{self._directory}: source {source!r} has {known.end} rows in the log of seen files, but {end} were read of "
@@ -138,9 +152,12 @@ class SeenFiles:
             self._apart += 1
             self._apart_files += len(files)
         for file in files:
-            self.paths.add(file.path)
+            if file.path:
+                self.paths.add(file.path)
             if file.reason is not None:
                 self.broken.append(file)
+            elif not file.path:
+                self._sources[file.source] = _Source(file.rows)
             elif not file.kind and file.source:
                 self._sources.pop(file.source, None)  # it is forgotten
             elif file.rows:
@@ -167,32 +184,45 @@ class SeenFiles:
             self.refresh()
         self._put_together_sometimes()
 
+    def pass_over(self, holds: Mapping[str, int]) -> None:
+        """Nobody asks any more for rows of these sources that are before the one named here."""
+        self._holds = holds
+
     def _put_together_sometimes(self) -> None:
         is_due = 2 * self._apart_files >= len(self.paths) or self._apart >= APART_MAX
         if self._apart >= TOGETHER_MIN and is_due:
             self._put_together()
 
     def _put_together(self) -> None:
-        """Write all that is known as one file, then remove what it replaces."""
+        """Write all that has to be known as one file, then remove what it replaces."""
         files = list(self._everything())
         with suppress(FileExistsError):
-            create(self._path(self._last, _ALL), _encoded(files))
-            self.paths = {file.path for file in files}
-        self._apart = self._apart_files = 0
+            version = VERSION if all(file.path for file in files) else FORGETTING
+            create(self._path(self._last, _ALL), _encoded(files, version))
         for suffix, numbers in zip((_ALL, _ONE), self._listed(), strict=True):
             for number in numbers:
                 if number < self._last or (number == self._last and suffix == _ONE):
                     self._path(number, suffix).unlink(missing_ok=True)
         sync_directory(self._directory)
+        # From now on no more is known here than there: others may have been quicker, and have left out something else.
+        self._forget()
+        self.refresh()
 
     def _everything(self) -> Iterator[SeenFile]:
-        """All files; those of one source in their order."""
-        written = set()
-        for file in (*self.broken, *(file for source in self._sources.values() for file in source.files)):
+        """All files that are there or may be asked for; those of one source in their order."""
+        gone, written = self._gone(self.paths), set()
+        for name, source in self._sources.items():
+            begin, files = source.behind(self._holds.get(name, 0))
+            if begin:
+                yield SeenFile(name, "", "", begin, 0, 0)
+            written.update(file.path for file in files)
+            yield from files
+        for file in self.broken:
             written.add(file.path)
-            yield file
-        # Files without rows are in no source, nor are those that are forgotten.
-        others = self.paths - written - self._gone(self.paths)
+            if file.path not in gone:
+                yield file
+        # Files without rows are in no source, nor are those of which nothing is read again.
+        others = self.paths - written - gone
         yield from (SeenFile("", path, "", 0, 0, 0) for path in sorted(others, key=os.fsencode))
 
     def _path(self, number: int, suffix: str) -> Path:
