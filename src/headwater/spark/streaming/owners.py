@@ -45,6 +45,10 @@ class Ownership:
                 files.create(folder / str(number), text)
             except FileExistsError:
                 continue
+            except FileNotFoundError:
+                # Whoever took a turn at this moment has swept up what is unfinished.
+                files.make_folder(folder)
+                continue
             # Another may have come and gone meanwhile, and have removed the number that was free because of that.
             if max(_numbers(path)) == number:
                 break
