@@ -210,7 +210,8 @@ def _prepared(
         observer = StreamObserver(unit=about.settings["unit"], untimed=untimed, problems=problems, **watched)
     runner = BatchRunner(checkpoint, observer=observer, owner=owner, lock=lock, **sinks)
     undo.callback(runner.close)
-    _open(checkpoint, sinks, runner.queries, owner)
+    with owner.comes_first():
+        _open(checkpoint, sinks, runner.queries, owner)
     refuse_ended(checkpoint)  # one whose rows had waited for their sinks
     if has_begun and asked is not None:
         # Last of all: a start that is refused leaves the queries as they were.

@@ -109,21 +109,12 @@ class BatchRunner:
             try:
                 if self._lock is None:
                     self._lock = DriverLock(self._checkpoint.path)
-                self._run(frames, batch)
+                with self.owner.comes_first():
+                    self._run(frames, batch)
             except Exception as error:
                 self.error = error
                 self._release()  # Spark ends the stream
-                if not isinstance(error, ReplacedError):
-                    # Whatever went wrong, that another has taken over comes first: it may be why.
-                    self._check_owner(error)
                 raise
-
-    def _check_owner(self, because: Exception) -> None:
-        try:
-            self.owner.check()
-        except ReplacedError as error:
-            self.error = error
-            raise error from because
 
     def __getstate__(self) -> dict[str, Any]:
         """Through Spark Connect it is pickled: without its observer, and with locks of its own there."""
@@ -156,7 +147,7 @@ class BatchRunner:
             return
         # Before the look who runs it: no file has a batch that the successor's life could have begun with.
         said = self._checkpoint.said(last)
-        with suppress(ReplacedError):
+        with suppress(ReplacedError), self.owner.comes_first():
             self.owner.check()
             for what, sink in self._sinks.items():
                 if _gathers(sink):
