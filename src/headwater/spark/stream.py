@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,7 @@ from headwater.spark.streaming.planning import Offset, joining
 from headwater.spark.streaming.reducers import begin_roots
 from headwater.spark.streaming.runner import BatchRunner, RowQueries
 from headwater.spark.streaming.sinks import sink_of
-from headwater.spark.streaming.sinks.gathered import check_target
+from headwater.spark.streaming.sinks.gathered import Gathering
 from headwater.spark.streaming.sinks.timeline import Claimant, begin_life
 from headwater.spark.streaming.start.driver_lock import DriverLock, refuse_running
 from headwater.spark.streaming.start.handle import Stream
@@ -53,7 +54,7 @@ from headwater.spark.streaming.start.prepare import (
     choose_roots,
     renamed_input,
 )
-from headwater.spark.streaming.start.query_changes import change_queries, check_homes, running_queries
+from headwater.spark.streaming.start.query_changes import change_queries, check_changes, check_homes, running_queries
 from headwater.spark.streaming.start.trigger import spark_trigger
 from headwater.spark.streaming.watch.observer import StreamObserver
 
@@ -151,61 +152,97 @@ def stream(
     is_remote = type(spark).__module__.startswith("pyspark.sql.connect")
     if is_remote:
         check_remote(sinks, metrics_port, progress)
+        # Batches run at the server, which takes the lock, without an observer.
+        refuse_running(known.path)
     if about is None:
         cores = cores_of(spark)
         roots, why = choose_roots(opened, asked or (), cores, root)
+        leaves = cores if tasks is None else tasks
+        gathered = {what: Gathering(True) for what, each in sinks.items() if getattr(each, "starts_gathering", False)}
+        how = leaves, roots, why, counting
+        take = partial(begin, known, opened, asked, settings, *how, home=home, gathered=gathered)
     else:
         check_same(about, opened, settings, place)
         check_same_home(about, home, place)
         check_homes(running_queries(known).values() if asked is None else asked, known)
-    # Through Spark Connect batches run at the server, which takes the lock, without an observer.
-    if is_remote:
-        refuse_running(known.path)
+        if asked is not None:
+            check_changes(known, about, asked)
+        take = partial(_go_on, known, about)
+    watched = None if is_remote else {"name": name or place.name, "metrics_port": metrics_port, "progress": progress}
     with ExitStack() as undo:
-        lock = None if is_remote else DriverLock(known.path)
-        if lock is not None:
-            undo.callback(lock.release)
-        if about is None:
-            leaves = cores if tasks is None else tasks
-            owner = begin(known, opened, asked, settings, leaves, roots, why, counting, home=home)
-        else:
-            owner = Ownership.taken(known.path)
-            known.go_on(about)
-            if asked is not None:
-                change_queries(known, about, asked)
-        observer = None
-        if not is_remote:
-            untimed = frozenset(n for n, q in running_queries(known).items() if isinstance(q.window, CountWindow))
-            watched: dict[str, Any] = {"metrics_port": metrics_port, "progress": progress}
-            problems = getattr(opened, "problems", tuple)
-            observer = StreamObserver(name or place.name, unit, untimed, problems=problems, **watched)
-        runner = BatchRunner(known, observer=observer, owner=owner, lock=lock, **sinks)
-        undo.callback(runner.close)
-        _open(known, sinks, runner.queries)
-        started = _start(spark, place, opened, runner, owner, triggered, max_events_per_trigger, name)
+        runner = _prepared(known, opened, sinks, asked, take, watched, undo)
+        started = _start(spark, place, opened, runner, triggered, max_events_per_trigger, name)
         undo.pop_all()
     return started
 
 
-def _open(checkpoint: StreamCheckpoint, sinks: Mapping[str, Any], queries: RowQueries) -> None:
-    """Sinks that have to know whose rows they get are told."""
+def _go_on(checkpoint: StreamCheckpoint, about: About) -> Ownership:
+    """The next turn at a stream that has begun."""
+    owner = Ownership.taken(checkpoint.path)
+    checkpoint.go_on(about)
+    return owner
+
+
+def _prepared(
+    checkpoint: StreamCheckpoint,
+    opened: Input,
+    sinks: Mapping[str, Any],
+    asked: Sequence[Query] | None,
+    take: Callable[[], Ownership],
+    watched: Mapping[str, Any] | None,
+    undo: ExitStack,
+) -> BatchRunner:
+    """All that is there before the first batch: a turn at the stream, somebody who watches it, and sinks that are open.
+
+    ``watched`` is None where nobody can hold the lock or watch. ``undo``: what is to be done if the start is refused.
+    """
+    lock = None if watched is None else DriverLock(checkpoint.path)
+    if lock is not None:
+        undo.callback(lock.release)
+    has_begun = checkpoint.about() is not None
+    owner = take()
+    about = checkpoint.begun()
+    observer = None
+    if watched is not None:
+        answered = running_queries(checkpoint).values() if asked is None else asked
+        untimed = frozenset(query.name for query in answered if isinstance(query.window, CountWindow))
+        problems = getattr(opened, "problems", tuple)
+        observer = StreamObserver(unit=about.settings["unit"], untimed=untimed, problems=problems, **watched)
+    runner = BatchRunner(checkpoint, observer=observer, owner=owner, lock=lock, **sinks)
+    undo.callback(runner.close)
+    with owner.comes_first():
+        _open(checkpoint, sinks, runner.queries, owner)
+    refuse_ended(checkpoint)  # one whose rows had waited for their sinks
+    if has_begun and asked is not None:
+        # Last of all: a start that is refused leaves the queries as they were.
+        change_queries(checkpoint, asked)
+    return runner
+
+
+def _open(checkpoint: StreamCheckpoint, sinks: Mapping[str, Any], queries: RowQueries, owner: Ownership) -> None:
+    """Sinks that have to know whose rows they get are told, and get those that wait for them."""
     about, done = checkpoint.begun(), checkpoint.last_done()
-    lives = begin_life(checkpoint.path, done + 1, uuid.uuid4().hex[:16])
+    lives = begin_life(checkpoint.path, owner.number, done + 1, uuid.uuid4().hex[:16])
+    # Behind it: whoever takes over after this look knows of this life, and may follow it in the sinks.
+    owner.check()
+    gathered = checkpoint.said(done).gathered
     for what, sink in sinks.items():
-        waiting = checkpoint.path / "gathered" / what
-        check_target(waiting, getattr(sink, "path", None), done)
+        rows = checkpoint.gathered(what, owner.number)
+        rows.check_target(gathered.get(what), getattr(sink, "path", None))
         if hasattr(sink, "open"):
             is_rows = what == "sink"
             stream = Claimant(
                 about.id if is_rows else f"{about.id}-{what}",
                 lives,
                 checkpoint.row_counts() if is_rows else {},
-                checkpoint.last_done,
-                waiting,
+                rows,
                 queries.keys_of,
                 about.born_ms,
+                owner.check,
             )
             sink.open(stream)
+        if hasattr(sink, "put_out"):
+            sink.put_out(gathered.get(what))
 
 
 def begin(
@@ -220,6 +257,7 @@ def begin(
     limits: CountLimits | None = None,
     home: Home = None,
     who: str | None = None,
+    gathered: Mapping[str, Gathering] | None = None,
 ) -> Ownership:
     """A new stream, and who runs it: the root meets the sources that are there, so that the first batch can read them."""
     if not queries:
@@ -244,7 +282,7 @@ def begin(
         directive = RootHost(checkpoint, owner.number).begin(root, Offset())
     else:
         directive = begin_roots(checkpoint, owner.number, root, roots)
-    checkpoint.commit(directive)
+    checkpoint.commit(directive.gathering(gathered or {}))
     about = About(
         id=uuid.uuid4().hex,
         kind=opened.kind,
@@ -270,7 +308,6 @@ def _start(
     place: Path,
     opened: Input,
     runner: BatchRunner,
-    owner: Ownership,
     trigger: Mapping[str, Any],
     events: int | None,
     name: str | None,
@@ -279,7 +316,7 @@ def _start(
 
     register(spark)
     reader = spark.readStream.format(NAME).option("checkpoint", str(place / "headwater"))
-    reader = reader.option("owner", owner.number)
+    reader = reader.option("owner", runner.owner.number)
     if events is not None:
         reader = reader.option("events", events)
     writer = reader.load().writeStream.foreachBatch(runner).option("checkpointLocation", as_spark_path(place / "spark"))
@@ -291,5 +328,5 @@ def _start(
         query = writer.start()
     runner.runs_as(lambda: bool(query.isActive))
     if runner.observer is not None:
-        runner.observer.begin(spark, query.id)
+        runner.observer.begin(spark, query.id, runner.look)
     return Stream(query, StreamCheckpoint(place / "headwater"), opened, runner)

@@ -116,13 +116,6 @@ def test_a_number_that_was_free_because_it_was_removed_is_not_taken(tmp_path, mo
     assert Ownership.taken(tmp_path, "this").number == 4
 
 
-def test_two_beginnings_at_the_same_time_are_refused(tmp_path):
-    opened = ListedInput(SCHEMA, {"a": 0})
-    begin(StreamCheckpoint(tmp_path), opened, [QUERY], SETTINGS, 1)
-    with pytest.raises(CheckpointError, match="two drivers began this stream at the same time"):
-        begin(StreamCheckpoint(tmp_path), opened, [QUERY], SETTINGS, 1)
-
-
 def test_a_beginning_that_died_is_begun_anew(tmp_path):
     opened = ListedInput(SCHEMA, {"a": 0})
     begin(StreamCheckpoint(tmp_path), opened, [QUERY], SETTINGS, 1)

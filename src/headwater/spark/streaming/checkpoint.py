@@ -8,7 +8,8 @@ All of it lies under one folder, beside Spark's own checkpoint::
     states/8.3.part       what happened to it in batch 8; both make the root after batch 8 (`states`)
     roots/001/states/     the same of each root, where several share the keys
     directives/8.json     what it tells the leaves for batch 9, and which states are those after batch 8
-    queries/<hash>.json   the text of the queries a directive names
+    directives/-1.1.json  the same before the first batch; of several that began the stream at once, by the one of `about.json`
+    queries/5-<hash>.json the text of queries that have changed in batch 5; directives name it
     commands/3.json       what users asked for, in order
     lives/                an empty file for each start of the stream (`sinks.timeline`)
     gathered/             rows that wait until their sink makes a file of them (`sinks.gathered`)
@@ -20,7 +21,6 @@ begin with their checksum; states and queries are named by theirs.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -42,6 +42,8 @@ from headwater.spark.streaming.arrivals import Stamps, Taken
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.errors import CheckpointError, EndedError, missing_part
 from headwater.spark.streaming.inputs.input import stores_arrivals
+from headwater.spark.streaming.seals import fingerprint, json_bytes, read_named, sealed, unsealed
+from headwater.spark.streaming.sinks.gathered import GatheredRows
 from headwater.spark.streaming.states import StateFolder, StateRef
 
 #: How rows come out: since the first release in ticks with all columns, now as times (`engine.results.shape`). A stream keeps
@@ -174,39 +176,32 @@ class StreamCheckpoint:
         return about
 
     def prepare(self, roots: int = 1) -> None:
-        """Make room for a new stream; what one has left that never came to be is removed."""
+        """Make room for a new stream."""
         for folder in ("directives", "queries", "commands"):
             files.make_folder(self.path / folder)
         for number in range(roots):
             files.make_folder(self.states(number, roots).path)
-        files.remove(self._directive(-1))
 
     def write_about(self, about: About) -> None:
         """Last of all that is there before the first batch: with this the stream exists."""
         try:
             files.create(self.path / "about.json", _about_bytes(about))
         except FileExistsError as error:
-            raise self._begun_twice() from error
+            raise CheckpointError(
+                f"{self.path}: another driver began this stream at the same moment; start it again, and it goes on"
+            ) from error
 
     def go_on(self, about: About) -> None:
         """A driver has taken a stream over: what others left unfinished goes, and a former version becomes this one.
 
         Releases that know no owners refuse the stream from now on, by its version.
         """
-        first = self.directive(-1)
-        if about.owner and first is not None and first["owner"] != about.owner:
-            raise self._begun_twice()
-        for number in range(about.roots):
-            self.states(number, about.roots).sweep()
+        for place in self.path.rglob(f".*{files.UNFINISHED}"):
+            files.remove(place)
         data = _about_bytes(about)
         if (self.path / "about.json").read_bytes() != data:
             files.replace(self.path / "about.json", data)
             files.sync_directory(self.path)
-
-    def _begun_twice(self) -> CheckpointError:
-        return CheckpointError(
-            f"{self.path}: two drivers began this stream at the same time; begin anew in another folder"
-        )
 
     # --- after each batch ---
 
@@ -233,7 +228,7 @@ class StreamCheckpoint:
 
     def commit(self, directive: Directive) -> bool:
         """End a batch, whose states are written; False if another driver has, and then nothing is changed."""
-        place = self._directive(directive.batch)
+        place = self._directive(directive.batch, directive.owner)
         try:
             files.create(place, sealed(directive.to_data()))
         except FileExistsError:
@@ -245,8 +240,7 @@ class StreamCheckpoint:
 
     def last_batch(self) -> int | None:
         """The last batch that is done; None before anything is."""
-        found = [int(place.stem) for place in (self.path / "directives").glob("*.json")]
-        return max(found, default=None)
+        return max(self._directives(), default=None)
 
     def last_done(self) -> int:
         """The last batch that is done; -1 before the first is."""
@@ -256,15 +250,22 @@ class StreamCheckpoint:
     def row_counts(self) -> dict[int, int]:
         """How many rows batches had, of those whose directives are still there."""
         found = {}
-        for place in (self.path / "directives").glob("*.json"):
-            status = (self.directive(int(place.stem)) or {}).get("status", {})
+        for batch in self._directives():
+            status = (self.directive(batch) or {}).get("status", {})
             if "rows" in status:
-                found[int(place.stem)] = int(status["rows"])
+                found[batch] = int(status["rows"])
         return found
 
-    def write_queries(self, text: str) -> str:
-        """Keep the text of queries; the name under which a directive may speak of it."""
-        name = hashlib.sha256(text.encode()).hexdigest()[:32]
+    def write_queries(self, text: str, batch: int, before: str = "") -> str:
+        """Keep the text of queries as they are after a batch; the name under which a directive may speak of it.
+
+        That is the name that they had ``before``, if they are the same. Else it begins with the batch, so that nobody can take
+        it for one of those that are over, and remove it.
+        """
+        hash_ = fingerprint(text.encode())
+        if before.rpartition("-")[2] == hash_:
+            return before
+        name = f"{batch}-{hash_}"
         place = self.path / "queries" / f"{name}.json"
         if not place.exists():
             self._put(place, text.encode())
@@ -273,12 +274,9 @@ class StreamCheckpoint:
     def queries(self, name: str) -> str:
         place = self.path / "queries" / f"{name}.json"
         try:
-            text = place.read_bytes()
+            return read_named(place, name.rpartition("-")[2]).decode()
         except FileNotFoundError as error:
             raise missing_part(place) from error
-        if hashlib.sha256(text).hexdigest()[:32] != name:
-            raise CheckpointError(f"{place}: these queries are damaged: they do not match their checksum")
-        return text.decode()
 
     def states(self, number: int = 0, roots: int = 1) -> StateFolder:
         """The states of a root; of the only one, or of one of several."""
@@ -290,6 +288,10 @@ class StreamCheckpoint:
             return directive.states[number]
         return self.states(number, roots).former(directive.batch)
 
+    def gathered(self, what: str, owner: int = 0) -> GatheredRows:
+        """The rows that wait for a sink, for the driver ``owner`` to keep more of them."""
+        return GatheredRows(self.path / "gathered" / what, owner)
+
     def _forget(self, batch: int) -> None:
         """Remove what lies before a batch and before the snapshots that its states build on."""
         if batch < 0 or batch % KEPT or (known := self.directive(batch)) is None or "states" not in known:
@@ -298,21 +300,23 @@ class StreamCheckpoint:
         for number, state in enumerate(states):
             self.states(number, len(states)).forget(state.since)
         for place in (self.path / "directives").glob("*.json"):
-            if int(place.stem) < batch:
+            if _number(place) < batch:
                 files.remove(place)
         self._forget_asked()
 
     def _forget_asked(self) -> None:
-        """Remove commands that all directives know of, but for the last, which counts them; and queries that none names."""
-        places = (self.path / "directives").glob("*.json")
-        known = [data for place in places if (data := self.directive(int(place.stem))) is not None]
-        done = min(min(data["commands"] for data in known), self.command_count() - 1)
-        named = {data["queries"] for data in known}
-        for place in (self.path / "commands").iterdir():
-            if int(place.name.partition(".")[0]) < done:
+        """Remove commands that all directives know of, but for the last, which counts them; and queries of before all of them.
+
+        Whoever sleeps in here knows less of the directives that came since, and removes less than it could.
+        """
+        known = [data for batch in self._directives() if (data := self.directive(batch)) is not None]
+        done = min([self.command_count() - 1, *(data["commands"] for data in known)])
+        changed = min((_changed(data["queries"]) for data in known), default=-1)
+        for place in (self.path / "commands").glob("[0-9]*"):
+            if _number(place) < done:
                 files.remove(place)
-        for place in (self.path / "queries").iterdir():
-            if place.name.partition(".")[0] not in named:
+        for place in (self.path / "queries").glob("*.json"):
+            if _changed(place.stem) < changed:
                 files.remove(place)
 
     # --- what users ask for ---
@@ -331,7 +335,7 @@ class StreamCheckpoint:
         number = self.command_count()
         while True:
             try:
-                files.create(self.path / "commands" / f"{number}.json", _json(command))
+                files.create(self.path / "commands" / f"{number}.json", json_bytes(command))
                 return number
             except FileExistsError:
                 number += 1
@@ -346,8 +350,18 @@ class StreamCheckpoint:
 
     # --- files ---
 
-    def _directive(self, batch: int) -> Path:
-        return self.path / "directives" / f"{batch}.json"
+    def _directive(self, batch: int, owner: int | None = None) -> Path:
+        """Where the directive after a batch is; before the first, that of ``owner``, or of whoever began the stream."""
+        if batch >= 0:
+            return self.path / "directives" / f"{batch}.json"
+        if owner is None:
+            about = self.about()
+            owner = 0 if about is None else about.owner
+        return self.path / "directives" / (f"{batch}.{owner}.json" if owner else f"{batch}.json")
+
+    def _directives(self) -> list[int]:
+        """The batches that have directives."""
+        return [_number(place) for place in (self.path / "directives").glob("*.json")]
 
     def _put(self, place: Path, data: bytes) -> None:
         try:
@@ -358,10 +372,12 @@ class StreamCheckpoint:
 
 
 def refuse_ended(checkpoint: StreamCheckpoint) -> None:
-    """Refuse to start a stream that has ended: it would run and take nothing in."""
+    """Refuse to start a stream that has ended: it would run and take nothing in. One whose rows still wait has not."""
     last = checkpoint.last_batch()
-    directive = None if last is None else checkpoint.directive(last)
-    if directive is not None and directive["is_finished"]:
+    directive = None if last is None else checkpoint.said(last)
+    if directive is None or not directive.is_finished:
+        return
+    if not any(checkpoint.gathered(what).waits(said) for what, said in directive.gathered.items()):
         raise EndedError(
             f"{checkpoint.path}: this stream was flushed after batch {last} and has ended, its rows are all out; what came since"
             " is for a new one: begin it with another checkpoint and another sink"
@@ -373,45 +389,24 @@ def checkpoint_folder(path: str | os.PathLike[str]) -> Path:
     return local_path("checkpoint", path, "give a folder that the driver and all workers can see as files").absolute()
 
 
-def _json(tree: dict[str, Any]) -> bytes:
-    return json.dumps(tree, separators=(",", ":")).encode()
+def _number(place: Path) -> int:
+    """The batch or the command that a file is about.
+
+    >>> _number(Path("directives/-1.3.json")), _number(Path("commands/12.refused"))
+    (-1, 12)
+    """
+    return int(place.name.partition(".")[0])
+
+
+def _changed(queries: str) -> int:
+    """The batch in which queries have changed, by their name; releases without owners did not name it.
+
+    >>> _changed("17-0a1b"), _changed("-1-0a1b"), _changed("0a1b")
+    (17, -1, -2)
+    """
+    batch, _, _ = queries.rpartition("-")
+    return int(batch) if batch else -2
 
 
 def _about_bytes(about: About) -> bytes:
     return sealed({"headwater_stream": VERSION, **about.to_data()})
-
-
-# --- checksums ---
-
-_SEAL = b'{"checksum":"%s",'
-_SEAL_SIZE = len(_SEAL % (b"0" * 32))
-#: What is there only in files that have a checksum: one whose beginning is damaged cannot pass for one of before.
-_SEALED = ("checksum", "owner")
-
-
-def sealed(tree: dict[str, Any]) -> bytes:
-    """A JSON object that begins with the checksum of all that follows.
-
-    >>> unsealed(Path("x"), sealed({"batch": 7, "owner": 1}))
-    {'batch': 7, 'owner': 1}
-    """
-    rest = _json(tree)[1:]
-    return _SEAL % _checksum(rest) + rest
-
-
-def unsealed(place: Path, data: bytes) -> Any:
-    """What was sealed, or what a release wrote that knew no checksums; an error if it is not what was written."""
-    try:
-        tree = json.loads(data)
-    except ValueError as error:
-        raise CheckpointError(f"{place}: this part of the checkpoint is damaged: {error}") from error
-    if not isinstance(tree, dict) or not any(name in tree for name in _SEALED):
-        return tree
-    if data[:_SEAL_SIZE] != _SEAL % _checksum(data[_SEAL_SIZE:]):
-        raise CheckpointError(f"{place}: this part of the checkpoint is damaged: it does not match its checksum")
-    del tree["checksum"]
-    return tree
-
-
-def _checksum(data: bytes) -> bytes:
-    return hashlib.sha256(data).hexdigest()[:32].encode()

@@ -15,6 +15,7 @@ from typing import Any
 
 from headwater.protocols.messages import Assign, SourceState, decode, encode
 from headwater.protocols.rereading import Reread
+from headwater.spark.streaming.sinks.gathered import Gathering
 from headwater.spark.streaming.states import StateRef
 
 #: By source: from which offset to which it is read again, in order.
@@ -65,8 +66,8 @@ class Directive:
     this batch and does not know any more: they are done.
 
     ``wants_batch``: the root waits for something that does not depend on new events. ``silent_at_ns``: when it will have waited
-    too long for some source. ``rows_due_ns``: when a sink has gathered rows for long enough. ``status``: how the stream is doing,
-    for people.
+    too long for some source. ``gathered``: by sink, rows that wait, ``rows_due_ns``: when the first of them have for long enough.
+    ``status``: how the stream is doing, for people.
 
     ``owner``: the driver that has done the batch, ``states``: of each root the state after it. ``offset``: the hash of the offset
     that it had; after a loss Spark may know another of the same number. All three are missing in those of former releases.
@@ -89,6 +90,7 @@ class Directive:
     is_behind: bool = False
     forgotten: Sequence[str] = ()
     rows_due_ns: int | None = None
+    gathered: Mapping[str, Gathering] = field(default_factory=dict)
     owner: int = 0
     states: Sequence[StateRef] = ()
     offset: str = ""
@@ -106,9 +108,16 @@ class Directive:
         """The chain of each source that is there."""
         return {name: chain for chain, names in self.sources().items() for name in names}
 
+    def gathering(self, gathered: Mapping[str, Gathering]) -> Directive:
+        """The same, with the rows that wait; when all is over, they do not any longer."""
+        if self.is_finished:
+            gathered = {what: each._replace(due_ns=None) for what, each in gathered.items()}
+        due = [each.due_ns for each in gathered.values() if each.due_ns is not None]
+        return replace(self, gathered=gathered, rows_due_ns=min(due, default=None))
+
     def says_the_same(self, other: Directive) -> bool:
-        """Whether both say the same of the same batch, whoever has done it."""
-        own = ("owner", "states")
+        """Whether both say the same of the same batch, whoever has done it, and for however long rows are gathered there."""
+        own = ("owner", "states", "gathered", "rows_due_ns")
         mine, others = ({n: v for n, v in each.to_data().items() if n not in own} for each in (self, other))
         return _hash(mine) == _hash(others)
 
@@ -126,6 +135,7 @@ class Directive:
         is_behind = {"is_behind": True} if self.is_behind else {}
         forgotten = {"forgotten": list(self.forgotten)} if self.forgotten else {}
         due = {} if self.rows_due_ns is None else {"rows_due_ns": self.rows_due_ns}
+        gathered = {"gathered": {name: list(each) for name, each in self.gathered.items()}} if self.gathered else {}
         done = (
             {"owner": self.owner, "states": list(map(list, self.states)), "offset": self.offset} if self.owner else {}
         )
@@ -137,6 +147,7 @@ class Directive:
             | is_behind
             | forgotten
             | due
+            | gathered
             | done
             | {
                 "batch": self.batch,
@@ -161,7 +172,8 @@ class Directive:
             assigns[chain] = message
         frames = {name: base64.b64decode(data[name]) for name in ("cuts", "plan") if data.get(name) is not None}
         states = tuple(StateRef(*state) for state in data.get("states", ()))
-        directive = cls(**{**data, "assigns": assigns, "states": states, **frames})
+        gathered = {name: Gathering(*each) for name, each in data.get("gathered", {}).items()}
+        directive = cls(**{**data, "assigns": assigns, "states": states, "gathered": gathered, **frames})
         # Of what was written: another release may write the same in another way.
         directive.__dict__["hash"] = _hash(data)
         return directive

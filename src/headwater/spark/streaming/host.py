@@ -62,6 +62,7 @@ class RootHost:
         self._recorded, self._snapshot_bytes = 0, 0
         self._records: list[bytes] = []
         self._before: StateRef | None = None  # the state from which this batch goes on
+        self._named = ""  # the queries with which it does
         #: Sources of which nothing is left to be read, and those of them that were forgotten with this batch.
         self._done: list[str] = []
         self._forgotten: list[str] = []
@@ -80,6 +81,7 @@ class RootHost:
         self._records, self._done, self._forgotten = [], [], []
         before = self._checkpoint.said(batch - 1)
         root, self._before = self._loaded(before)
+        self._named = before.queries
         self._state = None  # until this batch is saved, the root in memory is ahead of every state
         # Chain after chain: run again, tasks may end in another order, and nothing may depend on that.
         messages = sorted(((chain, bytes(frame)) for _, _, chain, frame in in_order(frames)), key=lambda each: each[0])
@@ -162,7 +164,7 @@ class RootHost:
         is_asked = cuts is not None or any(assign.looks for assign in assigns.values())
         return Directive(
             offset.batch,
-            self._checkpoint.write_queries(root.assignments.query_text),
+            self._queries(offset.batch, root),
             list(root.columns),
             assigns,
             None if cuts is None else encode(cuts),
@@ -177,11 +179,14 @@ class RootHost:
             kept_from,
             root.is_behind,
             self._forgotten,
-            None,
-            self._owner,
-            (self._state,),
-            offset.hash,
+            owner=self._owner,
+            states=(self._state,),
+            offset=offset.hash,
         )
+
+    def _queries(self, batch: int, root: RootNode) -> str:
+        """The name of the queries after a batch, and the text under it."""
+        return self._checkpoint.write_queries(root.assignments.query_text, batch, self._named)
 
     def save_state(self, batch: int) -> None:
         """Write the state after a batch; it counts once the directive that names it does."""

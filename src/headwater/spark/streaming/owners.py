@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,6 +47,10 @@ class Ownership:
                 files.create(folder / str(number), text)
             except FileExistsError:
                 continue
+            except FileNotFoundError:
+                # Whoever took a turn at this moment has swept up what is unfinished.
+                files.make_folder(folder)
+                continue
             # Another may have come and gone meanwhile, and have removed the number that was free because of that.
             if max(_numbers(path)) == number:
                 break
@@ -66,6 +72,20 @@ class Ownership:
                 f"{self.path}: the checkpoint was changed while the stream ran: it does not know its driver (owner"
                 f" {self.number}) any more; start the stream again"
             )
+
+    @contextmanager
+    def comes_first(self) -> Iterator[None]:
+        """Whatever goes wrong in this `with`, that another has taken over is said first: it may be why."""
+        try:
+            yield
+        except ReplacedError:
+            raise
+        except Exception as because:
+            try:
+                self.check()
+            except ReplacedError as error:
+                raise error from because
+            raise
 
 
 def holder(path: Path) -> str:

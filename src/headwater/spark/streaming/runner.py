@@ -1,8 +1,9 @@
 """What Spark calls for each batch: frames in from the leaves, through the root, rows into the sinks, and then the state.
 
-In this order, so that whatever dies in between, the batch is run again as it was: rows first (sinks know a batch by its number),
-then the root's state, then the directive, with which the batch is done. Spark's own commit comes last. Before each step that
-others see it is asked whether another driver has taken over (`owners`).
+In this order, so that whatever dies in between, the batch is run again as it was: rows first (sinks know a batch by its number,
+or let its rows wait), then the root's state, then the directive, with which the batch is done. Then sinks make files of rows that
+have waited for long enough, and Spark's own commit comes last. Before each step that others see it is asked whether another
+driver has taken over (`owners`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -31,7 +32,8 @@ from headwater.spark.streaming.errors import ReplacedError
 from headwater.spark.streaming.host import BatchOutput, RootHost
 from headwater.spark.streaming.owners import Ownership
 from headwater.spark.streaming.reducers import joint, reduced
-from headwater.spark.streaming.sinks import FolderSink, Sink
+from headwater.spark.streaming.sinks import Sink
+from headwater.spark.streaming.sinks.gathered import Gathering
 from headwater.spark.streaming.start.driver_lock import DriverLock
 from headwater.spark.streaming.watch.observer import StreamObserver
 from headwater.spark.tasks import bug
@@ -56,9 +58,9 @@ class RowQueries:
         self._name = ""
         self._queries: Mapping[str, Query] = {}
 
-    def of(self, batch: int) -> Mapping[str, Query]:
-        """By name; the same object while they are the same. From now on `keys_of` speaks of this batch."""
-        name = self._checkpoint.said(batch - 1).queries
+    def behind(self, said: Directive) -> Mapping[str, Query]:
+        """By name; the same object while they are the same. From now on `keys_of` speaks of the batch behind this directive."""
+        name = said.queries
         if self._name != name:
             entries = read_query_set(self._checkpoint.queries(name)).entries
             self._name, self._queries = name, {entry.query.name: entry.query for entry in entries}
@@ -85,15 +87,18 @@ class BatchRunner:
     ) -> None:
         self.sink = sink
         self.aside = aside
+        #: By the names under which directives speak of them.
+        self._sinks: dict[str, Any] = {"sink": sink} if aside is None else {"sink": sink, "aside": aside}
         #: What stopped the stream, if it was something here.
         self.error: Exception | None = None
-        self._owner = Ownership.taken(checkpoint.path) if owner is None else owner
+        #: Its turn at the stream.
+        self.owner = Ownership.taken(checkpoint.path) if owner is None else owner
         self._checkpoint = checkpoint
         self._running = threading.RLock()
         self._is_closed = False
         self._lock = lock
         self.observer = observer
-        self._host = RootHost(checkpoint, self._owner.number)
+        self._host = RootHost(checkpoint, self.owner.number)
         #: Sinks that have to know the keys of rows ask these.
         self.queries = RowQueries(checkpoint)
         self._shaped: tuple[Mapping[str, Query], ResultShape] | None = None
@@ -108,21 +113,12 @@ class BatchRunner:
             try:
                 if self._lock is None:
                     self._lock = DriverLock(self._checkpoint.path)
-                self._run(frames, batch)
+                with self.owner.comes_first():
+                    self._run(frames, batch)
             except Exception as error:
                 self.error = error
                 self._release()  # Spark ends the stream
-                if not isinstance(error, ReplacedError):
-                    # Whatever went wrong, that another has taken over comes first: it may be why.
-                    self._check_owner(error)
                 raise
-
-    def _check_owner(self, because: Exception) -> None:
-        try:
-            self._owner.check()
-        except ReplacedError as error:
-            self.error = error
-            raise error from because
 
     def __getstate__(self) -> dict[str, Any]:
         """Through Spark Connect it is pickled: without its observer, and with locks of its own there."""
@@ -141,15 +137,39 @@ class BatchRunner:
         """No batch runs any more, and sinks have written what they gathered."""
         with self._running:
             self._is_closed = True
-            for sink in (self.sink, self.aside):
-                if sink is not None:
+            try:
+                self._put_out_all()
+                for sink in self._sinks.values():
                     sink.close()
-            self._release()
+            finally:
+                self._release()
+
+    def _put_out_all(self) -> None:
+        """Make files of all rows that wait; those of a stream that another driver runs by now are that one's."""
+        last = self._checkpoint.last_batch()
+        if last is None or not any(map(_gathers, self._sinks.values())):
+            return
+        # Before the look who runs it: no file has a batch that the successor's life could have begun with.
+        said = self._checkpoint.said(last)
+        with suppress(ReplacedError), self.owner.comes_first():
+            self.owner.check()
+            for what, sink in self._sinks.items():
+                if _gathers(sink):
+                    sink.put_out(said.gathered.get(what))
 
     def runs_as(self, is_active: Callable[[], bool]) -> None:
         """Say how to find out whether the stream runs: one that has ended by itself keeps nobody from starting it again."""
         if self._lock is not None:
             self._lock.is_active = is_active
+
+    def look(self) -> None:
+        """Let go of a stream that has ended by itself: Spark does not tell when its planner has failed."""
+        if self._running.acquire(blocking=False):
+            try:
+                if self._lock is not None and not self._lock.is_active():
+                    self._release()
+            finally:
+                self._running.release()
 
     def _release(self) -> None:
         if self._lock is not None:
@@ -158,43 +178,69 @@ class BatchRunner:
 
     def _run(self, frames: DataFrame, batch: int) -> None:
         began = time.monotonic()
-        self._owner.check()
+        self.owner.check()
         if self._checkpoint.directive(batch) is not None:
-            return  # done before Spark could say so
+            # Done before Spark could say so.
+            self._put_out(self._checkpoint.said(batch))
+            return
         outcome, finish = self._computed(frames, batch)
         computed = time.monotonic()
-        self._owner.check()
-        due_ns = self._write(batch, outcome)
-        directive = replace(finish(), rows_due_ns=due_ns)
-        self._owner.check()
-        self._commit(directive)
+        self.owner.check()
+        gathered = self._write(batch, outcome)
+        directive = finish().gathering(gathered)
+        self.owner.check()
+        self._put_out(self._commit(directive))
         self._warn_of_crowd(directive.status.get("sources", 0))
         if self.observer is not None:
             seconds = {"batch": time.monotonic() - began, "compute": computed - began}
             self.observer.batch_done({**directive.status, "seconds": seconds})
 
-    def _write(self, batch: int, outcome: BatchOutput) -> int | None:
-        """Give the sinks what came out; returns when one of them has gathered for long enough."""
-        shape = self._shape(batch)
+    def _write(self, batch: int, outcome: BatchOutput) -> dict[str, Gathering]:
+        """Give the sinks what came out; what waits for them then."""
+        before = self._checkpoint.said(batch - 1)
+        shape = self._shape(before)
         rows = joined(outcome.rows) if shape is None else shape.rows(joined(outcome.rows))
-        due = [_given(self.sink, batch, rows, outcome.now_ns)]
+        # What waits for a sink that is not given any more goes on to wait.
+        gathered = dict(before.gathered)
+        self._give("sink", batch, rows, outcome.now_ns, gathered)
         if self.observer is not None:
             self.observer.rows_out(rows)
         self._warn(outcome.aside)
         if self.aside is not None:
             aside = pa.concat_tables([ASIDE.empty_table(), *outcome.aside])
-            due.append(_given(self.aside, batch, aside if shape is None else shape.aside(aside), outcome.now_ns))
-        return min((at for at in due if at is not None), default=None)
+            self._give("aside", batch, aside if shape is None else shape.aside(aside), outcome.now_ns, gathered)
+        return gathered
 
-    def _commit(self, directive: Directive) -> None:
-        """End the batch; if another driver has, either this one was replaced, or it replaced that one in this very batch."""
-        if self._checkpoint.commit(directive):
+    def _give(self, what: str, batch: int, rows: pa.Table, now_ns: int, gathered: dict[str, Gathering]) -> None:
+        """Give a sink the rows of a batch; ``gathered`` is changed from what waits before it to what waits then."""
+        sink = self._sinks[what]
+        if not _gathers(sink):
+            sink.write(batch, rows)
             return
-        self._owner.check()
+        said = sink.write_after(gathered.pop(what, None), batch, rows, now_ns)
+        if said is not None:
+            gathered[what] = said
+
+    def _put_out(self, directive: Directive) -> None:
+        """Rows that have waited for long enough, by the directive of a batch that is done."""
+        for what, said in directive.gathered.items():
+            sink = self._sinks.get(what)
+            if said.is_due and sink is not None and _gathers(sink):
+                sink.put_out(said)
+
+    def _commit(self, directive: Directive) -> Directive:
+        """End the batch, with this directive or another's.
+
+        If another driver has, either this one was replaced, or it replaced that one in this very batch.
+        """
+        if self._checkpoint.commit(directive):
+            return directive
+        self.owner.check()
         # Both had the same offset, so both have computed the same. The next batch goes on from the other's state.
         known = self._checkpoint.said(directive.batch)
         if not directive.says_the_same(known):
             raise bug(f"owners {known.owner} and {directive.owner} have done batch {directive.batch} in different ways")
+        return known
 
     def _warn(self, aside: list[pa.Table]) -> None:
         """Say once that events are malformed; how many there are by now is in the status."""
@@ -212,9 +258,9 @@ class BatchRunner:
                 sources, sources // self._chains, self._chains,
             )  # fmt: skip
 
-    def _shape(self, batch: int) -> ResultShape | None:
-        """How the rows of a batch look; None in a stream that began with the columns of an earlier release."""
-        about, queries = self._about, self.queries.of(batch)
+    def _shape(self, before: Directive) -> ResultShape | None:
+        """How the rows of the next batch look; None in a stream that began with the columns of an earlier release."""
+        about, queries = self._about, self.queries.behind(before)
         if about is None or about.row_form != ROW_FORM:
             return None
         if self._shaped is None or self._shaped[0] is not queries:
@@ -227,7 +273,7 @@ class BatchRunner:
         if self._chains > FAN_IN:
             frames = relayed(frames, self._roots, self._chains)
         if self._roots > 1:
-            found, each = reduced(frames, self._checkpoint, self._owner.number, batch, self._roots)
+            found, each = reduced(frames, self._checkpoint, self.owner.number, batch, self._roots)
             return found, lambda: joint(each)
         offset, outcome = self._host.run(batch, frames.toArrow().to_batches())
 
@@ -238,12 +284,9 @@ class BatchRunner:
         return outcome, finish
 
 
-def _given(sink: Sink, batch: int, rows: pa.Table, now_ns: int) -> int | None:
-    """Give a sink the rows of a batch; when the next batch is due for it, if it gathers them."""
-    if isinstance(sink, FolderSink):
-        return sink.write_at(batch, rows, now_ns)
-    sink.write(batch, rows)
-    return None
+def _gathers(sink: Any) -> bool:
+    """Whether a sink may let rows wait, and has to be told what was said of them."""
+    return hasattr(sink, "write_after")
 
 
 def joined(tables: list[pa.Table]) -> pa.Table:

@@ -7,7 +7,6 @@ directive leads to is litter, whoever wrote it and whenever.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import FormatError
 from headwater.logs import files
 from headwater.spark.streaming.errors import CheckpointError, missing_part
+from headwater.spark.streaming.seals import create_named, read_named
 
 
 class StateRef(NamedTuple):
@@ -62,16 +62,7 @@ class StateFolder:
         return self._write(f"{batch}.{owner}.part", data, before.since)
 
     def _write(self, name: str, data: bytes, since: int) -> StateRef:
-        place = self.path / name
-        try:
-            files.create(place, data)
-        except FileExistsError:
-            # Another attempt of the same task was here first; both compute the same.
-            if place.read_bytes() != data:
-                raise CheckpointError(f"{place}: two attempts of one batch left different states") from None
-        except FileNotFoundError as error:
-            raise missing_part(place.parent) from error
-        return StateRef(name, _hash(data), since)
+        return StateRef(name, create_named(self.path / name, data), since)
 
     def saved(self, state: StateRef) -> Saved:
         """The root as a state has it."""
@@ -95,11 +86,6 @@ class StateFolder:
             if batch.lstrip("-").isdigit() and int(batch) < before:
                 files.remove(place)
 
-    def sweep(self) -> None:
-        """Remove what drivers and tasks that died have left unfinished."""
-        for place in self.path.glob(f".*{files.UNFINISHED}"):
-            files.remove(place)
-
     def _part(self, state: StateRef) -> list[Any]:
         try:
             part: list[Any] = from_bytes(self._read(state))
@@ -110,16 +96,6 @@ class StateFolder:
     def _read(self, state: StateRef) -> bytes:
         place = self.path / state.name
         try:
-            data = place.read_bytes()
+            return read_named(place, state.hash)
         except FileNotFoundError as error:
             raise missing_part(place) from error
-        if state.hash and _hash(data) != state.hash:
-            raise CheckpointError(
-                f"{place}: this state is damaged: it is not the one that the checkpoint names; restore the checkpoint, or begin"
-                " anew with another folder"
-            )
-        return data
-
-
-def _hash(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:32]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from headwater.spark.streaming.sinks.gathered import GatheredRows, Gathering
 from headwater.spark.streaming.sinks.timeline import Claimant, Life
 
 
@@ -21,12 +22,15 @@ class History:
     lives: tuple[Life, ...] = ()
     done: int = -1
     row_counts: dict[int, int] = field(default_factory=dict)
+    #: Where rows wait, and what the directives say of them, by batch.
     waiting: Path | None = None
+    said: dict[int, Gathering | None] = field(default_factory=dict)
 
     def start(self, life: str) -> Claimant:
         """A new life of the stream, as its sinks meet it."""
         self.lives = (*self.lives, Life(self.done + 1, life))
-        return Claimant(self.id, self.lives, dict(self.row_counts), lambda: self.done, self.waiting)
+        gathered = None if self.waiting is None else GatheredRows(self.waiting, len(self.lives))
+        return Claimant(self.id, self.lives, dict(self.row_counts), gathered)
 
     def run(self, write: Callable[[int, pa.Table], object], *batches: pa.Table) -> None:
         """The next batches, from the sink to the directive."""
@@ -34,6 +38,7 @@ class History:
             write(self.done + 1, rows)
             self.finish(rows)
 
-    def finish(self, rows: pa.Table) -> None:
+    def finish(self, rows: pa.Table, said: Gathering | None = None) -> None:
         self.done += 1
         self.row_counts[self.done] = len(rows)
+        self.said[self.done] = said

@@ -18,18 +18,18 @@ class Watched(FolderSink):
         super().__init__(loop.checkpoint.path.parent / name, every=every)
         self._loop, self._name = loop, name
 
-    def write_at(self, batch, rows, planned_ns):
+    def write_after(self, said, batch, rows, planned_ns):
         (self._loop.sink if self._name == "rows" else self._loop.aside).write(batch, rows)
-        due = super().write_at(batch, rows, planned_ns)
+        said = super().write_after(said, batch, rows, planned_ns)
         self._loop.reached(self._name)
-        return due
+        return said
 
 
 def new_sinks(loop, driver):
     loop.lives = getattr(loop, "lives", 0) + 1
     every = [None, "2 s", "20 s", "1 h"][loop.lives % 4]
     rows, aside = Watched(loop, "rows", every), Watched(loop, "aside", "5 s")
-    _open(loop.checkpoint, {"sink": rows, "aside": aside}, RowQueries(loop.checkpoint))
+    _open(loop.checkpoint, {"sink": rows, "aside": aside}, RowQueries(loop.checkpoint), driver.owner)
     return rows, aside
 
 

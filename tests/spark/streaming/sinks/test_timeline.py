@@ -2,11 +2,13 @@
 
 from copy import deepcopy
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.logs import files
 from headwater.spark.streaming.sinks import timeline
-from headwater.spark.streaming.sinks.timeline import Life, begin_life
+from headwater.spark.streaming.sinks.timeline import Claimant, Life, begin_life
 from spark.streaming.sinks.streams import History
 
 #: What may happen to checkpoints: one of several copies is started and runs so many batches, the last perhaps without being
@@ -47,5 +49,24 @@ def test_a_life_and_a_batch_say_whether_a_sink_is_of_this_past(happened):
 def test_a_checkpoint_keeps_its_lives_in_order_and_forgets_the_oldest(tmp_path, monkeypatch):
     monkeypatch.setattr(timeline, "LIVES_KEPT", 3)
     for number in range(6):
-        lives = begin_life(tmp_path, number, f"{number:x}")
+        lives = begin_life(tmp_path, number + 1, number, f"{number:x}")
     assert lives == [Life(number, f"{number:x}") for number in (2, 3, 4, 5)]
+
+
+@pytest.mark.parametrize("ids", ["ab", "ba"])
+def test_a_driver_that_sleeps_while_its_life_begins_locks_nobody_out_of_the_sink(tmp_path, monkeypatch, ids):
+    sleeper, other = ids
+    inner, woken = files.make, []
+
+    def make(path):
+        if not woken:
+            # Another takes over, and writes up to batch 20.
+            woken.append(path)
+            begin_life(tmp_path, 8, 5, other)
+        return inner(path)
+
+    begin_life(tmp_path, 6, 0, "first")
+    monkeypatch.setattr(files, "make", make)
+    assert begin_life(tmp_path, 7, 5, sleeper) == [Life(0, "first"), Life(5, sleeper)]
+    third = Claimant("s", begin_life(tmp_path, 9, 21, "c"))
+    assert third.wrote(other, 20) and third.wrote(sleeper, 5) and not third.wrote(sleeper, 6)

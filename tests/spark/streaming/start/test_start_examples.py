@@ -12,7 +12,7 @@ from headwater.spark.streaming.inputs.folder import FolderInput
 from headwater.spark.streaming.inputs.generator import GeneratorInput
 from headwater.spark.streaming.sinks import FolderSink, MemorySink
 from headwater.spark.streaming.start.prepare import check_remote, check_same, choose_roots, open_input
-from headwater.spark.streaming.start.query_changes import change_queries, running_queries
+from headwater.spark.streaming.start.query_changes import change_queries, check_changes, running_queries
 
 SETTINGS = {"time": "time", "unit": "us", "disorder": 0, "strict": False, "idle_ns": None}
 OPTIONS = {"format": None, "sources": "folder", "schema": None, "types": None, "strict": False}
@@ -60,10 +60,11 @@ def test_a_new_stream_knows_its_queries(opened, checkpoint):
 
 def test_queries_change_when_a_stream_is_started_with_others(opened, checkpoint):
     begin(checkpoint, opened, [LOAD], SETTINGS, chains=1)
-    change_queries(checkpoint, checkpoint.begun(), [BY_HOUSE])
+    check_changes(checkpoint, checkpoint.begun(), [BY_HOUSE])
+    change_queries(checkpoint, [BY_HOUSE])
     assert list(running_queries(checkpoint)) == ["houses"]
     with pytest.raises(hw.QueryError, match="'houses' is another than when the stream stopped"):
-        change_queries(checkpoint, checkpoint.begun(), [hw.query("houses", hw.tumbling(20), n=hw.count())])
+        check_changes(checkpoint, checkpoint.begun(), [hw.query("houses", hw.tumbling(20), n=hw.count())])
 
 
 def test_a_stream_goes_on_only_as_it_began(opened, checkpoint, tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from headwater.logs import files
@@ -27,36 +28,36 @@ class Claim:
 
     def __init__(self, folder: Path, stream: Claimant, last: int, counts: Counts, way_out: str) -> None:
         self._folder, self._stream, self._way_out = folder, stream, way_out
-        self._own = self._signature(stream.stream, stream.life)
-        signed = _signed(folder)
-        self._check_nobody_elses(signed)
-        if len(signed) == 1:
-            ((_, life),) = signed
-            self._signed, self._life = self._signature(stream.stream, life), life
-            self._check_past(last)
-        else:
+        self._own = self._signature(stream.life)
+        self._check_nobody_elses(_signed(folder))
+        self._found = self._signed_by()
+        if self._found is None:
             self._adopt(last, counts)
+        else:
+            self._check_past(self._found, last)
 
     def hold(self, last: int) -> None:
-        """Called before each write: SinkError if another run has written since, or has left more than this one knows."""
-        try:
-            if self._signed != self._own:
-                self._check_past(last)
-                files.rename(self._signed, self._own)
-                files.sync_directory(self._folder)
-                self._signed, self._life = self._own, self._stream.life
-        except FileNotFoundError:
-            pass
-        if not self.is_held:
-            raise SinkError(
-                f"{self._folder}: {self._signed.name} is gone, so another run of this stream has taken the sink over, or somebody"
-                " removed it; let one run at a time, and start the stream again"
-            )
+        """Called before each write: SinkError if another run has written since, or has left more than this one knows.
 
-    @property
-    def is_held(self) -> bool:
-        """Whether nobody has followed this run."""
-        return self._signed.exists()
+        A run before this one may have signed late, and even in its place; then this one signs again.
+        """
+        while not self._own.exists():
+            life = self._signed_by()
+            if life is None or life != self._found and not self._stream.follows(life):
+                raise SinkError(
+                    f"{self._folder}: {self._own.name} is gone, so another run of this stream has taken the sink over, or"
+                    " somebody removed it; let one run at a time, and start the stream again"
+                )
+            self._check_past(life, last)
+            # Not found: another has signed since the look.
+            with suppress(FileNotFoundError):
+                files.rename(self._signature(life), self._own)
+                files.sync_directory(self._folder)
+
+    def _signed_by(self) -> str | None:
+        """The life of this stream that has signed last; None if none has."""
+        lives = [life for stream, life in _signed(self._folder) if stream == self._stream.stream]
+        return max(lives, key=self._stream.age, default=None)
 
     def _adopt(self, last: int, counts: Counts) -> None:
         stream = self._stream
@@ -66,7 +67,6 @@ class Claim:
             raise SinkError(
                 f"{self._folder}: the rows in it, up to batch {last}, are not of this stream; {self._way_out}"
             )
-        self._signed, self._life = self._own, stream.life
         os.close(os.open(self._own, os.O_CREAT | os.O_CLOEXEC, 0o644))
         try:
             # Looked for again: of two that begin at once at most one may stay.
@@ -74,13 +74,13 @@ class Claim:
         except SinkError:
             files.remove(self._own)
             raise
-        for place in self._folder.glob(f"{_PREFIX}{stream.stream}.*"):
-            if place != self._own:
-                files.remove(place)  # of a run that began at the same moment
+        for _, life in _signed(self._folder):
+            if stream.follows(life):
+                files.remove(self._signature(life))  # of a run that began at the same moment
         files.sync_directory(self._folder)
 
-    def _check_past(self, last: int) -> None:
-        if last >= 0 and not self._stream.wrote(self._life, last):
+    def _check_past(self, life: str, last: int) -> None:
+        if last >= 0 and not self._stream.wrote(life, last):
             raise self._newer(last)
 
     def _check_nobody_elses(self, signed: list[tuple[str, str]]) -> None:
@@ -98,8 +98,8 @@ class Claim:
             f" or {self._way_out}"
         )
 
-    def _signature(self, stream: str, life: str) -> Path:
-        return self._folder / f"{_PREFIX}{stream}.{life}"
+    def _signature(self, life: str) -> Path:
+        return self._folder / f"{_PREFIX}{self._stream.stream}.{life}"
 
 
 def _signed(folder: Path) -> list[tuple[str, str]]:

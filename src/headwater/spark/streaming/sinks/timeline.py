@@ -13,10 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.errors import HeadwaterError
 from headwater.logs import files
+
+if TYPE_CHECKING:
+    from headwater.spark.streaming.sinks.gathered import GatheredRows
 
 #: How many lives a checkpoint remembers: a sink that has not been used for longer is not known any more.
 LIVES_KEPT = 1000
@@ -46,8 +49,8 @@ def _no_keys(query: str) -> Sequence[str]:
     return ()
 
 
-def _nothing_done() -> int:
-    return -1
+def _runs() -> None:
+    """Nobody has taken over."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +58,17 @@ class Claimant:
     """The stream that is to write to a sink. ``stream``: its identity; that of its side output is another.
 
     ``lives``: oldest first; the last is the present one. ``row_counts``: how many rows batches had, as far as the checkpoint
-    knows. ``done``: the last batch that is done. ``waiting``: where rows wait that are gathered for the sink. ``keys_of``: the
-    key columns of a query. ``born_ms``: nothing of this stream is older.
+    knows. ``gathered``: rows that wait for the sink. ``keys_of``: the key columns of a query. ``born_ms``: nothing of this stream
+    is older. ``check``: raises an error once another driver runs the stream.
     """
 
     stream: str
     lives: Sequence[Life] = (Life(0, ""),)
     row_counts: Mapping[int, int] = field(default_factory=dict)
-    done: Callable[[], int] = _nothing_done
-    waiting: Path | None = None
+    gathered: GatheredRows | None = None
     keys_of: Callable[[str], Sequence[str]] = _no_keys
     born_ms: int = 0
+    check: Callable[[], None] = _runs
 
     @property
     def life(self) -> str:
@@ -89,20 +92,31 @@ class Claimant:
                 return following is None or last <= following.first
         return False
 
+    def age(self, life: str) -> int:
+        """Which of the lives it is, oldest first; one that is not known is taken for a later one."""
+        ids = [each.id for each in self.lives]
+        return ids.index(life) if life in ids else len(ids)
+
+    def follows(self, life: str) -> bool:
+        """Whether the present life is known to have begun later."""
+        return self.age(life) < len(self.lives) - 1
+
     def may_adopt(self, counts: Mapping[int, int]) -> bool:
         """Whether rows that nobody has signed can be of this stream; ``counts``: how many some batches have."""
         return all(self.row_counts.get(batch, count) == count for batch, count in counts.items())
 
 
-def begin_life(checkpoint: Path, next_batch: int, id: str) -> list[Life]:
-    """Note in a checkpoint that the stream is started once more; all its lives."""
+def begin_life(checkpoint: Path, owner: int, next_batch: int, id: str) -> list[Life]:
+    """Note in a checkpoint that its driver ``owner`` starts the stream once more; all lives up to this one.
+
+    The owner's number is that of the life: whoever sleeps in here does not come in behind those that have begun since.
+    """
     folder = checkpoint / _FOLDER
     files.make_folder(folder)
     # The name says everything, so that it is there at once and whole.
-    known = sorted(name for name in os.listdir(folder) if name.count("-") == 2)
-    number = int(known[-1].split("-")[0]) + 1 if known else 0
-    name = f"{number:09d}-{next_batch}-{id}"
+    name = f"{owner:09d}-{next_batch}-{id}"
     os.close(files.make(folder / name))
+    *known, _ = sorted(each for each in os.listdir(folder) if each.count("-") == 2 and each <= name)
     for old in known[:-LIVES_KEPT]:
         files.remove(folder / old)
     files.sync_directory(folder)

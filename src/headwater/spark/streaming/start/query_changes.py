@@ -34,8 +34,8 @@ def _apply(running: dict[str, Query], command: Mapping[str, Any]) -> None:
         running.pop(command["name"], None)
 
 
-def change_queries(checkpoint: StreamCheckpoint, about: About, asked: Sequence[Query]) -> None:
-    """Change the queries of a stopped stream to those asked for now: new ones begin, missing ones end."""
+def check_changes(checkpoint: StreamCheckpoint, about: About, asked: Sequence[Query]) -> None:
+    """Refuse queries to which those of a stopped stream cannot be changed."""
     running, unit = running_queries(checkpoint), about.settings["unit"]
     for query in asked:
         before = running.get(query.name)
@@ -50,8 +50,14 @@ def change_queries(checkpoint: StreamCheckpoint, about: About, asked: Sequence[Q
     for query in fresh:
         check_shown(query, about)
         check_shared(query, about)
-    for query in fresh:
-        checkpoint.ask({"what": "add", "queries": to_json([query])})
+
+
+def change_queries(checkpoint: StreamCheckpoint, asked: Sequence[Query]) -> None:
+    """Change the queries of a stopped stream to those asked for now, which were checked: new ones begin, missing ones end."""
+    running = running_queries(checkpoint)
+    for query in asked:
+        if query.name not in running:
+            checkpoint.ask({"what": "add", "queries": to_json([query])})
     for name in running.keys() - {query.name for query in asked}:
         checkpoint.ask({"what": "remove", "name": name, "drain": False})
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 1.0
 
 
+def _nothing() -> None: ...
+
+
 class StreamObserver:
     """Watches one stream. ``metrics_port``: where Prometheus may ask, 0 for any port that is free, None for nowhere.
 
@@ -50,6 +53,7 @@ class StreamObserver:
         self._listener: StatusListener | None = None
         self._spark: SparkSession | None = None
         self._closed = threading.Event()
+        self._looks: Callable[[], None] = _nothing
         self.metrics: MetricsServer | None = None if metrics_port is None else _serve(self._board, metrics_port)
         self._terminal = terminal
         self._is_live = is_terminal() if progress is None else progress
@@ -59,8 +63,12 @@ class StreamObserver:
     def status(self) -> StreamStatus:
         return replace(self._board.status(), files_with_problems=len(self._logged))
 
-    def begin(self, spark: SparkSession, query_id: object) -> None:
-        """The stream has started: hear what Spark says of it, if anybody looks; to be told costs Spark some 20 ms a batch."""
+    def begin(self, spark: SparkSession, query_id: object, looks: Callable[[], None] = _nothing) -> None:
+        """The stream has started: hear what Spark says of it, if anybody looks; to be told costs Spark some 20 ms a batch.
+
+        ``looks``: what else looks after it, now and then.
+        """
+        self._looks = looks
         threading.Thread(target=self._look_on, name="headwater standstill", daemon=True).start()
         if self.metrics is None and not self._is_live:
             return
@@ -95,6 +103,7 @@ class StreamObserver:
     def _look_on(self) -> None:
         while not self._closed.wait(LOOK_SECONDS):
             self.look()
+            self._looks()
 
     def close(self) -> None:
         self._closed.set()

@@ -1,0 +1,75 @@
+"""Checksums of a checkpoint's files.
+
+Some are JSON and begin with their own. Others are named elsewhere, together with theirs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from headwater.logs import files
+from headwater.spark.streaming.errors import CheckpointError, missing_part
+
+_SEAL = b'{"checksum":"%s",'
+_SEAL_SIZE = len(_SEAL % (b"0" * 32))
+#: What is there only in files that have a checksum: one whose beginning is damaged cannot pass for one of before.
+_SEALED = ("checksum", "owner")
+
+
+def sealed(tree: dict[str, Any]) -> bytes:
+    """A JSON object that begins with the checksum of all that follows.
+
+    >>> unsealed(Path("x"), sealed({"batch": 7, "owner": 1}))
+    {'batch': 7, 'owner': 1}
+    """
+    rest = json_bytes(tree)[1:]
+    return _SEAL % fingerprint(rest).encode() + rest
+
+
+def unsealed(place: Path, data: bytes) -> Any:
+    """What was sealed, or what a release wrote that knew no checksums; an error if it is not what was written."""
+    try:
+        tree = json.loads(data)
+    except ValueError as error:
+        raise CheckpointError(f"{place}: this part of the checkpoint is damaged: {error}") from error
+    if not isinstance(tree, dict) or not any(name in tree for name in _SEALED):
+        return tree
+    if data[:_SEAL_SIZE] != _SEAL % fingerprint(data[_SEAL_SIZE:]).encode():
+        raise CheckpointError(f"{place}: this part of the checkpoint is damaged: it does not match its checksum")
+    del tree["checksum"]
+    return tree
+
+
+def create_named(place: Path, data: bytes) -> str:
+    """Create a file that somebody will name by its hash, which is returned; it may be there already, if it is the same."""
+    try:
+        files.create(place, data)
+    except FileExistsError:
+        # Another attempt of the same task was here first; both compute the same.
+        if place.read_bytes() != data:
+            raise CheckpointError(f"{place}: two attempts of one batch left different files") from None
+    except FileNotFoundError as error:
+        raise missing_part(place.parent) from error
+    return fingerprint(data)
+
+
+def read_named(place: Path, hash_: str) -> bytes:
+    """What a file holds that was named by its hash, if it was; FileNotFoundError if it is missing."""
+    data = place.read_bytes()
+    if hash_ and fingerprint(data) != hash_:
+        raise CheckpointError(
+            f"{place}: this file is damaged: it is not the one that the checkpoint names; restore the checkpoint, or begin anew"
+            " with another folder"
+        )
+    return data
+
+
+def json_bytes(tree: dict[str, Any]) -> bytes:
+    return json.dumps(tree, separators=(",", ":")).encode()
+
+
+def fingerprint(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]

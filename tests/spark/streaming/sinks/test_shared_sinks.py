@@ -1,0 +1,396 @@
+"""Folders and logs that several drivers write, who all believe the stream to be theirs: each row is there once, whoever sleeps.
+
+Beside the moments of a batch a driver sleeps at file operations of its sinks, and while it is stopped. How long rows are gathered
+is drawn for each life. Whoever is replaced stops as its program would make it: what it has gathered is asked for.
+"""
+
+import threading
+from collections import Counter
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import headwater as hw
+from headwater.logs import Log, files
+from headwater.spark.stream import _open
+from headwater.spark.streaming.errors import ReplacedError
+from headwater.spark.streaming.runner import RowQueries
+from headwater.spark.streaming.sinks import FolderSink, LogSink
+from headwater.spark.streaming.sinks.gathered import GatheredRows, Gathering
+from spark.streaming import local_loop
+from spark.streaming.local_loop import MOMENTS, TABLES, CrashError, Driver, ListedInput, LogTakenError
+from spark.streaming.two_drivers import IDLE, SharedLoop, SharedRun, Thread
+
+pytestmark = pytest.mark.usefixtures("no_sync")
+
+EVERY = [None, "2 s", "20 s", "1 h"]
+#: What sinks do to files that others see.
+OPERATIONS = ("create", "create_unseen", "rename", "remove", "link")
+
+
+class Stopping(Thread):
+    """A driver that may sleep while it starts, and whose program stops it: between two batches, and once it was replaced."""
+
+    def __init__(self, loop) -> None:
+        self.loop, self.moment = loop, ""
+        self.is_killed, self.error = False, None
+        self._go, self._stopped = threading.Semaphore(0), threading.Semaphore(0)
+        threading.Thread(target=self._start, daemon=True).start()
+        self.turn()
+
+    def _start(self) -> None:
+        local_loop._watching.driver = self
+        try:
+            self._wait()
+            Driver.__init__(self, self.loop)
+        except BaseException as error:
+            self.error, self.moment = error, "dead"
+            self._stopped.release()
+        else:
+            self._go.release()
+            self._live()
+
+    def step(self) -> bool:
+        try:
+            if self.loop.stops and self.loop.dice.random() < 0.05:
+                self.runner.close_sinks()
+                raise CrashError("stopped")
+            return super().step()
+        except ReplacedError:
+            self.runner.close_sinks()
+            raise
+
+
+class SinkLoop(SharedLoop):
+    """A stream with sinks on disk, of one kind in all its lives; that of all loops, beside them, compares batch by batch."""
+
+    kind, stops = "folder", True
+
+    def restart(self) -> None:
+        self.newest = Stopping(self)
+        self.drivers.append(self.newest)
+
+    def new_sinks(self, driver):
+        driver.reached("opening")
+        place, every = self.checkpoint.path.parent / "rows", self.drawn_every()
+        sink = self.watched(driver, FolderSink(place, every=every) if self.kind == "folder" else LogSink(place))
+        _, aside = super().new_sinks(driver)
+        with driver.owner.comes_first():
+            _open(self.checkpoint, {"sink": sink, "aside": aside}, RowQueries(self.checkpoint), driver.owner)
+        return sink, aside
+
+    def drawn_every(self):
+        return self.dice.choice(EVERY)
+
+    def watched(self, driver, sink):
+        """The sink, which tells what it was given; its driver may sleep before it and behind it."""
+        name = "write_after" if self.kind == "folder" else "write"
+        inner = getattr(sink, name)
+
+        def write(*given):
+            batch, rows = given[-3:-1] if self.kind == "folder" else given
+            self.sink.write(batch, rows)
+            driver.reached("writing")
+            found = inner(*given)
+            driver.reached("rows")
+            return found
+
+        setattr(sink, name, write)
+        return sink
+
+    def stored(self) -> list[str]:
+        """All rows of the sink, as they lie there."""
+        place = self.checkpoint.path.parent / "rows"
+        if self.kind == "folder":
+            tables = [pq.ParquetFile(path).read() for path in sorted(place.glob("*.parquet"))]
+        else:
+            tables = [
+                pa.Table.from_batches([stored.batch.drop_columns(["batch"])])
+                for stored in Log.open(place).reader(0).read()
+            ]
+        return [repr(row) for table in tables for row in table.to_pylist()]
+
+    def given_rows(self) -> list[str]:
+        return [repr(row) for _, table in sorted(self.sink.batches.items()) for row in table.to_pylist()]
+
+
+class SinkRun(SharedRun):
+    loop_class = SinkLoop
+
+    def play(self) -> None:
+        super().play()
+        assert self.loop.stored() == self.loop.given_rows()
+
+    def _sleepers_wake(self) -> None:
+        super()._sleepers_wake()
+        self.loop.newest.runner.close_sinks()
+        assert self.loop.stored() == self.loop.given_rows()
+
+
+@contextmanager
+def sleeping_at_files(share: float = 0.2):
+    """Drivers sleep before and behind what their sinks do to files."""
+
+    def around(inner):
+        def operation(*args):
+            driver = getattr(local_loop._watching, "driver", None)
+            places = [part for each in args if isinstance(each, Path) for part in each.parts]
+            if driver is None or not {"gathered", "rows"} & {*places}:
+                return inner(*args)
+            if driver.loop.dice.random() < share:
+                driver.reached("before a file")
+            found = inner(*args)
+            if driver.loop.dice.random() < share:
+                driver.reached("behind a file")
+            return found
+
+        return operation
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in OPERATIONS:
+            patch.setattr(files, name, around(getattr(files, name)))
+        yield
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_a_folder_that_several_drivers_write_has_every_row_of_the_reference_once(tmp_path_factory, seed):
+    with sleeping_at_files():
+        SinkRun(tmp_path_factory.mktemp("stream") / "checkpoint", seed, crashes=False).play()
+
+
+@settings(max_examples=4, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_a_log_that_several_drivers_write_has_every_row_of_the_reference_once(tmp_path_factory, seed):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SinkLoop, "kind", "log")
+        SinkRun(tmp_path_factory.mktemp("stream") / "checkpoint", seed, crashes=False).play()
+
+
+# --- one that sleeps ---
+
+SCHEMA = pa.schema([("time", pa.int64()), ("k", pa.int64())])
+SETTINGS = {"time": "time", "unit": "us", "disorder": 0, "strict": False, "idle_ns": None, "ahead_max": None}
+QUERY = hw.query("load", hw.tumbling(2), keys=["k"], n=hw.count())
+TIMES = list(range(60))
+#: All windows but the last, which nothing closes.
+EXPECTED = Counter({(t // 2 * 2, k): 1 for t in TIMES if t < 58 for k in [t % 3]})
+#: Where a driver sleeps: in a batch, at the files of its sink, or while it is stopped.
+PLACES = [*MOMENTS, "writing", "keeping", "finding", "ending", "forgetting", "stopping", "stopped"]
+
+
+class Sleeper(Stopping):
+    """Stops at moments of its sink, too, and is stopped once it is told to."""
+
+    is_stopping = False
+
+    def step(self) -> bool:
+        if self.is_stopping:
+            self.reached("stopping")
+            self.runner.close_sinks()
+            self.reached("stopped")
+            raise CrashError("stopped")
+        return super().step()
+
+
+class QuietLoop(SinkLoop):
+    stops = False
+    lives = ("2 s",)
+
+    def restart(self) -> None:
+        self.newest = Sleeper(self)
+        self.drivers.append(self.newest)
+
+    def drawn_every(self):
+        self.lives, every = self.lives[1:] or self.lives, self.lives[0]
+        return every
+
+
+@contextmanager
+def sleeping_in_sinks():
+    def before(owner, name, moment):
+        inner = getattr(owner, name)
+
+        def method(*args):
+            driver = getattr(local_loop._watching, "driver", None)
+            if driver is not None:
+                driver.reached(moment)
+            return inner(*args)
+
+        return owner, name, method
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(*before(GatheredRows, "keep", "keeping"))
+        patch.setattr(*before(GatheredRows, "found", "finding"))
+        patch.setattr(*before(GatheredRows, "end", "ending"))
+        patch.setattr(*before(GatheredRows, "forget", "forgetting"))
+        yield
+
+
+@contextmanager
+def quiet(place, *every):
+    TABLES["a"] = pa.RecordBatch.from_pydict({"time": TIMES, "k": [t % 3 for t in TIMES]}, SCHEMA)
+    with pytest.MonkeyPatch.context() as patch:
+        # That of the loop's own driver, which never runs, comes first.
+        patch.setattr(QuietLoop, "lives", (every[0], *every))
+        loop = QuietLoop(place, ListedInput(SCHEMA, {"a": 0}), [QUERY], SETTINGS, 1, 1, seed=0)
+    try:
+        yield loop
+    finally:
+        loop.close()
+
+
+def until(driver: Thread, moment: str) -> None:
+    """To a moment, or to the end of what there is to do."""
+    for _ in range(1000):
+        if driver.turn() in (moment, IDLE, "dead"):
+            return
+    raise AssertionError(f"{moment} is never reached")
+
+
+def more(loop: QuietLoop, events: int, seconds: int) -> None:
+    loop.opened.ends["a"] = min(len(TIMES), loop.opened.ends["a"] + events)
+    loop.now_ns += seconds * 10**9
+
+
+def sleep_and_wake(loop: QuietLoop, moment: str, before: str, batches: int, dies: bool) -> None:
+    """A driver sleeps, another takes over and comes to some moment, perhaps its last; the first wakes, and is stopped."""
+    first = loop.newest
+    for _ in range(3):
+        more(loop, 4, 1)
+        until(first, IDLE)
+    first.is_stopping = moment in ("stopping", "stopped")
+    more(loop, 4, 1)
+    until(first, moment)
+    more(loop, 4, 1)
+    loop.restart()
+    second = loop.newest
+    for _ in range(batches):
+        until(second, before)
+        more(loop, 4, 1)
+    if dies and second.is_alive:
+        second.kill()
+    finish(loop, first)
+
+
+def end_at_once(loop: QuietLoop, batches: int) -> None:
+    """Two make files of what waits, at the same moment: the second when it starts, the first behind a batch that it ends then."""
+    first = loop.newest
+    for _ in range(batches):
+        more(loop, 4, 1)
+        until(first, IDLE)
+    more(loop, 4, 1)
+    until(first, "committing")
+    loop.restart()
+    until(loop.newest, "ending")
+    until(first, "forgetting")
+    until(loop.newest, IDLE)
+    finish(loop, first)
+
+
+def finish(loop: QuietLoop, sleeper: Sleeper) -> None:
+    """Whoever sleeps wakes and is stopped; the stream comes to its end, and the last life as well."""
+    while sleeper.is_alive:
+        sleeper.is_stopping = True
+        sleeper.turn()
+    while loop.opened.ends["a"] < len(TIMES):
+        if not loop.newest.is_alive:
+            loop.restart()
+        more(loop, 9, 1)
+        until(loop.newest, IDLE)
+    loop.restart()
+    until(loop.newest, IDLE)
+    loop.newest.is_stopping = True
+    until(loop.newest, "stopped")
+    for driver in loop.drivers:
+        if driver.error is not None and not isinstance(driver.error, ReplacedError | LogTakenError | CrashError):
+            raise driver.error
+
+
+def counted(loop: QuietLoop) -> Counter:
+    found = [pq.ParquetFile(path).read() for path in sorted((loop.checkpoint.path.parent / "rows").glob("*.parquet"))]
+    return Counter((row["window_start"], row["k"]) for table in found for row in table.to_pylist())
+
+
+CASES = {
+    "moment": st.sampled_from(PLACES),
+    "before": st.sampled_from([*PLACES[:-2], IDLE]),
+    "batches": st.integers(0, 3),
+    "dies": st.booleans(),
+    "every": st.tuples(*[st.sampled_from([None, "2 s", "3 s", "1 h"])] * 3),
+}
+
+
+@given(**CASES)
+@example(
+    "stopping", IDLE, 2, False, ("1 h", "1 h", None)
+)  # a driver that was replaced is stopped while another gathers
+@example("stopping", "committing", 2, True, ("1 h", "1 h", None))  # the other has kept a batch, commits it and dies
+@example("committing", "logged", 1, False, ("1 h", "1 h", "1 h"))  # it commits what the other has found unfinished
+@example("writing", IDLE, 2, False, (None, "1 h", "1 h"))  # it writes a batch that the other has gathered
+@example("ending", IDLE, 3, True, ("2 s", "3 s", None))
+@settings(max_examples=40, deadline=None)
+def test_a_driver_that_wakes_neither_doubles_nor_loses_gathered_rows(
+    tmp_path_factory, moment, before, batches, dies, every
+):
+    with sleeping_in_sinks(), quiet(tmp_path_factory.mktemp("stream") / "checkpoint", *every) as loop:
+        sleep_and_wake(loop, moment, before, batches, dies)
+        assert counted(loop) == EXPECTED
+
+
+@pytest.mark.parametrize("batches", range(1, 6))
+def test_two_that_end_a_file_at_the_same_moment_agree_where(tmp_path, batches):
+    with sleeping_in_sinks(), quiet(tmp_path / "checkpoint", "2 s", "3 s", None) as loop:
+        end_at_once(loop, batches)
+        assert counted(loop) == EXPECTED
+
+
+# --- planted mistakes ---
+
+
+def end_at_will(rows: GatheredRows, waiting) -> None:
+    """Everybody ends files where he likes."""
+    files.replace(rows._ends(waiting[0].batch), str(waiting[-1].batch).encode())
+
+
+PLAIN = FolderSink.write_after
+
+
+def as_this_life_likes(sink: FolderSink, said, batch, rows, planned_ns):
+    """Not as the directive has said."""
+    goes_on = bool(sink.every_ns)
+    said = Gathering(goes_on) if said is None else said._replace(goes_on=goes_on)
+    return PLAIN(sink, said, batch, rows, planned_ns)
+
+
+def stories():
+    yield from [partial(end_at_once, batches=number) for number in range(1, 6)]
+    yield from [
+        partial(sleep_and_wake, moment=moment, before=IDLE, batches=2, dies=False) for moment in ("writing", "ending")
+    ]
+
+
+MISTAKES = {
+    "ends not agreed": (("2 s", "3 s", None), GatheredRows, "end", end_at_will),
+    "every not as it was said": ((None, "1 h", "1 h"), FolderSink, "write_after", as_this_life_likes),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_planted_mistakes_of_sinks_are_found(mistake, tmp_path, monkeypatch):
+    every, *planted = MISTAKES[mistake]
+    monkeypatch.setattr(*planted)
+    for number, story in enumerate(stories()):
+        with sleeping_in_sinks(), quiet(tmp_path / str(number) / "checkpoint", *every) as loop:
+            try:
+                story(loop)
+                assert counted(loop) == EXPECTED
+            except (AssertionError, hw.HeadwaterError):
+                return
+    raise AssertionError("nobody has noticed")
