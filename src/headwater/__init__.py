@@ -45,8 +45,8 @@ from headwater.language.windows import (
 )
 from headwater.local.engine import Engine, run
 from headwater.local.results import Results
-from headwater.node.explanation import Explanation
-from headwater.node.explanation import explain as _explain
+from headwater.engine.placement import Explanation
+from headwater.engine.placement import explain as _explain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -56,6 +56,8 @@ QUERIES: list[Query] = [
     hw.query("marks", hw.punctuated(hw.col("k") == "cut"), keys=["g"], n=hw.count(), s=hw.sum("v")),
     hw.query("three", hw.count_tumbling(3), n=hw.count(), m=hw.max("v")),
     hw.query("home", hw.tumbling(10), n=hw.count(), scope="node"),
+    hw.query("filled", hw.tumbling(10), keys=["g"], lateness=20, n=hw.count(), emit_empty=True),
+    hw.query("copies", hw.tumbling(10), n=hw.count(), distinct="k", emit_empty=True),
 ]
 PARENTS = {"A": "relay", "B": "relay", "C": "root", "relay": "root"}
 SOURCES = {"A": "a", "B": "b", "C": "c"}
@@ -66,6 +68,7 @@ class StormyTree(InstantTree):
 
     def __init__(self, stream: int) -> None:
         self.frames: list[bytes] = []
+        self.dice = Random(stream)
         counting = Counting("auto") if stream % 2 else None
         super().__init__(PARENTS, QUERIES, modules=(), schema=SCHEMA, counting=counting, settings=NodeSettings())
         for leaf, source in SOURCES.items():
@@ -81,6 +84,10 @@ class StormyTree(InstantTree):
                 return
             case act.SetTimer("hello", delay_ns) if delay_ns:
                 return  # it asks again after a while, and `revive` is a while later
+            case act.SetTimer("empty"):
+                # Windows without events up to a time that somebody made up: there is no end to them.
+                if self.dice.random() < 0.9:
+                    return
         super()._do(name, action)
 
     def feed(self, begin: int, dice: Random) -> None:

@@ -42,8 +42,6 @@ class RootHalf:
 
     def __init__(self, queries: Iterable[Query] = (), role: Role = ROOT, **settings: Any) -> None:
         self.role = role
-        #: Whether a flood of windows without events may come bit by bit: then `is_behind` says that there is more.
-        self.is_paced = False
         self.names: list[str] = []
         self.homes: list[str] = []
         self._state: EngineState[RootGroup] = EngineState(self.role.root_groups(), **settings)
@@ -249,17 +247,20 @@ class RootHalf:
         marks.group, marks.highest_time = max(marks.group, watermark), max(marks.highest_time, latest)
 
     def close(self) -> None:
-        """Close what the watermark has passed, except for windows that wait for their cuts."""
+        """Close what the watermark has passed, except for windows that wait for their cuts.
+
+        A flood of windows without events comes bit by bit: `is_behind` says that there is more.
+        """
         until = self._state.watermarks.group
         due = [family for family in self._queries.families.values() if family.group.is_due(until)]
         self._tell_names(due)
-        self._state.close(due, until, self.is_paced)
+        self._state.close(due, until, is_paced=True)
 
     @property
     def is_behind(self) -> bool:
         """Whether more comes out when `close` is called again: windows without events, of which too many were due at once."""
         until = self._state.watermarks.group
-        return self.is_paced and any(family.group.owes(until) for family in self._queries.families.values())
+        return any(family.group.owes(until) for family in self._queries.families.values())
 
     def take_rows(self) -> pa.Table | None:
         """The rows that came out since the last time."""
