@@ -317,9 +317,16 @@ def test_a_far_time_brings_windows_without_events_bit_by_bit_and_no_exception(qu
     assert tree.root.is_behind and any(isinstance(action, Record) for action in actions)
     (timer,) = (action for action in actions if isinstance(action, SetTimer) and action.name == "empty")
     more = tree.root.handle(TimerFired(timer.name), 3)
-    starts = [row for action in [*actions, *more] if isinstance(action, EmitRows) for row in action.rows["window_start"].to_pylist()]
+    starts = [
+        row
+        for action in [*actions, *more]
+        if isinstance(action, EmitRows)
+        for row in action.rows["window_start"].to_pylist()
+    ]
     assert len(starts) > EMPTY_STEP and starts == list(range(0, 10 * len(starts), 10))
-    again, repeated = RootNode.recover(tree.checkpoint, [*tree.records, *(a.data for a in [*actions, *more] if isinstance(a, Record))])
+    again, _ = RootNode.recover(
+        tree.checkpoint, [*tree.records, *(a.data for a in [*actions, *more] if isinstance(a, Record))]
+    )
     assert again.snapshot() == tree.root.snapshot()
     assert any(isinstance(action, SetTimer) and action.name == "empty" for action in again.handle(Started(), 4))
 
@@ -341,3 +348,14 @@ def test_an_event_of_long_ago_cannot_be_said_to_have_come_in_time(query):
     actions = tree.root.handle(MessageReceived("A", encode(delta)), 2)
     (note,) = (action for action in actions if isinstance(action, Noted) and action.what == "damaged delta")
     assert "before others of their source" in note.detail["why"]
+
+
+@pytest.mark.parametrize("query", [FILLED, DISTINCT], ids=lambda query: query.name)
+def test_a_far_watermark_alone_brings_windows_without_events_bit_by_bit(query):
+    tree = lone_tree(query)
+    for number, rise in enumerate((100, FAR)):
+        at = tree.root._ledger.positions["A"]
+        advance = Advance.of([0], [0], [rise - (100 if number else 0)])
+        delta = Delta({"A": ChainRange(at.epoch, at.at, at.at + 1)}, {"A": advance})
+        tree.root.handle(MessageReceived("A", encode(delta)), number)
+    assert tree.root.is_behind and tree.root.watermark == FAR

@@ -1,4 +1,4 @@
-"""Where a query is computed when its events are born on many nodes, and what travels for it: the decision charts of Disco, and in words.
+"""Where a query is computed when its events are born on many nodes, what travels for it, and why: the decision charts of Disco.
 
 Four ways: leaves cut events into slices and send partials; leaves wait for the root to say where markers cut, and send partials
 then; leaves cut events into pieces for count windows and look into those in which one ends; or events travel to the root as

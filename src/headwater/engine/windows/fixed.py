@@ -209,9 +209,7 @@ class FixedWindows:
         first = self._first_starts.get((int(number), int(key)))
         return first is not None and first <= start
 
-    def _empty_windows(
-        self, view: View, pieces: list[Closed], after: int, until: int, is_paced: bool
-    ) -> list[Closed]:
+    def _empty_windows(self, view: View, pieces: list[Closed], after: int, until: int, is_paced: bool) -> list[Closed]:
         """For queries that want them: windows without events, from each key's first window on."""
         if after == FOREVER:
             return []

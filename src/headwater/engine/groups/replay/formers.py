@@ -241,11 +241,14 @@ class FixedFormer(Former):
         return np.concatenate(found)
 
     def reach(self, after: int, until: int, kept: KeptEvents) -> int:
-        if not self.fills or not len(kept):
+        # Where windows have begun, events or not.
+        times = [
+            *self._first.values(),
+            *([int(kept.chunk.times.min()), int(kept.chunk.times.max())] if len(kept) else ()),
+        ]
+        if not self.fills or not times:
             return until
-        times, slide = kept.chunk.times, self._spec()[1]
-        low = min([int(times.min()), *self._first.values()])
-        return paced(after, until, slide, kept.key_count, low, int(times.max()))
+        return paced(after, until, self._spec()[1], kept.key_count, min(times), max(times))
 
     def _remember_first(self, kept: KeptEvents) -> None:
         """The first window of each key that has a member: not an event whose own source had passed the window."""
