@@ -199,7 +199,7 @@ class RootNode:
                 return self._on_cut_timer()
             case events.TimerFired("empty") if self.is_behind:
                 self._changed = True
-                return self._advance()
+                return self._advance(is_turn=True)
             case events.TimerFired("tend"):
                 return self._on_tend_timer()
             case events.QueryAdded():
@@ -511,8 +511,8 @@ class RootNode:
 
     # --- what comes out ---
 
-    def _advance(self) -> list[Action]:
-        """The watermark may have risen: close what it has passed."""
+    def _advance(self, is_turn: bool = False) -> list[Action]:
+        """The watermark may have risen: close what it has passed; ``is_turn``: of windows without events the next few, too."""
         members = self.members
         notes: list[Action] = []
         if self._flushing and not members.active.any() and members.watermark() < FOREVER:
@@ -522,11 +522,11 @@ class RootNode:
             # Windows without events come out as far as the watermark came before the end, and several decisions may
             # have been taken since it was looked at.
             self._half.raise_to(members.finite, members.latest)
-            self._half.close()
+            self._half.close(is_turn)
             if self._half.is_behind:
                 return [*notes, *self._put_out()]
         self._half.raise_to(members.watermark(), members.latest)
-        self._half.close()
+        self._half.close(is_turn)
         return [*notes, *self._put_out()]
 
     def _put_out(self) -> list[Action]:
