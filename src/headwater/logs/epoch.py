@@ -25,18 +25,20 @@ class WriterEpoch:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self.number = max((int(path.stem) for path in directory.glob("*" + _SUFFIX)), default=0)
-        self._descriptor = -1
+        self.number, self._descriptor = 0, -1
         while self._descriptor < 0:
-            self.number += 1
+            self.number = max(self._numbers(), default=0) + 1
             try:
-                self._descriptor = files.make(directory / f"{self.number:019d}{_SUFFIX}")
+                self._descriptor = files.make(self._place(self.number))
             except FileExistsError:
                 continue
+            # Others may have come meanwhile, and have removed the number that was free because of that.
+            if max(self._numbers(), default=0) > self.number:
+                self.close()
         # Looked for again: two that open at once must not both stay.
-        for path in directory.glob("*" + _SUFFIX):
-            if int(path.stem) < self.number:
-                files.remove(path)
+        for number in self._numbers():
+            if number < self.number:
+                files.remove(self._place(number))
 
     def check(self) -> None:
         """FencedError if another writer has opened the partition since."""
@@ -51,3 +53,9 @@ class WriterEpoch:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def _numbers(self) -> list[int]:
+        return [int(path.stem) for path in self._directory.glob("*" + _SUFFIX)]
+
+    def _place(self, number: int) -> Path:
+        return self._directory / f"{number:019d}{_SUFFIX}"

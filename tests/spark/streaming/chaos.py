@@ -29,6 +29,7 @@ def drawn_settings(dice: random.Random) -> dict[str, Any]:
         "events": dice.choice([200, 300, 500]),
         "batch_events": dice.choice([15, 60, 150]),
         "count_scheme": dice.choice(["auto", "monitor", "async"]),
+        "every": [dice.choice([None, "1 s", "1 h"]) for _ in range(4)],
     }
 
 

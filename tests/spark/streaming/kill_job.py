@@ -51,6 +51,7 @@ class Job:
     total: int
     batch_events: int
     count_scheme: str = "async"
+    every: str | None = None  # for how long folders gather rows
 
     @property
     def place(self) -> Path:
@@ -109,8 +110,8 @@ def start(spark, job: Job):
         place / "in",
         None if has_begun else QUERIES,
         checkpoint=place / "checkpoint",
-        sink=FolderSink(place / "rows") if job.sink == "folder" else LogSink(place / "rows"),
-        aside=place / "aside",
+        sink=FolderSink(place / "rows", every=job.every) if job.sink == "folder" else LogSink(place / "rows"),
+        aside=FolderSink(place / "aside", every=job.every),
         disorder=DISORDER,
         max_events_per_trigger=job.batch_events,
         root=job.root,
@@ -160,7 +161,7 @@ def arm(death: Death, job: Job) -> None:
     elif death.step == "compute":
         after(BatchRunner, "_computed")
     elif death.step == "rows":
-        after(*((FolderSink, "write_at") if job.sink == "folder" else (LogSink, "write")))
+        after(*((FolderSink, "write_after") if job.sink == "folder" else (LogSink, "write")))
     elif death.step == "state":
         after(RootHost, "save_state") if on_driver else after(runner, "joint")
     elif death.step == "directive":

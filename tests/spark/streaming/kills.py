@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +125,7 @@ class Story:
         events: int = 300,
         batch_events: int = 40,
         count_scheme: str = "async",
+        every: Sequence[str | None] = (None,),
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         dice = random.Random(seed)
@@ -133,6 +134,8 @@ class Story:
         self._events = {name: drawn_events(dice, events) for name in names}
         self._feeder = Feeder(folder / "in", source, self._events, pieces=30)
         self._job = Job(master, str(folder), sink, root, events * len(names), batch_events, count_scheme)
+        #: For how long folders gather rows, life after life.
+        self._every = every
         self._lives = 0
 
     # --- its lives ---
@@ -167,9 +170,10 @@ class Story:
 
     def _started(self, death: str = "-") -> tuple[str, subprocess.Popen[str]]:
         """The next driver, and its name."""
+        job = replace(self._job, every=self._every[self._lives % len(self._every)])
         self._lives += 1
         name = f"driver-{self._folder.name}-{self._lives}"
-        command = [sys.executable, "-m", "spark.streaming.kill_job", self._job.to_text(), death]
+        command = [sys.executable, "-m", "spark.streaming.kill_job", job.to_text(), death]
         return name, self._processes.start(name, *command)
 
     def _live_beside(self, kill: Replacement) -> str:

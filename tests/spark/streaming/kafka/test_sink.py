@@ -202,3 +202,40 @@ def test_wrong_settings_of_a_kafka_sink_are_said(broker, stream):
         KafkaSink(broker.servers, "nowhere").write(0, rows_of(0))
     with pytest.raises(DataError, match=r"config\['transactional.id'\] is set"):
         opened(broker.servers, broker.topic(), stream, config={"transactional.id": "mine"}).write(0, rows_of(0))
+
+
+def test_of_two_streams_that_claim_a_topic_at_once_one_stays(broker, monkeypatch):
+    """The second comes, signs and writes after the first has found the topic unsigned."""
+    topic = broker.topic()
+    first, second = (opened(broker.servers, topic, uuid.uuid4().hex) for _ in range(2))
+    inner = KafkaSink._unsigned
+
+    def slow(sink, reader):
+        note = inner(sink, reader)
+        if sink is first:
+            second.write(0, rows_of(0))
+        return note
+
+    monkeypatch.setattr(KafkaSink, "_unsigned", slow)
+    with pytest.raises(SinkError, match="belongs to another stream"):
+        first.write(0, rows_of(0))
+    second.write(1, rows_of(1))
+    assert found(broker, topic) == expected(0, 1)
+
+
+def test_a_driver_that_was_replaced_and_starts_late_does_not_stop_its_successor(broker, stream):
+    topic = broker.topic()
+    old, new = opened(broker.servers, topic, stream), opened(broker.servers, topic, stream)
+    new.write(0, rows_of(0))
+    # It had looked whether it was replaced before it fell asleep.
+    old._start()
+    new.write(1, rows_of(1))
+    new.write(2, rows_of(2))
+
+    def is_replaced():
+        raise DataError("was replaced")
+
+    object.__setattr__(old._stream, "check", is_replaced)
+    with pytest.raises(DataError, match="was replaced"):
+        old.write(3, rows_of(3))
+    assert found(broker, topic) == expected(0, 1, 2)

@@ -158,14 +158,14 @@ def sleeping_at_files(share: float = 0.2):
         yield
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_a_folder_that_several_drivers_write_has_every_row_of_the_reference_once(tmp_path_factory, seed):
     with sleeping_at_files():
         SinkRun(tmp_path_factory.mktemp("stream") / "checkpoint", seed, crashes=False).play()
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_a_log_that_several_drivers_write_has_every_row_of_the_reference_once(tmp_path_factory, seed):
     with pytest.MonkeyPatch.context() as patch:

@@ -4,7 +4,7 @@ Each batch is one transaction, and its number is committed in it as the offset o
 rows of a batch and the note that it is written appear together or not at all, and a batch that is run again is known by the note.
 The note also says which stream wrote it, in which of its lives, and a digest of the rows: a topic belongs to one stream,
 unless it is shared, and to one past of it. A sink that starts with the same identity first ends what its predecessor left open,
-and shuts out one that still lives.
+and shuts out one that still lives. If that is a driver that was replaced and wakes late, its successor starts once more.
 
 Kafka forgets such notes some days after the last one. Then the messages themselves tell: each carries its batch in a header.
 """
@@ -134,6 +134,11 @@ class KafkaSink:
             self._note(note)
             self._commit()
         except kafka.KafkaException as error:
+            if self._is_fenced(error) and not is_last:
+                # By a driver that was replaced, if this one still runs the stream; it starts once more, and asks for that.
+                self._drop()
+                _log.warning("batch %d is written to Kafka again: another run has started late", batch)
+                return False
             may_try = error.args[0].txn_requires_abort() and not is_last and self._is_aborted()
             if not may_try:
                 # What became of the transaction is found out when the sink starts again.
@@ -173,10 +178,14 @@ class KafkaSink:
                 if not left or not error.args[0].retriable():
                     raise
 
-    def _refused(self, batch: int, error: Exception) -> HeadwaterError:
+    def _is_fenced(self, error: Exception) -> bool:
+        """Whether another producer has started with the same identity."""
         kafka = library()
         codes = (kafka.KafkaError._FENCED, kafka.KafkaError.INVALID_PRODUCER_EPOCH, kafka.KafkaError.PRODUCER_FENCED)
-        if error.args[0].code() in codes:
+        return error.args[0].code() in codes
+
+    def _refused(self, batch: int, error: Exception) -> HeadwaterError:
+        if self._is_fenced(error):
             taken = "another run of the same stream has taken over; let only one run at a time"
             return self._settings.error(f"batch {batch} is not written to {self._topic!r}: {taken}")
         return self._connection.error(f"batch {batch} cannot be written to {self._topic!r}: {said(error)}")
@@ -228,10 +237,11 @@ class KafkaSink:
 
     def _start(self) -> None:
         """A producer, and which batch was written last."""
-        kafka, identity = library(), f"headwater-{self._own.stream}-{self._topic}"
+        self._own.check()
+        kafka, identity = library(), self._identity
         fixed = {**WRITE_FIXED, "transactional.id": identity} if self._transactions else WRITE_FIXED
         self._connection = Connection(self._settings)
-        reader = new_client(self._settings, group=identity if self._shared else f"headwater-sink-{self._topic}")
+        reader = new_client(self._settings, group=self._group_name)
         try:
             self._partitions = self._partition_count(reader.consumer)
             producer = kafka.Producer(self._connection.config(WRITE_OWN, fixed))
@@ -253,6 +263,16 @@ class KafkaSink:
         return len(topic.partitions)
 
     @property
+    def _identity(self) -> str:
+        """That of this stream in this topic."""
+        return f"headwater-{self._own.stream}-{self._topic}"
+
+    @property
+    def _group_name(self) -> str:
+        """The consumer group whose offsets are the notes."""
+        return self._identity if self._shared else f"headwater-sink-{self._topic}"
+
+    @property
     def _own(self) -> Claimant:
         if self._stream is None:
             raise DataError("the sink was not opened: call open(stream) before the first batch")
@@ -266,12 +286,40 @@ class KafkaSink:
             return note
         note = self._unsigned(reader) if self._transactions else Note(-1)
         self._check(note)
-        text = Note(note.batch, self._own.stream, self._own.life).to_text()
-        place = library().TopicPartition(self._topic, 0, note.batch + 1, text)
+        if self._transactions:
+            return self._asked("it is not claimed", lambda: self._claim(reader, note))  # type: ignore[no-any-return]
+        place = self._signed(note)
         self._asked("it is not claimed", lambda: reader.consumer.commit(offsets=[place], asynchronous=False))
-        # Looked at again: of two streams that begin at once one has come last.
+        # Looked at again: of two streams that begin at once, one after the other, one finds that it has come last.
         self._check(self._noted(reader) or note)
         return note
+
+    def _claim(self, reader: Any, note: Note) -> Note:
+        """Sign a topic that nobody has signed; the note that counts.
+
+        In a transaction whose identity is the topic's own: whoever starts one later ends or shuts out those before, and looks who
+        has signed only then. So of two streams that begin at once one finds the other's name, or cannot sign.
+        """
+        seconds = self._settings.timeout_s
+        fixed = {**WRITE_FIXED, "transactional.id": f"headwater-claim-{self._group_name}"}
+        claiming = library().Producer(self._connection.config(WRITE_OWN, fixed))
+        try:
+            claiming.init_transactions(seconds)
+            if (found := self._noted(reader)) is not None:
+                self._check(found)
+                return found
+            claiming.begin_transaction()
+            claiming.send_offsets_to_transaction(
+                [self._signed(note)], reader.consumer.consumer_group_metadata(), seconds
+            )
+            claiming.commit_transaction(seconds)
+            return note
+        finally:
+            claiming.purge()
+
+    def _signed(self, note: Note) -> Any:
+        text = Note(note.batch, self._own.stream, self._own.life).to_text()
+        return library().TopicPartition(self._topic, 0, note.batch + 1, text)
 
     def _check(self, note: Note) -> None:
         """SinkError if the topic is another stream's, or of another past."""
@@ -300,7 +348,7 @@ class KafkaSink:
 
     def _unsigned(self, reader: Any) -> Note:
         """The last batch of this stream in a topic without a note: by that of an older release, or by messages."""
-        older = new_client(self._settings, group=f"headwater-{self._own.stream}-{self._topic}")
+        older = new_client(self._settings, group=self._identity)
         try:
             return self._noted(older) or Note(self._last_seen(reader))
         finally:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
@@ -23,8 +22,9 @@ from headwater.spark.streaming.sinks.timeline import Claimant, SinkError, other_
 #: The column that says of which batch a row is.
 BATCH = "batch"
 _WAY_OUT = "give another log"
-#: Who has which log open in this process: a stream that Spark ended by itself, or that failed, may not have closed its sink.
-_OPEN: WeakValueDictionary[Path, LogSink] = WeakValueDictionary()
+#: Who has which log open in this process: a stream that Spark ended by itself, or that failed, may not have closed its sink. Not
+#: weakly: a sink that is forgotten leaves its lock behind.
+_OPEN: dict[Path, LogSink] = {}
 
 
 class LogSink(Sink):
@@ -75,6 +75,8 @@ class LogSink(Sink):
     def close(self) -> None:
         with self._writing:
             writer, self._writer, self._last = self._writer, None, None
+            if _OPEN.get(self.path) is self:
+                del _OPEN[self.path]
             if writer is not None:
                 writer.close()
 
