@@ -210,7 +210,8 @@ class SeenFiles:
 
     def _everything(self) -> Iterator[SeenFile]:
         """All files that are there or may be asked for; those of one source in their order."""
-        gone, written = self._gone(self.paths), set()
+        gone = self._gone(self.paths)
+        written: set[str] = set()
         for name, source in self._sources.items():
             begin, files = source.behind(self._holds.get(name, 0))
             if begin:
