@@ -80,5 +80,5 @@ def test_looks_come_back_from_their_bytes():
 
 def test_a_query_set_comes_back_from_its_text():
     query = hw.query("load", hw.tumbling(10), total=hw.sum("load"))
-    queries = QuerySet("time", "ms", 5, True, [Registered(query, 3, 100)], ["load"], {"load": pa.int64()})
+    queries = QuerySet("time", "ms", 5, True, [Registered(query, 0, 100)], ["load"], {"load": pa.int64()})
     assert read_query_set(query_set_text(queries)) == queries

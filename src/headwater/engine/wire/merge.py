@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,9 @@ from headwater.engine.operators.partials import PartialColumn, traits
 from headwater.engine.slices.store import concat_columns, map_columns
 from headwater.engine.wire.parts import HEAD_CHAIN, AccountsPart, Part, PiecesPart, RawRuns, RowsPart, key_count
 
+#: By operator the `traits` of its partials.
+Kinds: TypeAlias = Mapping[Op, tuple[object, ...]]
+
 
 @dataclass(slots=True)
 class Alike:
@@ -28,7 +31,7 @@ class Alike:
 
     family: int
     types: tuple[str, ...]
-    partials: frozenset[tuple[object, ...]] | None
+    partials: Kinds | None
     columns: tuple[tuple[str, str], ...] | None
     parts: list[PiecesPart]
 
@@ -42,11 +45,15 @@ class Alike:
         """Take in the parts of the other, if they can be merged with these; returns whether they can."""
         if (self.family, self.types) != (other.family, other.types):
             return False
-        partials = {self.partials, other.partials} - {None}
+        partials = self.partials or other.partials
+        if self.partials is not None and other.partials is not None:
+            partials = fitting(self.partials, other.partials)
+            if partials is None:
+                return False
         columns = {self.columns, other.columns} - {None}
-        if len(partials) > 1 or len(columns) > 1:
+        if len(columns) > 1:
             return False
-        self.partials, self.columns = next(iter(partials), None), next(iter(columns), None)
+        self.partials, self.columns = partials, next(iter(columns), None)
         self.parts.extend(other.parts)
         return True
 
@@ -115,32 +122,59 @@ def merge_parts(parts: Sequence[Part]) -> list[Part]:
     >>> merge_parts([one, one])[0].partials[Op("count")].counts
     array([4])
     """
-    rows: dict[tuple[object, ...], list[RowsPart]] = {}
+    rows: dict[tuple[object, ...], list[tuple[Kinds, list[RowsPart]]]] = {}
     pieces: list[PiecesPart] = []
     accounts: list[AccountsPart] = []
     others: list[Part] = []
     for part in parts:
         if isinstance(part, RowsPart):
-            rows.setdefault(_likeness(part), []).append(part)
+            _put_to_alike(rows.setdefault(_likeness(part), []), part)
         elif isinstance(part, AccountsPart):
             accounts.append(part)
         elif isinstance(part, PiecesPart):
             pieces.append(part)
         else:
             others.append(part)
-    merged: list[Part] = [_merge_rows(alike) for alike in rows.values()]
+    merged: list[Part] = [_merge_rows(alike) for some in rows.values() for _, alike in some]
     return [*merged, *merge_pieces(pieces), *others, *([_merge_accounts(accounts)] if accounts else [])]
 
 
 def _likeness(part: RowsPart) -> tuple[object, ...]:
     """What parts of rows must have in common to be merged: leaves that know of other queries cut differently for a while."""
     types = tuple(str(column.type) for column in part.key_columns)
-    return part.family, part.cut, part.gap, types, _kinds(part.partials)
+    return part.family, part.cut, part.gap, types
 
 
-def _kinds(partials: Mapping[Op, PartialColumn]) -> frozenset[tuple[object, ...]]:
-    """Operators and what their partials are like: those of a node that is wrong about a type stay apart from all others."""
-    return frozenset((op, *traits(column)) for op, column in partials.items())
+def _put_to_alike(known: list[tuple[Kinds, list[RowsPart]]], part: RowsPart) -> None:
+    """Add a part to the first of the others whose partials are like its own."""
+    kinds = _kinds(part.partials)
+    for number, (others, alike) in enumerate(known):
+        if (both := fitting(others, kinds)) is not None:
+            known[number] = both, [*alike, part]
+            return
+    known.append((kinds, [part]))
+
+
+def _kinds(partials: Mapping[Op, PartialColumn]) -> Kinds:
+    return {op: traits(column) for op, column in partials.items()}
+
+
+def fitting(one: Kinds, other: Kinds) -> Kinds | None:
+    """What partials of both are like; None if they differ: those of a node that is wrong about a type stay apart from all others.
+
+    >>> fitting({Op("run", "v"): ("run", "i")}, {Op("run", "v"): ("run", None)})  # what has no values fits any
+    {Op(kind='run', column='v', parameter=None): ('run', 'i')}
+    """
+    if one.keys() != other.keys():
+        return None
+    both = dict(one)
+    for op, (*what, kind) in other.items():
+        *own, known = one[op]
+        if what != own or (kind != known and kind is not None and known is not None):
+            return None
+        if known is None:
+            both[op] = other[op]
+    return both
 
 
 def _merge_rows(parts: list[RowsPart]) -> RowsPart:
