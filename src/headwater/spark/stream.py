@@ -33,7 +33,7 @@ from headwater.spark.doors import check_session, check_source_kind
 from headwater.spark.read import check_count
 from headwater.spark.result_rows import spark_shape
 from headwater.spark.streaming.checkpoint import About, StreamCheckpoint, checkpoint_folder, refuse_ended
-from headwater.spark.streaming.host import RootHost, check_granted
+from headwater.spark.streaming.host import TASKS, RootHost, check_granted
 from headwater.spark.streaming.inputs.input import Input, rehomed
 from headwater.spark.streaming.owners import Ownership
 from headwater.spark.streaming.planning import Offset, joining
@@ -55,6 +55,7 @@ from headwater.spark.streaming.start.prepare import (
     renamed_input,
 )
 from headwater.spark.streaming.start.query_changes import change_queries, check_changes, check_homes, running_queries
+from headwater.spark.streaming.start.spark_log import drop_replaced_offset
 from headwater.spark.streaming.start.trigger import spark_trigger
 from headwater.spark.streaming.watch.observer import StreamObserver
 
@@ -167,7 +168,7 @@ def stream(
         check_homes(running_queries(known).values() if asked is None else asked, known)
         if asked is not None:
             check_changes(known, about, asked)
-        take = partial(_go_on, known, about)
+        take = partial(_go_on, known, about, place / "spark")
     watched = None if is_remote else {"name": name or place.name, "metrics_port": metrics_port, "progress": progress}
     with ExitStack() as undo:
         runner = _prepared(known, opened, sinks, asked, take, watched, undo)
@@ -176,10 +177,11 @@ def stream(
     return started
 
 
-def _go_on(checkpoint: StreamCheckpoint, about: About) -> Ownership:
+def _go_on(checkpoint: StreamCheckpoint, about: About, spark_log: Path) -> Ownership:
     """The next turn at a stream that has begun."""
     owner = Ownership.taken(checkpoint.path)
     checkpoint.go_on(about)
+    drop_replaced_offset(spark_log, checkpoint)
     return owner
 
 
@@ -275,7 +277,7 @@ def begin(
     to_json(queries)  # those that cannot travel are refused
     for chain, named in joining({}, rehomed(opened.extents(), home), chains).items():
         hello = Hello(chain, chain, sources=tuple(named.items()))
-        check_granted(root.handle(MessageReceived(chain, encode(hello)), 0))
+        check_granted(root.handle(MessageReceived(TASKS, encode(hello)), 0))
     owner = Ownership.taken(checkpoint.path, who)
     checkpoint.prepare(roots)
     if roots == 1:

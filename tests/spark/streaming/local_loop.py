@@ -227,6 +227,7 @@ class Driver:
         """Run the next batch, or the one that was planned and not committed; False if there is none."""
         loop = self.loop
         if self._last is None:
+            loop.drop_replaced_offset()
             self._batch = loop.committed
             self._last = loop.planned[self._batch - 1] if self._batch else self.reader.initialOffset()
             self._end = loop.planned[self._batch] if self._batch < len(loop.planned) else None
@@ -285,9 +286,10 @@ class Loop:
         self.now_ns = 10**18
         self.ahead_ns = 0
         self.sink, self.aside = DurableSink(), DurableSink()
-        self.notes: dict[int, list[Noted]] = {}
+        #: Both by batch and the hash of its offset: nobody has seen anything of a batch before its offset is fixed.
+        self.notes: dict[tuple[int, str], list[Noted]] = {}
         #: What each root gave in each batch, one table after the other.
-        self.given: dict[int, dict[int, list[pa.Table]]] = {}
+        self.given: dict[tuple[int, str], dict[int, list[pa.Table]]] = {}
         #: Spark's logs: the offsets of batches, and how many of them are committed.
         self.planned: list[dict[str, Any]] = []
         self.committed = 0
@@ -313,16 +315,24 @@ class Loop:
 
     def ran(self, host: RootHost, batch: int, outcome: BatchOutput) -> None:
         """A root has computed a batch; of several the first speaks for all."""
-        self.given.setdefault(batch, {})[host.number] = outcome.rows
+        key = batch, outcome.offset.hash
+        self.given.setdefault(key, {})[host.number] = outcome.rows
         if host.number == 0:
             notes = [note for note in outcome.notes if "record" in note.detail]
-            known = self.notes.setdefault(batch, notes)
+            known = self.notes.setdefault(key, notes)
             assert known == notes, f"batch {batch} was decided in another way when it was run again"
 
     def reached(self, moment: str) -> None:
         if self.crash_at == moment:
             self.crash_at = None
             raise CrashError(moment)
+
+    def drop_replaced_offset(self) -> None:
+        """What a start does to Spark's log: an offset that is not the one that its batch was begun with goes."""
+        batch = self.checkpoint.last_done() + 1
+        fixed = self.checkpoint.fixed(batch)
+        if fixed is not None and self.planned[batch:] and self.planned[batch] != fixed:
+            del self.planned[batch:]
 
     # --- the loop ---
 

@@ -124,7 +124,7 @@ class Run:
             if not self.loop.safely():
                 break
             for batch in range(done, self.loop.committed):
-                for note in self.loop.notes[batch]:
+                for note in self.loop.notes[batch, self.loop.checkpoint.said(batch).offset]:
                     self.truth.note(note.what, note.detail)
                 self._emitted(batch)
                 self.checker._put_aside(batch, self.loop.aside.batches[batch])
@@ -132,7 +132,8 @@ class Run:
     def _emitted(self, batch: int) -> None:
         """A row may replace another of the same batch."""
         sunk = self.loop.sink.batches[batch]
-        given = [joined([table]) for tables in self.loop.given.get(batch, {}).values() for table in tables]
+        key = batch, self.loop.checkpoint.said(batch).offset
+        given = [joined([table]) for tables in self.loop.given.get(key, {}).values() for table in tables]
         assert sum(map(len, given)) == len(sunk)
         for number, table in enumerate(given):
             self.checker._emitted(batch * EMISSIONS_MAX + number, table)

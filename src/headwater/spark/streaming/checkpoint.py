@@ -8,6 +8,7 @@ All of it lies under one folder, beside Spark's own checkpoint::
     states/8.3.part       what happened to it in batch 8; both make the root after batch 8 (`states`)
     roots/001/states/     the same of each root, where several share the keys
     directives/8.json     what it tells the leaves for batch 9, and which states are those after batch 8
+    offsets/9.json        the offset of batch 9, from before anybody saw rows of it: Spark may lose its own
     directives/-1.1.json  the same before the first batch; of several that began the stream at once, by the one of `about.json`
     queries/5-<hash>.json the text of queries that have changed in batch 5; directives name it
     commands/3.json       what users asked for, in order
@@ -177,7 +178,7 @@ class StreamCheckpoint:
 
     def prepare(self, roots: int = 1) -> None:
         """Make room for a new stream."""
-        for folder in ("directives", "queries", "commands"):
+        for folder in ("directives", "offsets", "queries", "commands"):
             files.make_folder(self.path / folder)
         for number in range(roots):
             files.make_folder(self.states(number, roots).path)
@@ -198,10 +199,39 @@ class StreamCheckpoint:
         """
         for place in self.path.rglob(f".*{files.UNFINISHED}"):
             files.remove(place)
+        files.make_folder(self.path / "offsets")  # which former releases did not keep
         data = _about_bytes(about)
         if (self.path / "about.json").read_bytes() != data:
             files.replace(self.path / "about.json", data)
             files.sync_directory(self.path)
+
+    # --- before each batch ---
+
+    def fix(self, batch: int, owner: int, offset: Mapping[str, Any]) -> None:
+        """Keep the offset of a batch before anybody sees rows of it, so that it is run again as it was.
+
+        Spark does not sync its own log, so a loss of power may take it; and a driver that was paused may write into it.
+        """
+        place, data = self._offset(batch), sealed({"owner": owner, "offset": dict(offset)})
+        try:
+            files.create(place, data)
+        except FileExistsError:
+            if self.fixed(batch) != json.loads(data)["offset"]:
+                raise CheckpointError(
+                    f"{place}: another driver has begun batch {batch} with another offset; start the stream again"
+                ) from None
+            files.sync_directory(place.parent)  # whoever created it may have died before it did
+        except FileNotFoundError as error:
+            raise missing_part(place.parent) from error
+
+    def fixed(self, batch: int) -> dict[str, Any] | None:
+        """The offset that a batch was begun with; None if nobody has seen rows of it."""
+        place = self._offset(batch)
+        try:
+            offset: dict[str, Any] = unsealed(place, place.read_bytes())["offset"]
+        except FileNotFoundError:
+            return None
+        return offset
 
     # --- after each batch ---
 
@@ -299,9 +329,10 @@ class StreamCheckpoint:
         states = [StateRef(*state) for state in known["states"]]
         for number, state in enumerate(states):
             self.states(number, len(states)).forget(state.since)
-        for place in (self.path / "directives").glob("*.json"):
-            if _number(place) < batch:
-                files.remove(place)
+        for folder in ("directives", "offsets"):
+            for place in (self.path / folder).glob("*.json"):
+                if _number(place) < batch:
+                    files.remove(place)
         self._forget_asked()
 
     def _forget_asked(self) -> None:
@@ -362,6 +393,9 @@ class StreamCheckpoint:
     def _directives(self) -> list[int]:
         """The batches that have directives."""
         return [_number(place) for place in (self.path / "directives").glob("*.json")]
+
+    def _offset(self, batch: int) -> Path:
+        return self.path / "offsets" / f"{batch}.json"
 
     def _put(self, place: Path, data: bytes) -> None:
         try:

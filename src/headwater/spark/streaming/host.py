@@ -32,6 +32,9 @@ from headwater.spark.streaming.start.query_changes import check_homes, check_sha
 from headwater.spark.streaming.states import StateRef
 from headwater.spark.streaming.watch.standstill import NAMED_MAX
 
+#: The link over which everything comes. Tasks are trusted, and whether a leaf or a relay brings a chain depends on the batch: by
+#: links of their own a root that has heard them would decide otherwise than one that was made again.
+TASKS = "tasks"
 #: A snapshot is written once the records since the last one are as large as it is, or after SNAPSHOT_EVERY batches.
 SNAPSHOT_EVERY = 50
 SNAPSHOT_BYTES_MIN = 1 << 20
@@ -41,9 +44,9 @@ FORGET_MIN = 1000
 
 @dataclass
 class BatchOutput:
-    """Output of a batch: when it was planned, tables of rows and of events set aside, notes, and bytes by link."""
+    """Output of a batch: its offset, tables of rows and of events set aside, notes, and bytes by link."""
 
-    now_ns: int = 0
+    offset: Offset = field(default_factory=Offset)
     rows: list[pa.Table] = field(default_factory=list)
     aside: list[pa.Table] = field(default_factory=list)
     notes: list[Noted] = field(default_factory=list)
@@ -85,13 +88,13 @@ class RootHost:
         # Chain after chain: run again, tasks may end in another order, and nothing may depend on that.
         messages = sorted(((chain, bytes(frame)) for _, _, chain, frame in in_order(frames)), key=lambda each: each[0])
         offset = _control(messages, batch)
-        outcome = BatchOutput(offset.now_ns)
+        outcome = BatchOutput(offset)
         if offset.flush:
             self._do(root, events.FlushAsked(), offset, outcome)
         for chain, frame in messages:
             if chain != CONTROL:
                 outcome.link_bytes[chain] += len(frame)
-                self._do(root, events.MessageReceived(chain, frame), offset, outcome)
+                self._do(root, events.MessageReceived(TASKS, frame), offset, outcome)
         self._decide(root, before, offset, outcome)
         return offset, outcome
 
@@ -108,7 +111,7 @@ class RootHost:
             assign = before.assigns.get(chain)
             known = [] if assign is None else [(source.name, source.home) for source in assign.sources]
             hello = Hello(chain, chain, 0 if assign is None else assign.epoch, 0, (*known, *sources.items()))
-            self._do(root, events.MessageReceived(chain, encode(hello)), offset, outcome)
+            self._do(root, events.MessageReceived(TASKS, encode(hello)), offset, outcome)
         for number in range(before.commands, offset.commands):
             self._command(root, number, offset, outcome)
         self._do(root, events.TimerFired("cut"), offset, outcome)

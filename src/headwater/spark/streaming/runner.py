@@ -186,6 +186,7 @@ class BatchRunner:
         outcome, finish = self._computed(frames, batch)
         computed = time.monotonic()
         self.owner.check()
+        self._checkpoint.fix(batch, self.owner.number, outcome.offset.to_data())
         gathered = self._write(batch, outcome)
         directive = finish().gathering(gathered)
         self.owner.check()
@@ -202,13 +203,14 @@ class BatchRunner:
         rows = joined(outcome.rows) if shape is None else shape.rows(joined(outcome.rows))
         # What waits for a sink that is not given any more goes on to wait.
         gathered = dict(before.gathered)
-        self._give("sink", batch, rows, outcome.now_ns, gathered)
+        self._give("sink", batch, rows, outcome.offset.now_ns, gathered)
         if self.observer is not None:
             self.observer.rows_out(rows)
         self._warn(outcome.aside)
         if self.aside is not None:
             aside = pa.concat_tables([ASIDE.empty_table(), *outcome.aside])
-            self._give("aside", batch, aside if shape is None else shape.aside(aside), outcome.now_ns, gathered)
+            aside = aside if shape is None else shape.aside(aside)
+            self._give("aside", batch, aside, outcome.offset.now_ns, gathered)
         return gathered
 
     def _give(self, what: str, batch: int, rows: pa.Table, now_ns: int, gathered: dict[str, Gathering]) -> None:

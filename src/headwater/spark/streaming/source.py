@@ -142,6 +142,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if last.batch != self._passed_over:
             self._passed_over = last.batch
             pass_over(self._input, directive.holds())
+        if (fixed := self._checkpoint.fixed(last.batch + 1)) is not None:
+            return fixed  # it was begun, and Spark has lost it
         # Commands before extents: events that were written before a flush was asked for are read before it.
         commands = self._checkpoint.command_count()
         flush = any(self._checkpoint.command(k)["what"] == "flush" for k in range(last.commands, commands))
