@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -57,7 +58,9 @@ POSITIONS = st.builds(
     Positions, st.booleans(), st.dictionaries(NAMES, st.builds(Position, COUNTS, COUNTS), max_size=12)
 )
 PAIRS = st.lists(st.tuples(NUMBERS, NUMBERS), max_size=2).map(tuple)
-STATES = st.builds(SourceState, NAMES, COUNTS, NUMBERS, COUNTS, NUMBERS, PAIRS)
+STATES = st.builds(SourceState, NAMES, COUNTS, NUMBERS, COUNTS, NUMBERS, PAIRS).map(
+    lambda state: replace(state, hold=min(state.hold, state.offset))
+)
 HELLOS = st.builds(Hello, NAMES, NAMES, COUNTS, COUNTS, st.lists(st.tuples(NAMES, NAMES), max_size=3).map(tuple), BYTES)
 ASSIGNS = st.builds(
     Assign,
@@ -67,7 +70,7 @@ ASSIGNS = st.builds(
     COUNTS,
     COUNTS,
     NUMBERS,
-    st.lists(STATES, max_size=3).map(tuple),
+    st.lists(STATES, max_size=3, unique_by=lambda state: state.name).map(tuple),
     COUNTS,
     st.none() | NAMES,
     NUMBERS,

@@ -22,6 +22,7 @@ LATE = hw.query("late", hw.tumbling(10), s=hw.sum("v"), keys="k", lateness=100)
 ONCE = hw.query("once", hw.tumbling(10), s=hw.sum("v"), distinct="k")
 MARKED = hw.query("marked", hw.punctuated(hw.col("k") == "x"), n=hw.count())
 COUNTED = hw.query("counted", hw.count_tumbling(2), s=hw.sum("v"))
+CHAINS = {"s0", "s1"}
 EVENTS = [(1, "a", 1), (2, "x", 2), (25, "x", 4), (4, "a", 8)]
 
 
@@ -53,7 +54,7 @@ def rows_of(root: RootHalf) -> list[dict]:
 
 
 def accept(root: RootHalf, parts: list[Part]) -> None:
-    assert root.problem(parts, resolve) is None
+    assert root.problem(parts, resolve, CHAINS) is None
     root.absorb(parts, resolve)
 
 
@@ -151,7 +152,7 @@ def of_kind(parts: list[Part], kind: type) -> Part:
         (LatePart, {"sources": np.array([7])}, "chain 's0' has no such sources"),
         (EventsPart, {"columns": {}}, "events need the column 'k'"),
         (EventsPart, {"misfits": {"k": [99]}}, "events are named that are not there"),
-        (AccountsPart, {"rows": np.array([[0, -1, 0, 0, 0]])}, "numbers of events are not negative"),
+        (AccountsPart, {"rows": np.array([[0, -1, 0, 0, 0]])}, "numbers of events are from 0 to"),
         (MarkersPart, {"conditions": []}, "markers of other windows came"),
         (MarkersPart, {"family": 0, "key_columns": [pa.array(["a"])]}, "markers of other windows came"),
         (PiecesPart, {"family": 0}, "pieces came for a query that needs something else"),
@@ -162,6 +163,6 @@ def of_kind(parts: list[Part], kind: type) -> Part:
 def test_a_part_that_does_not_fit_is_told_why(kind: type, change: dict, problem: str | None):
     root, (leaf,) = halves(LATE, ONCE, MARKED, COUNTED, count=1, counts=True)
     parts = parts_of(leaf, 0)
-    assert root.problem(parts, resolve) is None
-    found = root.problem([replace(of_kind(parts, kind), **change)], resolve)
+    assert root.problem(parts, resolve, CHAINS) is None
+    found = root.problem([replace(of_kind(parts, kind), **change)], resolve, CHAINS)
     assert found is None if problem is None else problem in str(found)

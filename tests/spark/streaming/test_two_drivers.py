@@ -143,10 +143,12 @@ def test_planted_mistakes_are_found(mistake, tmp_path, monkeypatch):
     """By rows that are missing, doubled or others when they come again, or by somebody who finds what cannot be."""
     owner, name, planted = MISTAKES[mistake]
     monkeypatch.setattr(owner, name, planted)
-    for number, (before, moment) in enumerate(product(("logged", "rows", "directive", IDLE), reversed(MOMENTS))):
+    # The second batch of the successor builds on the first, which the sleeper does again.
+    drawn = product((2, 1), ("logged", "rows", "directive", IDLE), reversed(MOMENTS))
+    for number, (batches, before, moment) in enumerate(drawn):
         with shared(tmp_path / str(number)) as loop:
             try:
-                sleep_and_wake(loop, moment, before, 1)
+                sleep_and_wake(loop, moment, before, batches)
                 assert counted(loop) == EXPECTED
             except (AssertionError, hw.HeadwaterError):
                 return
