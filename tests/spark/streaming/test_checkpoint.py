@@ -259,7 +259,9 @@ def test_an_error_of_headwater_keeps_its_cause():
 
 
 @pytest.mark.parametrize("roots", [1, 2])
-def test_a_batch_writes_a_state_for_each_root_and_a_directive_and_syncs_each_once(roots, tmp_path, monkeypatch):
+def test_a_batch_writes_its_offset_a_state_for_each_root_and_a_directive_and_syncs_each_once(
+    roots, tmp_path, monkeypatch
+):
     loop = loop_of(tmp_path, roots)
     done = Counter()
     for name in ("sync", "sync_directory", "make"):
@@ -267,7 +269,7 @@ def test_a_batch_writes_a_state_for_each_root_and_a_directive_and_syncs_each_onc
     loop.opened.ends["a"] = 50
     loop.step()
     # Before there were owners it was 4 syncs for one root, and 2 + 4 for each of several.
-    assert done == {"make": roots + 1, "sync": roots + 1, "sync_directory": roots + 1}
+    assert done == {"make": roots + 2, "sync": roots + 2, "sync_directory": roots + 2}
 
 
 def _counted(name, inner, done):

@@ -124,7 +124,7 @@ def test_a_driver_that_wakes_after_another_took_over_changes_nothing_and_says_wh
 
 
 def replaced_directive(checkpoint: StreamCheckpoint, directive) -> bool:
-    files.replace(checkpoint.path / "directives" / f"{directive.batch}.json", sealed(directive.to_data()))
+    files.replace(checkpoint._directive(directive.batch, directive.owner), sealed(directive.to_data()))
     return True
 
 

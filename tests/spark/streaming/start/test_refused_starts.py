@@ -36,7 +36,7 @@ def checkpoint(tmp_path):
 
 
 def prepared(checkpoint: StreamCheckpoint, undo: ExitStack, sink, **watched) -> BatchRunner:
-    take = partial(_go_on, checkpoint, checkpoint.begun())
+    take = partial(_go_on, checkpoint, checkpoint.begun(), checkpoint.path.parent / "spark")
     return _prepared(
         checkpoint, ListedInput(SCHEMA), {"sink": sink, "aside": None}, [OTHER], take, {**WATCHED, **watched}, undo
     )
