@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, overload
 
+from headwater.engine.placement import Explanation
+from headwater.engine.placement import explain as _explain
 from headwater.errors import DataError, FormatError, HeadwaterError, QueryError
 from headwater.language.aggregations import (
     apply,
@@ -45,8 +47,6 @@ from headwater.language.windows import (
 )
 from headwater.local.engine import Engine, run
 from headwater.local.results import Results
-from headwater.node.explanation import Explanation
-from headwater.node.explanation import explain as _explain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -50,14 +50,13 @@ def test_an_owner_that_asks_again_changes_nothing_unless_it_brings_a_source_or_l
     assert not parts.assignments.is_settled(hello("old", 0))
 
 
-def test_both_the_owner_and_the_zombie_hear_who_owns_the_chain() -> None:
+def test_an_owner_is_reminded_where_to_go_on_and_a_zombie_only_of_who_owns_the_chain() -> None:
     parts = one_leaf()
     parts.join("x", "new")
-    told = sent(parts.assignments.tell("x", also="to-old"))
-    assert [(link, message.node) for link, message in told if isinstance(message, Assign)] == [
-        ("to-new", "new"),
-        ("to-old", "new"),
-    ]
+    ((link, told),) = sent(parts.assignments.remind("x", "to-old"))
+    assert isinstance(told, Assign) and (link, told.node, told.epoch, told.sources) == ("to-old", "new", 2, ())
+    ((link, told),) = sent(parts.assignments.remind("x", "to-new"))
+    assert isinstance(told, Assign) and (link, [source.name for source in told.sources]) == ("to-new", ["x/s"])
 
 
 # --- columns and queries ---

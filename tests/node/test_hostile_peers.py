@@ -10,21 +10,31 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import headwater as hw
 from fuzz import frames
 from fuzz.frames import ATTACKS, CANARY
 from headwater.base.arrow import table_to_bytes
 from headwater.base.packing import Reader, Writer, one_peers_room
 from headwater.engine.operators.partials import UnknownOperatorError, partials_from_bytes
+from headwater.engine.windows.empty_windows import EMPTY_STEP
 from headwater.engine.wire import peer_tables
+from headwater.engine.wire.part_bytes import part_to_bytes
+from headwater.engine.wire.parts import EventsPart, LatePart
 from headwater.engine.wire.peer_tables import table_from_peer
 from headwater.engine.wire.query_set import read_query_set
 from headwater.errors import FormatError, QueryError
-from headwater.node import LeafNode, RelayNode
-from headwater.protocols.actions import Noted, SendMessage
-from headwater.protocols.delta import ChainRange
-from headwater.protocols.events import MessageReceived, SourceOpened
-from headwater.protocols.messages import Assign, Flush, Hello, encode
-from node.test_nonsense import SCHEMA, batch, finish, tree_of
+from headwater.language.times import NEVER
+from headwater.node import LeafNode, RelayNode, RootNode
+from headwater.node.routes import CHAINS_PER_LINK_MAX
+from headwater.protocols.actions import EmitRows, Noted, Record, SendMessage, SetTimer
+from headwater.protocols.advances import Advance
+from headwater.protocols.count_windows import Forecast
+from headwater.protocols.delta import ChainRange, Delta
+from headwater.protocols.events import MessageReceived, SourceOpened, Started, TimerFired
+from headwater.protocols.ledger import Position
+from headwater.protocols.messages import Assign, CountPlan, Flush, Hello, Positions, Rates, encode
+from headwater.simulator.instant import InstantTree
+from node.test_nonsense import NONSENSE, SCHEMA, batch, finish, nonsense, tree_of
 
 #: What nothing may cost beyond what an honest frame of the same size would.
 MEMORY_MAX = 100 << 20
@@ -69,8 +79,8 @@ def test_an_attack_changes_no_row_of_anyone_else(monkeypatch, tmp_path, attack, 
 def test_a_relay_passes_no_attack_on_for_a_chain_of_another_child(attack):
     tree = tree_of()
     frame = hostile(tree, attack)
-    if attack in (frames.many_sources, frames.many_chains):
-        return  # these are of no chain that is there; the root refuses them, and they are forgotten
+    if attack is frames.many_sources:
+        return  # it is of no chain that is there: the root refuses it, and the relay forgets it
     actions = tree.nodes["relay"].handle(MessageReceived("mallory", frame), tree.now_ns)
     assert [action.what for action in actions if isinstance(action, Noted)] == ["not let in"]
     assert not any(isinstance(action, SendMessage) for action in actions)
@@ -108,6 +118,89 @@ def test_a_relay_holds_a_bounded_amount_of_one_childs_deltas():
     assert relay._holding.take(frames.decode(hostile(tree, frames.anothers_chain)), 100, "A")
 
 
+def test_a_relay_counts_all_chains_that_come_at_once():
+    relay = RelayNode("relay", "root")
+    for count in (CHAINS_PER_LINK_MAX + 1, CHAINS_PER_LINK_MAX):
+        named = Positions(False, {f"x{i}": Position(1, 1) for i in range(count)})
+        relay.handle(MessageReceived("mallory", encode(named)), 0)
+        assert len(relay._routes.links) == (0 if count > CHAINS_PER_LINK_MAX else count)
+
+
+def test_chains_that_a_quiet_child_made_up_are_forgotten_once_the_root_was_asked():
+    tree = tree_of()
+    relay = tree.nodes["relay"]
+    tree.nodes["mallory"] = LeafNode("mallory", "relay")
+    tree.bytes_down["mallory"] = 0
+    made_up = Positions(False, {f"x{i}": Position(1, 1) for i in range(1000)})
+    tree.handle("relay", MessageReceived("mallory", encode(made_up)))
+    assert isinstance(relay, RelayNode) and len(relay._routes.links) == 1002
+    tree.settle()
+    assert relay._routes.links.keys() == {"A", "B"}
+
+
+def test_one_wrong_child_rewinds_its_siblings_once_and_not_again():
+    tree = tree_of()
+    rewound = []
+    for _ in range(5):
+        tree.push("b", batch(3), settle=False)
+        tree.handle("B", TimerFired("send"))
+        tree.handle("relay", MessageReceived("A", nonsense(tree, part_to_bytes(NONSENSE["negative accounts"]))))
+        tree.settle()
+        rewound.append(tree.root._ledger.positions["B"].epoch)
+    assert rewound == [2] * 5 and tree.root._ledger.positions["A"].epoch == 6
+    # A child that is right again is combined with its siblings as before.
+    for source in ("a", "b"):
+        tree.push(source, batch(4))
+    tree.notes.clear()
+    for leaf, source in (("A", "a"), ("B", "b")):
+        tree.push(source, batch(5), settle=False)
+        tree.handle(leaf, TimerFired("send"))
+    tree.settle()
+    assert any(note.what == "combined" for _, note in tree.notes)
+
+
+def test_a_leaf_remembers_no_rates_that_nobody_asked_it_to():
+    leaf = LeafNode("A", "root")
+    for family in range(1000):
+        leaf.handle(MessageReceived("root", encode(Rates(f"x{family}", family, 1.0))), 0)
+    assert leaf._counting.rates == {}
+    forecasts = {0: Forecast(0, 0, 1.0, None, 1, peers=2), 1: Forecast(0, 0, 1.0, None, 1)}
+    leaf.handle(MessageReceived("root", encode(CountPlan(1, 0, 0, forecasts))), 0)
+    for chain in range(1000):
+        for family in range(3):
+            leaf.handle(MessageReceived("root", encode(Rates(f"x{chain}", family, 1.0))), 0)
+    leaf.handle(MessageReceived("root", encode(Rates("x1", 0, 7.0))), 0)
+    assert leaf._counting.rates == {0: {"x0": 1.0, "x1": 7.0}}
+
+
+def test_who_does_not_own_a_chain_cannot_make_the_root_send_all_its_sources():
+    root = RootNode("root", [FILLED], schema=SCHEMA)
+    hello = Hello("A", "A", 0, 0, [(f"s{i}", "") for i in range(5000)])
+    for _ in range(2):
+        root.handle(MessageReceived("A", encode(hello)), 0)
+    said = [
+        Hello("A", "zombie", 1, 0, (("s0", ""),)),
+        Positions(False, {"A": Position(1, 0)}),
+        Delta({"A": ChainRange(1, 0, 1)}),
+    ]
+    for message in said:
+        sent = [a for a in root.handle(MessageReceived("mallory", encode(message)), 1) if isinstance(a, SendMessage)]
+        assert {action.target for action in sent} == {"mallory"} and sum(len(a.frame) for a in sent) < 500
+        told = [frames.decode(action.frame) for action in sent]
+        assert any(isinstance(one, Assign) and (one.node, one.epoch, one.sources) == ("A", 2, ()) for one in told)
+
+
+def test_a_leaf_that_is_told_of_its_own_chain_without_sources_asks_for_it():
+    leaf = LeafNode("A", "root")
+    leaf.handle(SourceOpened("a", schema=SCHEMA), 0)
+    reminder = MessageReceived("root", encode(Assign("A", "A", 2, 0, 0, NEVER, (), 0)))
+    asked, _ = leaf.handle(reminder, 0)
+    assert isinstance(frames.decode(asked.frame), Hello)
+    tree = tree_of()
+    (asked,) = tree.nodes["A"].handle(MessageReceived("relay", reminder.frame), 0)
+    assert isinstance(frames.decode(asked.frame), Hello)
+
+
 # --- code ---
 
 
@@ -121,7 +214,7 @@ def test_a_leaf_loads_no_code_that_its_own_list_does_not_allow(monkeypatch, tmp_
     told = frames.json.dumps(
         {
             "version": 1, "time": "time", "unit": "us", "disorder": None, "strict": False, "queries": text,
-            "entries": [[0, 0, None]], "names": ["q"], "types": SCHEMA.serialize().to_pybytes().hex(),
+            "entries": [[0, 0, 2**63 - 1]], "names": ["q"], "types": SCHEMA.serialize().to_pybytes().hex(),
         }
     )  # fmt: skip
     leaf = LeafNode("A", "root")
@@ -199,3 +292,70 @@ def test_a_hello_that_is_not_granted_changes_nothing():
         hello = Hello("A", node, epoch, 0, (("a", ""), ("new", "")), wider)
         tree.root.handle(MessageReceived("mallory", encode(hello)), tree.now_ns)
     assert tree.root.snapshot() == before
+
+
+# --- windows without events ---
+
+FILLED = hw.query("filled", hw.tumbling(10), keys=["k"], lateness=50, n=hw.count(), emit_empty=7)
+DISTINCT = hw.query("distinct", hw.tumbling(10), keys=["k"], n=hw.count(), distinct="v", emit_empty=7)
+FAR = 10**17
+
+
+def lone_tree(*queries) -> InstantTree:
+    tree = InstantTree({"A": "root"}, queries, schema=SCHEMA, keep_records=True)
+    tree.open("A", "a", schema=SCHEMA)
+    tree.push("a", batch(1, 2), 0)
+    return tree
+
+
+@pytest.mark.parametrize("query", [FILLED, DISTINCT], ids=lambda query: query.name)
+def test_a_far_time_brings_windows_without_events_bit_by_bit_and_no_exception(query):
+    tree = lone_tree(query)
+    tree.push("a", batch(3, FAR), FAR, settle=False)
+    sent = [a.frame for a in tree.nodes["A"].handle(TimerFired("send"), 1) if isinstance(a, SendMessage)]
+    actions = [action for frame in sent for action in tree.root.handle(MessageReceived("A", frame), 2)]
+    assert tree.root.is_behind and any(isinstance(action, Record) for action in actions)
+    (timer,) = (action for action in actions if isinstance(action, SetTimer) and action.name == "empty")
+    more = tree.root.handle(TimerFired(timer.name), 3)
+    starts = [
+        row
+        for action in [*actions, *more]
+        if isinstance(action, EmitRows)
+        for row in action.rows["window_start"].to_pylist()
+    ]
+    assert len(starts) > EMPTY_STEP and starts == list(range(0, 10 * len(starts), 10))
+    again, _ = RootNode.recover(
+        tree.checkpoint, [*tree.records, *(a.data for a in [*actions, *more] if isinstance(a, Record))]
+    )
+    assert again.snapshot() == tree.root.snapshot()
+    assert any(isinstance(action, SetTimer) and action.name == "empty" for action in again.handle(Started(), 4))
+
+
+@pytest.mark.parametrize("query", [FILLED, DISTINCT], ids=lambda query: query.name)
+def test_an_event_of_long_ago_cannot_be_said_to_have_come_in_time(query):
+    tree = lone_tree(query)
+    tree.push("a", batch(3), 100)
+    position = tree.root._ledger.positions["A"]
+    values = {"k": pa.array(["new"]), "v": pa.array([1.0])}
+    here, long_ago = np.zeros(1, np.int64), np.full(1, NEVER)
+    part = (
+        LatePart(0, "A", [values["k"]], here, here, here, here, long_ago, values)
+        if query is FILLED
+        else EventsPart(-1, "A", here, here, here, long_ago, values)
+    )
+    stretch = ChainRange(position.epoch, position.at, position.at + 1)
+    delta = Delta({"A": stretch}, {"A": Advance.of([0], [1], [0])}, [part_to_bytes(part)])
+    actions = tree.root.handle(MessageReceived("A", encode(delta)), 2)
+    (note,) = (action for action in actions if isinstance(action, Noted) and action.what == "damaged delta")
+    assert "before others of their source" in note.detail["why"]
+
+
+@pytest.mark.parametrize("query", [FILLED, DISTINCT], ids=lambda query: query.name)
+def test_a_far_watermark_alone_brings_windows_without_events_bit_by_bit(query):
+    tree = lone_tree(query)
+    for number, rise in enumerate((100, FAR)):
+        at = tree.root._ledger.positions["A"]
+        advance = Advance.of([0], [0], [rise - (100 if number else 0)])
+        delta = Delta({"A": ChainRange(at.epoch, at.at, at.at + 1)}, {"A": advance})
+        tree.root.handle(MessageReceived("A", encode(delta)), number)
+    assert tree.root.is_behind and tree.root.watermark == FAR

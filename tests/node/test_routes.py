@@ -20,10 +20,8 @@ def routes_of() -> Routes:
     return routes
 
 
-def test_what_concerns_a_chain_goes_down_its_link_and_where_somebody_else_believes_to_have_it() -> None:
+def test_what_concerns_a_chain_goes_down_its_link() -> None:
     assert routes_of().down("a", b"x") == [SendMessage("left", b"x")]
-    assert routes_of().down("a", b"x", also="right") == [SendMessage("left", b"x"), SendMessage("right", b"x")]
-    assert routes_of().down("a", b"x", also="left") == [SendMessage("left", b"x")]
     assert routes_of().down("nobody", b"x") == []
 
 
@@ -45,10 +43,10 @@ def test_each_link_hears_of_its_own_chains_only() -> None:
 def test_a_chain_moves_to_another_link_only_after_silence_or_leave() -> None:
     routes = routes_of()
     routes.hear(("a", "b"), "left", now_ns=5)
-    assert not routes.may_bring("a", "right", now_ns=14) and routes.may_bring("a", "right", now_ns=15)
-    assert routes.may_bring("c", "left", now_ns=12)
+    assert not routes.may_bring(["a"], "right", now_ns=14) and routes.may_bring(["a"], "right", now_ns=15)
+    assert routes.may_bring(["c"], "left", now_ns=12)
     routes.leave("b")
-    assert routes.may_bring("b", "right", now_ns=6) and not routes.may_bring("a", "right", now_ns=6)
+    assert routes.may_bring(["b"], "right", now_ns=6) and not routes.may_bring(["a", "b"], "right", now_ns=6)
     routes.admit("b", "right", now_ns=6)
     assert routes.strangers(("a", "b"), "left") == ["b"]
 
@@ -56,9 +54,10 @@ def test_a_chain_moves_to_another_link_only_after_silence_or_leave() -> None:
 def test_chains_of_a_link_are_bounded_and_forgotten(monkeypatch) -> None:
     monkeypatch.setattr(routes_module, "CHAINS_PER_LINK_MAX", 2)
     routes = routes_of()
-    assert not routes.may_bring("d", "left", now_ns=0) and routes.may_bring("d", "right", now_ns=0)
+    assert not routes.may_bring(["d"], "left", now_ns=0) and routes.may_bring(["d", "d#cuts"], "right", now_ns=0)
+    assert not routes.may_bring(["d", "e"], "right", now_ns=0), "all that come at once are counted"
     routes.forget(["a"])
-    assert routes.may_bring("d", "left", now_ns=0)
+    assert routes.may_bring(["d"], "left", now_ns=0)
     routes.forget(["b", "c"])
     assert (routes.links, routes.children) == ({}, {})
 
@@ -89,7 +88,7 @@ def test_who_may_bring_what_does_not_depend_on_how_it_is_remembered(steps) -> No
     for link, named, later, is_leaving in steps:
         now += later
         chains = tuple(sorted(named))
-        may = [routes.may_bring(chain, link, now) for chain in chains]
+        may = [routes.may_bring(routes.strangers((chain,), link), link, now) for chain in chains]
         assert may == [slow.may_bring(chain, link, now) for chain in chains]
         if not all(may):
             continue

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.base.packing import Bytes
 from headwater.edge.errors import EdgeError
 from headwater.edge.rates import FAR_NS, SECOND_NS, TokenBucket, wire_bytes
+from headwater.protocols.frames import FRAME_BYTES_MAX, HEADER
 
 if TYPE_CHECKING:
     import zmq
@@ -108,6 +109,8 @@ class Links:
         socket.setsockopt(self._zmq.LINGER, 0)
         socket.setsockopt(self._zmq.SNDHWM, FRAMES_HELD_MAX)
         socket.setsockopt(self._zmq.RCVHWM, FRAMES_HELD_MAX)
+        # Who sends a longer one is cut off before it is in memory: no node would read it.
+        socket.setsockopt(self._zmq.MAXMSGSIZE, FRAME_BYTES_MAX + HEADER.size)
         return socket
 
     def bind(self, address: str = LOOPBACK) -> str:
@@ -189,10 +192,10 @@ class Links:
         found: list[tuple[str, Bytes]] = []
         for name, socket, _ in reversed(self._inlets):
             while len(found) < frames_max and socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
-                sender = name
-                if sender is None:
-                    sender = bytes(socket.recv()).decode()
-                message = socket.recv(copy=False)
+                *identity, message = socket.recv_multipart(copy=False)
+                sender = name if name is not None else _name_of(identity)
+                if sender is None or len(identity) != (name is None):
+                    continue  # no node sends such
                 size = len(message.buffer)
                 frame: Bytes = message.bytes if size <= COPY_BYTES_MAX else message.buffer
                 link = self.links.get(sender) or self._open(sender)
@@ -221,6 +224,14 @@ class Links:
             socket.close(linger=0)
         if self._is_alone:
             self._context.destroy(linger=0)
+
+
+def _name_of(identity: Sequence[zmq.Frame]) -> str | None:
+    """The name that a peer has given itself; None if it is none."""
+    try:
+        return b"".join(part.bytes for part in identity).decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def wait_for(all_links: Sequence[Links], until_ns: int, other: int) -> bool:

@@ -1,4 +1,4 @@
-"""Where a query is computed when its events are born on many nodes, and what travels for it: the decision charts of Disco.
+"""Where a query is computed when its events are born on many nodes, what travels for it, and why: the decision charts of Disco.
 
 Four ways: leaves cut events into slices and send partials; leaves wait for the root to say where markers cut, and send partials
 then; leaves cut events into pieces for count windows and look into those in which one ends; or events travel to the root as
@@ -7,10 +7,14 @@ themselves, where nothing else will do.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from headwater.base.count_limits import CountLimits
 from headwater.language.aggregations import FUNCTIONS, Aggregation
+from headwater.language.arguments import check_queries
+from headwater.language.homes import nodes_in_words
 from headwater.language.query import CONTEXT_SCOPES, Query
 from headwater.language.windows import Between, CountWindow, Custom, Punctuated, Session
 
@@ -113,3 +117,51 @@ def _is_ordered(aggregation: Aggregation) -> bool:
     if aggregation.function == "user":
         return not all(own.commutative for own in aggregation.parameter.operators)
     return "ordered" in FUNCTIONS[aggregation.function].operators
+
+
+# --- in words ---
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One query: ``computed`` is distributed or central; ``travels``: what links carry for it."""
+
+    query: str
+    computed: str
+    travels: str
+    why: str
+
+
+class Explanation(tuple[Explained, ...]):
+    """One line for each query; printed, it is a table."""
+
+    def __str__(self) -> str:
+        rows = [("query", "computed", "travels", "why"), *((e.query, e.computed, e.travels, e.why) for e in self)]
+        widths = [max(len(row[i]) for row in rows) for i in range(3)]
+        lines = ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[3]]) for row in rows]
+        return "\n".join(lines)
+
+
+def explain(
+    queries: Query | Iterable[Query], round_trips: bool = True, counts: bool = False, large_only: bool = False
+) -> Explanation:
+    """Say for each query whether leaves compute it next to its sources, or events travel to the root, and why.
+
+    >>> import headwater as hw
+    >>> print(explain([
+    ...     hw.query("load", hw.tumbling("1 s"), mean=hw.avg("load")),
+    ...     hw.query("mid", hw.session("5 s"), mid=hw.median("load")),
+    ...     hw.query("thousand", hw.count_tumbling(1000), total=hw.sum("load")),
+    ... ]))
+    query     computed     travels                why
+    load      distributed  partials               window edges are known ahead
+    mid       distributed  partials, sorted runs  sessions of nodes merge
+    thousand  central      events                 positions count the events of all nodes in one order
+    """
+    lines = []
+    for query in check_queries(queries):
+        place = placement(query, round_trips, counts, CountLimits().small_max if large_only else 0)
+        computed = "central" if place.way == "raw" else "distributed"
+        nodes = "" if query.scope == "global" else f"; nodes are {nodes_in_words(query)}"
+        lines.append(Explained(query.name, computed, place.travels, f"{place.why}{nodes}"))
+    return Explanation(lines)

@@ -86,7 +86,8 @@ class EngineState(Generic[AnyGroup]):
     def close(self, families: Iterable[Family[AnyGroup]], until: int, is_paced: bool = False) -> None:
         """Make rows of what a watermark of ``until`` closes in these families.
 
-        ``is_paced``: not more at once than about `EMPTY_STEP` windows without events; the rest when this is called again.
+        ``is_paced``: not more at once than about `EMPTY_STEP` windows without events; the rest when this is called again, and
+        no number of them is refused.
         """
         queries = self.registry
         pieces: list[ResultColumns] = []
@@ -95,7 +96,7 @@ class EngineState(Generic[AnyGroup]):
             made, step = 0, NEVER
             while step < until and made < EMPTY_STEP:
                 step = family.group.reach(until) if is_paced else until
-                closed = family.group.close(step)
+                closed = family.group.close(step, is_paced)
                 made += sum(map(len, closed))
                 pieces.extend(family.pieces(closed, queries.layout, queries.types))
         overflows = sum(piece.overflow_count for piece in pieces)

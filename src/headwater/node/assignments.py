@@ -17,7 +17,7 @@ from headwater.language.times import NEVER
 from headwater.node.count_rounds import CountRounds
 from headwater.node.cut_rounds import CutRounds
 from headwater.node.routes import Routes
-from headwater.protocols.actions import Action, Noted
+from headwater.protocols.actions import Action, Noted, SendMessage
 from headwater.protocols.ledger import Ledger
 from headwater.protocols.membership import Membership
 from headwater.protocols.messages import Assign, Hello, SourceState, encode
@@ -125,8 +125,8 @@ class Assignments:
         self.ledger.new_epoch(chain)
         return self.tell(chain)
 
-    def tell(self, chain: str, also: str | None = None) -> list[Action]:
-        """Tell the owner of a chain where to go on; ``also``: a link on which somebody else believes to own it."""
+    def tell(self, chain: str) -> list[Action]:
+        """Tell the owner of a chain where to go on."""
         if self.schema is None:
             return []
         text = None if self._versions.get(chain) == self.version else self.query_text
@@ -134,7 +134,17 @@ class Assignments:
         assign = self.of(chain, text)
         note = Noted("assigned", {"chain": chain, "epoch": assign.epoch, "node": assign.node})
         frames = [encode(assign), *self.counts.frames()]
-        return [note, *(action for frame in frames for action in self.routes.down(chain, frame, also))]
+        return [note, *(action for frame in frames for action in self.routes.down(chain, frame))]
+
+    def remind(self, chain: str, link: str) -> list[Action]:
+        """Somebody on this link has not heard of a chain's epoch: the owner is told where to go on, others that it is not theirs.
+
+        To go on may take a long message, of thousands of sources; whoever has a link could ask for it again and again.
+        """
+        if self.routes.of(chain) == link:
+            return self.tell(chain)
+        owner, epoch = self.members.chains[chain].node, self.ledger.positions[chain].epoch
+        return [SendMessage(link, encode(Assign(chain, owner, epoch, 0, 0, NEVER, (), version=0)))]
 
     def tell_waiting(self, chain: str) -> list[Action]:
         """Tell the owner of a chain, and the owners that had to wait until the columns of events were known."""

@@ -43,7 +43,11 @@ class CountingLeaf:
         return True
 
     def hear_rates(self, rates: Rates) -> None:
-        self.rates.setdefault(rates.family, {})[rates.chain] = rates.rate
+        """Remember a rate that the plan asks for, of as many leaves as it says there are: anybody may send others."""
+        forecast = None if self.plan is None else self.plan.forecasts.get(rates.family)
+        known = self.rates.get(rates.family, {})
+        if forecast is not None and (rates.chain in known or len(known) < forecast.peers):
+            self.rates[rates.family] = {**known, rates.chain: rates.rate}
 
     def follow(self, half: LeafHalf) -> None:
         """Give the half the zones and times that follow from the plan and the rates."""

@@ -188,7 +188,7 @@ class LeafNode:
             return []
         if assign.node != self.name:
             return [] if self._sender is None else self._stop([Noted("superseded", {}), act.Superseded()])
-        if assign.queries is None and assign.version != self._version:
+        if assign.queries is None and (self._queries is None or assign.version != self._version):
             self._version = 0
             return self._ask_for_all() if self._sender is None else [self._hello(self._epoch)]
         text = self._queries if assign.queries is None else assign.queries

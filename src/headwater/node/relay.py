@@ -82,7 +82,7 @@ class RelayNode:
             return self._on_word(message, frame)
         chains = _named(message)
         strangers = self._routes.strangers(chains, sender)
-        if not chains or not all(self._routes.may_bring(chain, sender, now_ns) for chain in strangers):
+        if not chains or not self._routes.may_bring(strangers, sender, now_ns):
             return [Noted("not let in", {"link": sender, "chains": strangers[:SHOWN_MAX]})]
         for chain in strangers:
             self._routes.admit(chain, sender, now_ns)

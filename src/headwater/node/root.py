@@ -18,7 +18,7 @@ from headwater.base.packing import one_peers_room
 from headwater.engine.tree.roles import Role
 from headwater.engine.tree.root import RootHalf
 from headwater.engine.wire.part_bytes import part_from_bytes
-from headwater.engine.wire.parts import Part
+from headwater.engine.wire.parts import EventsPart, LatePart, Part
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import FormatError, QueryError
 from headwater.language.files.queries import to_json
@@ -132,10 +132,6 @@ class RootNode:
         for chain in chains:
             self._ledger.new_epoch(chain)
 
-    def pace(self) -> None:
-        """From now on a flood of windows without events comes bit by bit; for hosts that ask `is_behind`."""
-        self._half.is_paced = True
-
     @property
     def is_behind(self) -> bool:
         """Whether more windows without events are due than came out at once: the timer "empty" brings the next of them."""
@@ -201,9 +197,9 @@ class RootNode:
                 return self._on_idle_timer(now_ns)
             case events.TimerFired("cut"):
                 return self._on_cut_timer()
-            case events.TimerFired("empty"):
+            case events.TimerFired("empty") if self.is_behind:
                 self._changed = True
-                return self._advance()
+                return self._advance(is_turn=True)
             case events.TimerFired("tend"):
                 return self._on_tend_timer()
             case events.QueryAdded():
@@ -223,7 +219,7 @@ class RootNode:
         if self.settings.idle_ns is not None:
             actions.append(act.SetTimer("idle", self.settings.idle_ns // 4))
         self._cut_timer = False
-        return [*actions, *self._cut_soon()]
+        return [*actions, *self._cut_soon(), *self._rest_soon()]
 
     def _on_frame(self, event: events.MessageReceived, now_ns: int) -> list[Action]:
         try:
@@ -267,7 +263,8 @@ class RootNode:
         if not self._is_free_for(sender, hello, now_ns):
             # It asks again, and whoever had the chain before is told that it has lost it.
             note = Noted("not granted", {"chain": chain, "node": hello.node})
-            return [note, *(self.assignments.tell(chain, sender) if hello.epoch else [])]
+            is_another = bool(hello.epoch) and hello.node != members.chains[chain].node
+            return [note, *(self.assignments.remind(chain, sender) if is_another else [])]
         problem = self._crowding(sender, hello) or members.problems(chain, hello.sources) or self._misfit(hello.schema)
         if problem is not None:
             note = Noted("refused", {"chain": chain, "why": problem})
@@ -324,14 +321,16 @@ class RootNode:
     def _on_quiet_leaf(self, sender: str, positions: messages.Positions, now_ns: int) -> list[Action]:
         """A leaf that has nothing to send says where it stands: one that missed its assignment is told again."""
         actions: list[Action] = []
+        unknown: dict[str, Position] = {}
         for chain, position in positions.chains.items():
-            if chain not in self.members.chains:
-                continue  # whoever has it asks for it
-            if self._owns(sender, chain, position.epoch):
+            if chain not in self._ledger.positions:
+                unknown[chain] = UNKNOWN  # whoever has it asks for it, and relays forget it
+            elif self._owns(sender, chain, position.epoch):
                 self._routes.admit(chain, sender, now_ns)
-            elif self._ledger.positions[chain].epoch > position.epoch:
-                actions.extend(self.assignments.tell(chain, sender))
-        return actions
+            elif chain in self.members.chains and self._ledger.positions[chain].epoch > position.epoch:
+                actions.extend(self.assignments.remind(chain, sender))
+        answer = act.SendMessage(sender, encode(messages.Positions(True, unknown)))
+        return [*actions, answer] if unknown else actions
 
     # --- deltas ---
 
@@ -368,14 +367,22 @@ class RootNode:
         with one_peers_room():
             parts = [part_from_bytes(data, operators) for data in delta.parts]
         try:
-            problem = half.problem(
-                parts, self.members.crowd, {chain.removesuffix(CUT_SUFFIX) for chain in delta.ranges}
-            )
+            chains = {chain.removesuffix(CUT_SUFFIX) for chain in delta.ranges}
+            problem = half.problem(parts, self.members.crowd, chains) or self._outdated(parts)
         except Exception as error:  # it was made elsewhere: whatever is wrong with it must not go further than here
             raise FormatError(f"a part makes no sense: {error}") from error
         if problem is not None:
             raise FormatError(problem)
         return parts
+
+    def _outdated(self, parts: list[Part]) -> str | None:
+        """Why events cannot have come when they are said to have: an event of long ago would count as if it were in time."""
+        for part in parts:
+            if isinstance(part, EventsPart | LatePart):
+                numbers = self.members.crowd((part.chain,)).numbers[part.sources]
+                if (part.watermarks < self.members.watermarks[numbers]).any():
+                    return "events are said to have come before others of their source that were accepted"
+        return None
 
     def _accept(self, sender: str, delta: Delta, parts: list[Any], now_ns: int) -> list[Action]:
         self._changed = True
@@ -426,7 +433,7 @@ class RootNode:
                 self._routes.admit(chain, sender, now_ns)
         outdated = {chain.removesuffix(CUT_SUFFIX) for chain, reason in reasons.items() if reason == OLD_EPOCH}
         for chain in sorted(outdated & set(self.members.chains)):
-            actions.extend(self.assignments.tell(chain, sender))
+            actions.extend(self.assignments.remind(chain, sender))
         return [*actions, self._accepted(sender, delta), self._say_again(sender, delta)]
 
     def _reject_damaged(self, sender: str, delta: Delta, why: str) -> list[Action]:
@@ -504,8 +511,8 @@ class RootNode:
 
     # --- what comes out ---
 
-    def _advance(self) -> list[Action]:
-        """The watermark may have risen: close what it has passed."""
+    def _advance(self, is_turn: bool = False) -> list[Action]:
+        """The watermark may have risen: close what it has passed; ``is_turn``: of windows without events the next few, too."""
         members = self.members
         notes: list[Action] = []
         if self._flushing and not members.active.any() and members.watermark() < FOREVER:
@@ -515,16 +522,17 @@ class RootNode:
             # Windows without events come out as far as the watermark came before the end, and several decisions may
             # have been taken since it was looked at.
             self._half.raise_to(members.finite, members.latest)
-            self._half.close()
+            self._half.close(is_turn)
             if self._half.is_behind:
                 return [*notes, *self._put_out()]
         self._half.raise_to(members.watermark(), members.latest)
-        self._half.close()
+        self._half.close(is_turn)
         return [*notes, *self._put_out()]
 
     def _put_out(self) -> list[Action]:
         """Actions for cuts that are done, rows that have closed, cuts that are due, count windows, and the end."""
-        return [*self._cut_done(), *self._emit(), *self._cut_soon(), *self.counts.advance(), *self._finish()]
+        rows = [*self._cut_done(), *self._emit(), *self._rest_soon()]
+        return [*rows, *self._cut_soon(), *self.counts.advance(), *self._finish()]
 
     def _cut_done(self) -> list[Action]:
         done = self.cuts.finish()
@@ -537,6 +545,10 @@ class RootNode:
         self._step += 1
         actions: list[Action] = [] if rows is None else [act.EmitRows(self._step, rows)]
         return [*actions, *([act.EmitAside(self._step, side)] if len(side) else [])]
+
+    def _rest_soon(self) -> list[Action]:
+        """Bring the rest of a flood of windows without events; what comes meanwhile is handled in between."""
+        return [act.SetTimer("empty", 0)] if self.is_behind else []
 
     def _cut_soon(self) -> list[Action]:
         """Announce cuts after a while, if some are due: one round for all markers that come together."""
@@ -638,16 +650,12 @@ class RootNode:
         self.cuts.check()
 
     @classmethod
-    def recover(
-        cls, checkpoint: bytes, records: Sequence[bytes], is_paced: bool = False
-    ) -> tuple[RootNode, list[Action]]:
+    def recover(cls, checkpoint: bytes, records: Sequence[bytes]) -> tuple[RootNode, list[Action]]:
         """A root as it was when the last record was written, and what it had given since the checkpoint.
 
-        Rows and notes may have left before; they are the same. Answers that were not sent are asked for again. ``is_paced``: as
-        the root was that wrote the records (`pace`).
+        Rows and notes may have left before; they are the same. Answers that were not sent are asked for again.
         """
         root = cls.restore(checkpoint)
-        root._half.is_paced = is_paced
         repeated: list[Action] = []
         for record in records:
             actions = root.handle(*event_of(record))

@@ -29,7 +29,7 @@ class Routes:
 
     >>> routes = Routes(silence_ns=10)
     >>> routes.admit("x", "a", now_ns=0)
-    >>> routes.may_bring("x", "b", now_ns=9), routes.may_bring("x", "b", now_ns=10)
+    >>> routes.may_bring(["x"], "b", now_ns=9), routes.may_bring(["x"], "b", now_ns=10)
     (False, True)
     """
 
@@ -53,13 +53,11 @@ class Routes:
             return []  # as nearly always
         return [chain for chain in chains if self.of(chain) != link]
 
-    def may_bring(self, chain: str, link: str, now_ns: int) -> bool:
-        """Whether the chain comes over this link, or may from now on."""
-        before = self.of(chain)
-        if before == link:
-            return True
-        is_free = before is None or self.is_silent(chain, now_ns)
-        return is_free and len(self.children.get(link, ())) < CHAINS_PER_LINK_MAX
+    def may_bring(self, strangers: Sequence[str], link: str, now_ns: int) -> bool:
+        """Whether all of these chains, which do not come over this link, may from now on."""
+        count = len(self.children.get(link, ())) + len({chain.removesuffix(CUT_SUFFIX) for chain in strangers})
+        is_free = (self.of(chain) is None or self.is_silent(chain, now_ns) for chain in strangers)
+        return not strangers or (count <= CHAINS_PER_LINK_MAX and all(is_free))
 
     def admit(self, chain: str, link: str, now_ns: int) -> None:
         """The chain comes over this link from now on."""
@@ -113,10 +111,10 @@ class Routes:
 
     # --- ways down ---
 
-    def down(self, chain: str, frame: bytes, also: str | None = None) -> list[Action]:
-        """Send a frame down the link of a chain, and down another one on which somebody believes to have it."""
-        links = dict.fromkeys((self.of(chain), also))
-        return [SendMessage(link, frame) for link in links if link is not None]
+    def down(self, chain: str, frame: bytes) -> list[Action]:
+        """Send a frame down the link of a chain, if there is one."""
+        link = self.of(chain)
+        return [] if link is None else [SendMessage(link, frame)]
 
     def to_all(self, frame: bytes, but: str | None = None) -> list[Action]:
         """Send a frame to all children, except one."""

@@ -46,6 +46,9 @@ class Holding:
     safe: dict[str, Position] = field(default_factory=dict)
     #: Chains of which nothing is held and a gap was refused. If the child has nothing before it, the next one is believed.
     doubted: set[str] = field(default_factory=set)
+    #: Chains that the root began anew, and from where. Until more of them is accepted each travels alone: what was wrong with a
+    #: combination may be the part of one child, and must not cost its siblings another beginning.
+    apart: dict[str, Position] = field(default_factory=dict)
     #: How many bytes of each child are held at most.
     bytes_max: int = 1 << 62
     _bytes: int = 0  # of all that came since it was last counted
@@ -117,10 +120,13 @@ class Holding:
         for one in self.held:
             if one.sent:
                 continue
-            if chosen and (size + one.nbytes > bytes_max or not _follows(one.delta, ends)):
+            is_apart = not self.apart.keys().isdisjoint(one.delta.ranges)
+            if chosen and (is_apart or size + one.nbytes > bytes_max or not _follows(one.delta, ends)):
                 break
             one.sent, one.looks = True, 0
             chosen.append(one.delta)
+            if is_apart:
+                break
             size += one.nbytes
             ends.update(one.delta.ranges)
         return chosen
@@ -130,6 +136,8 @@ class Holding:
         for chain, position in positions.items():
             self.safe[chain] = max(position, self.safe.get(chain, UNKNOWN))
             self.ledger.positions[chain] = max(position, self.ledger.positions.get(chain, UNKNOWN))
+            if position > self.apart.get(chain, position):
+                del self.apart[chain]
         self.held = [one for one in self.held if not _covered(one.delta, self.safe)]
 
     def safe_of(self, chains: Iterable[str]) -> dict[str, Position]:
@@ -143,6 +151,8 @@ class Holding:
         for chain, position in positions.items():
             if position.epoch < self.safe.get(chain, UNKNOWN).epoch:
                 self.safe[chain] = position
+            if 0 < self.ledger.positions.get(chain, UNKNOWN).epoch < position.epoch:
+                self.apart[chain] = position
         told = {chain: max(position, self.safe.get(chain, UNKNOWN)) for chain, position in positions.items()}
         again = self._keep_fitting(told)
         self.send_again()
@@ -154,6 +164,7 @@ class Holding:
             self.ledger.positions.pop(chain, None)
             self.safe.pop(chain, None)
             self.doubted.discard(chain)
+            self.apart.pop(chain, None)
         self.held = [one for one in self.held if not chains & one.delta.ranges.keys()]
 
     def overdue(self) -> int:

@@ -302,7 +302,7 @@ class CountRootGroup(SlicedRootGroup):
 
     # --- windows ---
 
-    def close(self, until: int) -> list[Closed]:
+    def close(self, until: int, is_paced: bool = False) -> list[Closed]:
         """Windows of which all events are settled; ``until``: the watermark of all."""
         self.watermark = max(self.watermark, until)
         before = self.position

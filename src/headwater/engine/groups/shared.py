@@ -274,11 +274,15 @@ class QueryGroup:
         """How far the watermark may rise at once towards ``until``, so that not too much comes out."""
         if not self.windows.fixed.remembers_keys:
             return until
-        times = np.concatenate([block.first for block in self.store.blocks()] or [np.empty(0, np.int64)])
+        held = [*(block.first for block in self.store.blocks()), *(late.times for late in self.stragglers.chunks())]
+        times = np.concatenate([np.empty(0, np.int64), *held])
         return self.windows.fixed.reach(self.watermark, until, len(self.keys), times)
 
-    def close(self, until: int) -> list[Closed]:
-        """The group's watermark rises to ``until``: everything that this closes or revises."""
+    def close(self, until: int, is_paced: bool = False) -> list[Closed]:
+        """The group's watermark rises to ``until``: everything that this closes or revises.
+
+        ``is_paced``: as far as `reach` said, so that no number of windows without events is too large.
+        """
         # Not after closing: what closed is still named by the numbers of its keys.
         if len(self.keys) > max(KEYS_KEPT, 4 * (len(self.store) + len(self.stragglers) + len(self.buffer))):
             self._forget_keys()
@@ -288,19 +292,19 @@ class QueryGroup:
         is_quiet = not (self.in_order or self.stragglers.new.any()) and self.windows.nothing_closes(after, until)
         if not is_quiet:
             try:
-                return self.close_up(after, until)
+                return self.close_up(after, until, is_paced)
             except DataError:
                 self.watermark = after
                 raise
         self._compact_if_due()
         return []
 
-    def close_up(self, after: int, until: int) -> list[Closed]:
+    def close_up(self, after: int, until: int, is_paced: bool = False) -> list[Closed]:
         """What closes or is revised as the watermark goes from ``after`` to ``until``, of all that is in rows."""
         found = self.store.sorted(len(self.keys))
         block, key_starts = (None, np.zeros(len(self.keys) + 1, np.int64)) if found is None else found
         view = View(block, key_starts, self.keys.in_order(), self.stragglers, self.ops, self.windows.template)
-        pieces = self.windows.close(view, self.buffer, after, until, self.position, self.by_key.base)
+        pieces = self.windows.close(view, self.buffer, after, until, is_paced, self.position, self.by_key.base)
         self.stragglers.seen()
         rows, stragglers = self.windows.needed(view, until)
         if block is not None:

@@ -163,10 +163,17 @@ class GroupWindows:
         return not self.sessions and self.fixed.nothing_closes(after, until)
 
     def close(
-        self, view: View, buffer: ReorderBuffer, after: int, until: int, position: int, by_key: Int64Array
+        self,
+        view: View,
+        buffer: ReorderBuffer,
+        after: int,
+        until: int,
+        is_paced: bool,
+        position: int,
+        by_key: Int64Array,
     ) -> list[Closed]:
         """Everything that closes or is revised. ``position``, ``by_key``: how many events there were, in all and of each key."""
-        pieces = self.fixed.close(view, after, until)
+        pieces = self.fixed.close(view, after, until, is_paced)
         for session in self.sessions:
             pieces.extend(session.close(view, after, until))
         for walk in self.walks:

@@ -160,7 +160,7 @@ class CutRootGroup(SlicedRootGroup):
         markers = [np.empty(0, np.bool_) for _ in self.windows.conditions]
         return OrderedEvents(Chunk(np.empty(0, np.int64), 0, 0, []), np.empty(0, np.int32), markers)
 
-    def close(self, until: int) -> list[Closed]:
+    def close(self, until: int, is_paced: bool = False) -> list[Closed]:
         """Everything below ``until`` has come: the windows that are over."""
         after, self.watermark = self.watermark, until
         return self.close_up(after, until)

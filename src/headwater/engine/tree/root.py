@@ -28,7 +28,7 @@ from headwater.engine.wire.query_set import QuerySet
 from headwater.engine.wire.snapshot_bytes import from_bytes
 from headwater.language.query import Query
 from headwater.language.time_columns import time_column
-from headwater.language.times import FOREVER
+from headwater.language.times import FOREVER, NEVER
 
 Kind = TypeVar("Kind", bound=SlicedRootGroup)
 ROOT = Role(is_leaf=False)
@@ -42,10 +42,9 @@ class RootHalf:
 
     def __init__(self, queries: Iterable[Query] = (), role: Role = ROOT, **settings: Any) -> None:
         self.role = role
-        #: Whether a flood of windows without events may come bit by bit: then `is_behind` says that there is more.
-        self.is_paced = False
         self.names: list[str] = []
         self.homes: list[str] = []
+        self._closed_to = NEVER  # up to where `close` was last asked for
         self._state: EngineState[RootGroup] = EngineState(self.role.root_groups(), **settings)
         self._queries = self._state.registry
         self._state.register(queries)
@@ -63,6 +62,7 @@ class RootHalf:
         time, unit, strict, name = state["settings"]
         half = cls(role=Role.named(name, limits), time=time, unit=unit, strict=strict)
         half._state.restore(state)
+        half._closed_to = half._state.watermarks.group
         return half
 
     # --- queries ---
@@ -248,18 +248,27 @@ class RootHalf:
         marks = self._state.watermarks
         marks.group, marks.highest_time = max(marks.group, watermark), max(marks.highest_time, latest)
 
-    def close(self) -> None:
-        """Close what the watermark has passed, except for windows that wait for their cuts."""
-        until = self._state.watermarks.group
-        due = [family for family in self._queries.families.values() if family.group.is_due(until)]
+    def close(self, is_turn: bool = False) -> None:
+        """Close what the watermark has passed, except for windows that wait for their cuts.
+
+        A flood of windows without events comes bit by bit, one with each turn: `is_behind` says that there is more. Were it one
+        with each call, a few bytes of a peer would cost as much as the flood lasts.
+        """
+        until, before = self._state.watermarks.group, self._closed_to
+        due = [
+            family
+            for family in self._queries.families.values()
+            if family.group.is_due(until) and (is_turn or not family.group.owes(before))
+        ]
+        self._closed_to = until
         self._tell_names(due)
-        self._state.close(due, until, self.is_paced)
+        self._state.close(due, until, is_paced=True)
 
     @property
     def is_behind(self) -> bool:
         """Whether more comes out when `close` is called again: windows without events, of which too many were due at once."""
         until = self._state.watermarks.group
-        return self.is_paced and any(family.group.owes(until) for family in self._queries.families.values())
+        return any(family.group.owes(until) for family in self._queries.families.values())
 
     def take_rows(self) -> pa.Table | None:
         """The rows that came out since the last time."""

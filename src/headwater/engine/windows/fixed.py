@@ -103,8 +103,11 @@ class FixedWindows:
         """Whether no window of any query ends in (after, until]; cheap, because most steps close nothing."""
         return len(self.queries) == 0 or next_end(self.specs, after) > until
 
-    def close(self, view: View, after: int, until: int) -> list[Closed]:
-        """Windows that end in (after, until], and windows that ended before and were touched by new stragglers."""
+    def close(self, view: View, after: int, until: int, is_paced: bool = False) -> list[Closed]:
+        """Windows that end in (after, until], and windows that ended before and were touched by new stragglers.
+
+        Not ``is_paced``: more windows without events than a query allows are refused.
+        """
         if not self.queries:
             return []
         pieces = []
@@ -132,7 +135,7 @@ class FixedWindows:
         if len(view.stragglers):
             pieces = self._with_stragglers(view, after, until, pieces)
         if self._filled:
-            pieces.extend(self._empty_windows(view, pieces, after, until))
+            pieces.extend(self._empty_windows(view, pieces, after, until, is_paced))
         return pieces
 
     def _with_stragglers(self, view: View, after: int, until: int, pieces: list[Closed]) -> list[Closed]:
@@ -206,18 +209,18 @@ class FixedWindows:
         first = self._first_starts.get((int(number), int(key)))
         return first is not None and first <= start
 
-    def _empty_windows(self, view: View, pieces: list[Closed], after: int, until: int) -> list[Closed]:
+    def _empty_windows(self, view: View, pieces: list[Closed], after: int, until: int, is_paced: bool) -> list[Closed]:
         """For queries that want them: windows without events, from each key's first window on."""
         if after == FOREVER:
             return []
-        rows = np.concatenate([self._missing(i, pieces, after, until) for i in self._filled])
+        rows = np.concatenate([self._missing(i, pieces, after, until, is_paced) for i in self._filled])
         if len(rows) == 0:
             return []
         zeros = np.zeros(len(rows), np.int64)
         query, start, end, key = rows.T
         return [Closed(query.astype(np.int32), start, end, key.astype(np.int32), zeros, zeros, view.partials)]
 
-    def _missing(self, i: int, pieces: list[Closed], after: int, until: int) -> Int64Array:
+    def _missing(self, i: int, pieces: list[Closed], after: int, until: int, is_paced: bool) -> Int64Array:
         """Rows (query, start, end, key) of query i's windows that are to be shown now and that no piece has."""
         size, slide, offset, _, stop = (int(value) for value in self.specs[i])
         number = int(self.numbers[i])
@@ -238,7 +241,8 @@ class FixedWindows:
             # Those that had ended before were shown then, from the first window known then on.
             shown.append((key, range(first, first if known is None else known, slide)))
             shown.append((key, range(first if known is None else max(known, fresh), min(last, stop - 1) + 1, slide)))
-        check_empty(self.queries[i].query, shown, sum(map(len, held.values())))
+        if not is_paced:
+            check_empty(self.queries[i].query, shown, sum(map(len, held.values())))
         self._first_starts |= {(number, key): first for key, first in firsts.items()}
         return rows_of(number, size, shown, held)
 

@@ -40,7 +40,7 @@ from headwater.engine.wire.peer_tables import table_from_peer
 from headwater.errors import FormatError
 
 
-class Operators(NamedTuple):
+class KnownOperators(NamedTuple):
     """Where users' operators are found: among those that are known here, and in these modules."""
 
     known: Iterable[Op]
@@ -71,7 +71,7 @@ def part_from_bytes(data: Bytes, known: Iterable[Op] = (), modules: Collection[s
     if kind not in _FORMS:
         raise FormatError("a part of a kind that this release does not know")
     try:
-        part = _FORMS[kind].read(reader, Operators(known, modules))
+        part = _FORMS[kind].read(reader, KnownOperators(known, modules))
     except FormatError:
         raise
     except Exception as error:  # it was made elsewhere: whatever is wrong with it must not go further than here
@@ -116,7 +116,7 @@ def _write_rows(writer: Writer, part: RowsPart) -> None:
     writer.blob(partials_to_bytes(part.partials))
 
 
-def _read_rows(reader: Reader, known: Operators) -> RowsPart:
+def _read_rows(reader: Reader, known: KnownOperators) -> RowsPart:
     family, cut = reader.number(), bool(reader.number())
     key_columns, key = read_keys(reader)
     slices = reader.ints()
@@ -244,7 +244,7 @@ def _write_events_part(writer: Writer, part: EventsPart) -> None:
         writer.blob(name.encode()).ints(np.array(rows, np.int64))
 
 
-def _read_events_part(reader: Reader, _known: Operators) -> EventsPart:
+def _read_events_part(reader: Reader, _known: KnownOperators) -> EventsPart:
     family, chain = reader.signed(), reader.blob().decode()
     events = _read_events(reader)
     misfits = {}
@@ -259,7 +259,7 @@ def _write_late(writer: Writer, part: LatePart) -> None:
     _write_events(writer, part)
 
 
-def _read_late(reader: Reader, _known: Operators) -> LatePart:
+def _read_late(reader: Reader, _known: KnownOperators) -> LatePart:
     family, chain = reader.number(), reader.blob().decode()
     key_columns, key = read_keys(reader)
     times, offsets, sources, watermarks, columns = _read_events(reader)
@@ -273,7 +273,7 @@ def _write_markers(writer: Writer, part: MarkersPart) -> None:
         writer.blob(np.packbits(condition).tobytes())
 
 
-def _read_markers(reader: Reader, _known: Operators) -> MarkersPart:
+def _read_markers(reader: Reader, _known: KnownOperators) -> MarkersPart:
     family, chain = reader.number(), reader.blob().decode()
     key_columns, key = read_keys(reader)
     times, offsets, sources = reader.ints(), reader.ints(), reader.ints()
@@ -292,7 +292,7 @@ def _write_accounts(writer: Writer, part: parts.AccountsPart) -> None:
     writer.ints(part.rows.ravel()).number(part.timeless).number(part.malformed)
 
 
-def _read_accounts(reader: Reader, _known: Operators) -> parts.AccountsPart:
+def _read_accounts(reader: Reader, _known: KnownOperators) -> parts.AccountsPart:
     rows = reader.ints()
     if len(rows) % 5:
         raise FormatError("the accounts of a part are damaged")
@@ -332,7 +332,7 @@ def _write_raw(writer: Writer, raw: parts.RawRuns) -> None:
         _write_column(writer, column)
 
 
-def _read_pieces(reader: Reader, known: Operators) -> PiecesPart:
+def _read_pieces(reader: Reader, known: KnownOperators) -> PiecesPart:
     """The part of pieces of which this is the body."""
     family, chains = reader.number(), reader.texts()
     count = reader.count()
@@ -357,7 +357,7 @@ def _read_pieces(reader: Reader, known: Operators) -> PiecesPart:
     return PiecesPart(family, chains, heads, head, sizes, *places, piece, columns, keys[: len(piece)], partials, raw)
 
 
-def _read_piece_rows(reader: Reader, count: int, known: Operators) -> tuple[Int64Array, dict[Op, Any]]:
+def _read_piece_rows(reader: Reader, count: int, known: KnownOperators) -> tuple[Int64Array, dict[Op, Any]]:
     """The piece of each row of the partials, and the partials."""
     rows = reader.number()
     piece = reader.ints() if rows > count else np.arange(rows, dtype=np.int64)
@@ -443,7 +443,7 @@ class PartForm(NamedTuple):
 
     made: type
     write: Callable[[Writer, Any], object]
-    read: Callable[[Reader, Operators], Part]
+    read: Callable[[Reader, KnownOperators], Part]
 
 
 #: The number under which each class travels; numbers are never used again for another class.

@@ -11,6 +11,7 @@ from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.slices.store import RowStore
 from headwater.engine.windows.sessions import SessionWindows
 from headwater.language.times import FOREVER, NEVER
+from headwater.logs import entries as log_entries
 from headwater.node import RootNode
 from headwater.protocols.actions import Action, Checkpoint, Record
 from headwater.protocols.ledger import Ledger
@@ -101,6 +102,8 @@ PLANTS: dict[str, Plant] = {
     "rows-before-the-record": instead(RootNode, "handle", _record_last),
     # Records are written, but not synced.
     "fsync-left-out": instead(Disk, "sync", _records_unsynced),
+    # Behind a record that the disk has changed nothing is read, and nobody is told.
+    "damage-taken-for-torn": instead(log_entries, "_refuse_damage", lambda right, *_: None),
     # Sources are called idle after half of the time.
     "idle-too-early": instead(Membership, "decide_idle", _half_as_patient),
     # Rows of windows that have closed are kept for ever.

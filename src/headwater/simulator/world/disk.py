@@ -72,6 +72,8 @@ class Disk:
     #: The folder as a crash leaves it for certain, and what was done to it since: a name and its file, or None.
     _kept: dict[str, File] = field(default_factory=dict)
     _unsynced: list[tuple[str, File | None]] = field(default_factory=list)
+    #: Which bits have changed: the file, the byte and the bit.
+    _flips: list[tuple[str, int, int]] = field(default_factory=list)
 
     def append(self, name: str, data: bytes) -> None:
         """Write behind everything that is in a file; one that is not there begins."""
@@ -126,10 +128,19 @@ class Disk:
             is_less |= file.lose(dice)
         return is_less
 
-    def flip(self, name: str, dice: Random) -> None:
-        """One bit of a file is another from now on."""
+    def flip(self, name: str, dice: Random, below: int | None = None) -> None:
+        """One bit of a file, or of what lies below a byte of it, is another from now on."""
         data = self.files[name].data
-        data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+        at, bit = dice.randrange(len(data) if below is None else below), 1 << dice.randrange(8)
+        data[at] ^= bit
+        self._flips.append((name, at, bit))
+
+    def restore(self) -> None:
+        """Somebody brings a copy of the files in which no bit has changed."""
+        for name, at, bit in self._flips:
+            if name in self.files:
+                self.files[name].data[at] ^= bit
+        self._flips.clear()
 
     def mend(self) -> None:
         """Nothing is wrong with it any more."""

@@ -13,7 +13,7 @@ from random import Random
 from headwater.simulator.checks.counts import BORDER_FAULTS
 from headwater.simulator.world.machine import Clock, Machine
 from headwater.simulator.world.network import MS, Quality
-from headwater.simulator.world.storage import CHECKPOINT, MEMORY
+from headwater.simulator.world.storage import CHECKPOINT, MEMORY, RECORDS
 from headwater.simulator.world.topology import ROOT, Topology
 from headwater.simulator.world.world import World
 
@@ -241,10 +241,13 @@ class Faults:
         self._world.at(self._world.time_ns + 2 * strike.length_ns, self._restart, machine)
 
     def _flip(self, machine: Machine, strike: Strike) -> None:
-        """It falls over, and what it kept cannot be read any more; of two checkpoints it is the last one."""
+        """It falls over, and what it kept cannot be read any more: a memory, the last of two checkpoints, or a record."""
         self._world.crash(machine, keeps_memory=True)
         self._world.at(self._world.time_ns + strike.length_ns, self._restart, machine)
         storage = machine.storage
+        if machine.role == "root" and strike.number % 2 and (below := storage.followed_bytes()):
+            storage.disk.flip(RECORDS.format(storage.number), self._world.dice, below)
+            return  # it counts when it is noticed
         if machine.role != "root":
             name = MEMORY
         elif self._flipped + 2 <= storage.number >= 2:

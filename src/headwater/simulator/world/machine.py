@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from headwater.errors import FormatError
+from headwater.logs.errors import DamageError
 from headwater.node import Node
 from headwater.protocols.actions import Action
 from headwater.protocols.events import Event
@@ -129,6 +130,15 @@ class Machine:
         return []
 
     def _recover(self, recovered: Callable[[bytes, Sequence[bytes]], tuple[Node, list[Action]]]) -> list[Action]:
+        """A root as its disk has it; if records are damaged it says so, and whoever runs it has a copy."""
+        try:
+            return self._recover_once(recovered)
+        except DamageError:
+            self.unread_faults.append("flip")
+            self.storage.disk.restore()
+            return self._recover_once(recovered)
+
+    def _recover_once(self, recovered: Callable[[bytes, Sequence[bytes]], tuple[Node, list[Action]]]) -> list[Action]:
         """A root of its last checkpoint that can be read, and of all records behind it."""
         damage: FormatError | None = None
         for checkpoint, records in self.storage.lives():

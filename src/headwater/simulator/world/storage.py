@@ -6,16 +6,14 @@ older one and all records behind it lead to the same root: a checkpoint that can
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from headwater.logs.entries import entries, framed
 from headwater.simulator.world.disk import Disk, DiskError
 
-#: In front of each record: the checksum of the rest, and its length.
-_HEADER = struct.Struct("<II")
-_CHECKSUM_BYTES = 4
+RECORD = b"r"
 MEMORY = "memory"
 CHECKPOINT, RECORDS = "checkpoint-{}", "records-{}"
 
@@ -30,7 +28,8 @@ class Storage:
     def record(self, data: bytes) -> None:
         """Make a record durable."""
         name = RECORDS.format(self.number)
-        self.disk.append(name, framed(data))
+        end = len(self.disk.files[name].data) if name in self.disk.files else 0
+        self.disk.append(name, framed(RECORD, data, end, end))
         self.disk.sync(name)
 
     def checkpoint(self, data: bytes) -> None:
@@ -54,8 +53,14 @@ class Storage:
         # Of older ones a crash may have left some files.
         for number in sorted(numbers, reverse=True)[:2]:
             behind = [RECORDS.format(later) for later in range(number, self.number + 1)]
-            records = [record for name in behind if name in files for record in entries(bytes(files[name].data))]
-            yield bytes(files[CHECKPOINT.format(number)].data), records
+            found = (entries(bytes(files[name].data), Path(name)) for name in behind if name in files)
+            yield bytes(files[CHECKPOINT.format(number)].data), [one.data for some in found for one in some]
+
+    def followed_bytes(self) -> int:
+        """How many bytes of the last records another one follows: of these damage can be told from a torn end."""
+        file = self.disk.files.get(RECORDS.format(self.number))
+        ends = [] if file is None else [one.end for one in entries(bytes(file.data), Path(RECORDS.format(self.number)))]
+        return ends[-2] if len(ends) > 1 else 0
 
     def remember(self, memory: bytes) -> bool:
         """Keep the memory of a node that ends; returns whether there was room for it."""
@@ -78,25 +83,3 @@ class Storage:
         """There is no memory."""
         self.disk.remove(MEMORY)
         self.disk.sync_folder()
-
-
-def framed(record: bytes) -> bytes:
-    """A record with its length and a checksum of both, so that a torn one is known; zeros are no record.
-
-    >>> list(entries(framed(b"one") + framed(b"two")[:-1] + bytes(20)))
-    [b'one']
-    """
-    rest = _HEADER.pack(0, len(record))[_CHECKSUM_BYTES:] + record
-    return zlib.crc32(rest).to_bytes(_CHECKSUM_BYTES, "little") + rest
-
-
-def entries(data: bytes) -> Iterator[bytes]:
-    """The whole records of a file: behind one that is torn nothing was ever done."""
-    at = 0
-    while at + _HEADER.size <= len(data):
-        checksum, length = _HEADER.unpack_from(data, at)
-        end = at + _HEADER.size + length
-        if end > len(data) or zlib.crc32(memoryview(data)[at + _CHECKSUM_BYTES : end]) != checksum:
-            return
-        yield data[at + _HEADER.size : end]
-        at = end

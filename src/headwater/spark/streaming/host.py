@@ -75,7 +75,6 @@ class RootHost:
     def begin(self, root: RootNode, offset: Offset) -> Directive:
         """The root as it is before the first batch: what it says."""
         self._root = root
-        root.pace()
         self.save_state(offset.batch)
         return self.directive(offset, BatchOutput())
 
@@ -213,7 +212,6 @@ class RootHost:
         # Several roots hold different events, but have to know the same sources.
         if self._done and about is not None and about.roots == 1 and forgets_sources(about.kind, about.input):
             root, self._forgotten = without_sources(root, self._done)
-            root.pace()
             self._root = root
         return root
 
@@ -246,7 +244,7 @@ class RootHost:
         state = self._checkpoint.state(before, self.number, self._roots)
         if self._root is None or self._state != state:
             saved = self._states.saved(state)
-            self._root, _ = RootNode.recover(saved.snapshot, saved.records, is_paced=True)
+            self._root, _ = RootNode.recover(saved.snapshot, saved.records)
             self._snapshot_bytes = len(saved.snapshot)
             self._recorded = sum(map(len, saved.records))
             state = state._replace(since=saved.since)

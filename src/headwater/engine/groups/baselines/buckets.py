@@ -134,12 +134,12 @@ class BucketGroup(SingleGroup):
         """About how many result rows an advance of the watermark to ``until`` gives."""
         return sum(group.expected_rows(until) for group in self._groups)
 
-    def close(self, until: int) -> list[Closed]:
+    def close(self, until: int, is_paced: bool = False) -> list[Closed]:
         self.watermark = until
         self.keys = KeyTable(self.key_names)
         pieces = []
         for group in self._groups:
-            closed = group.close(until)
+            closed = group.close(until, is_paced)
             if closed:
                 numbers = self.keys.encode(group.keys.columns(), len(group.keys))
             for piece in closed:

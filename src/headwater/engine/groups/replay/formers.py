@@ -41,7 +41,7 @@ def former_of(entry: Registered) -> Former:
 class CutFormer(Former):
     """Sessions, markers and pairs of markers: a fresh cutter walks over all kept events."""
 
-    def form(self, kept: KeptEvents, after: int, until: int) -> Formed:
+    def form(self, kept: KeptEvents, after: int, until: int, is_paced: bool = False) -> Formed:
         entry, window = self.entry, self.entry.query.window
         assert isinstance(window, Session | Punctuated | Between)
         rows = self._walk(kept, window)
@@ -89,7 +89,7 @@ class CustomFormer(Former):
         self.states: dict[int, Any] = {}
         self.opened: dict[int, int] = {}
 
-    def form(self, kept: KeptEvents, after: int, until: int) -> Formed:
+    def form(self, kept: KeptEvents, after: int, until: int, is_paced: bool = False) -> Formed:
         window, lateness = self.entry.query.window, self.entry.query.lateness
         assert isinstance(window, Custom)
         limit = until if until == FOREVER else until - lateness
@@ -191,12 +191,12 @@ class FixedFormer(Former):
     def closes_nothing(self, after: int, until: int, held: int) -> bool:
         return until != FOREVER and next_end(spec_table([self._spec()]), after) > until
 
-    def form(self, kept: KeptEvents, after: int, until: int) -> Formed:
+    def form(self, kept: KeptEvents, after: int, until: int, is_paced: bool = False) -> Formed:
         size, slide, _, _, stop = self._spec()
         lateness = int(self.entry.query.lateness)
         first, last = self._start_from(max(after, LONG_AGO) - lateness - size + 1), min(until - size, stop - 1)
         if self.fills:
-            windows = self._filled(kept, first, after, until)
+            windows = self._filled(kept, first, after, until, is_paced)
         else:
             arguments = (kept.chunk.times, kept.starts, size, slide, first, last)
             windows = np.empty((_occupied(*arguments, np.empty((0, 5), np.int64)), 5), np.int64)
@@ -218,7 +218,7 @@ class FixedFormer(Former):
         _, slide, offset, begin, _ = self._spec()
         return offset + -((offset - max(time, begin)) // slide) * slide
 
-    def _filled(self, kept: KeptEvents, first: int, after: int, until: int) -> Int64Array:
+    def _filled(self, kept: KeptEvents, first: int, after: int, until: int, is_paced: bool) -> Int64Array:
         """All windows of each key from its first one on; at the end of the stream up to the last one with an event of any key."""
         size, slide, offset, _, stop = self._spec()
         self._remember_first(kept)
@@ -229,7 +229,8 @@ class FixedFormer(Former):
         found = [np.empty((0, 5), np.int64)]
         last = min(limit, stop - 1)
         shown = [(key, range(max(start, first), last + 1, slide)) for key, start in sorted(self._first.items())]
-        check_empty(self.entry.query, shown, len(kept))
+        if not is_paced:
+            check_empty(self.entry.query, shown, len(kept))
         for key, start in sorted(self._first.items()):
             low, high = int(kept.starts[key]), int(kept.starts[key + 1])
             # Not np.arange with a step: it counts in floats, too coarse for times at the ends of int64.
@@ -240,11 +241,14 @@ class FixedFormer(Former):
         return np.concatenate(found)
 
     def reach(self, after: int, until: int, kept: KeptEvents) -> int:
-        if not self.fills or not len(kept):
+        # Where windows have begun, events or not.
+        times = [
+            *self._first.values(),
+            *([int(kept.chunk.times.min()), int(kept.chunk.times.max())] if len(kept) else ()),
+        ]
+        if not self.fills or not times:
             return until
-        times, slide = kept.chunk.times, self._spec()[1]
-        low = min([int(times.min()), *self._first.values()])
-        return paced(after, until, slide, kept.key_count, low, int(times.max()))
+        return paced(after, until, self._spec()[1], kept.key_count, min(times), max(times))
 
     def _remember_first(self, kept: KeptEvents) -> None:
         """The first window of each key that has a member: not an event whose own source had passed the window."""
@@ -279,7 +283,7 @@ class CountFormer(Former):
         lacking = self._done * self._window.step + self._window.size - self._passed
         return held < min(self._window.size, int(lacking.min(initial=self._window.size)))
 
-    def form(self, kept: KeptEvents, after: int, until: int) -> Formed:
+    def form(self, kept: KeptEvents, after: int, until: int, is_paced: bool = False) -> Formed:
         self._grow(kept.key_count)
         size, step, times, starts = self._window.size, self._window.step, kept.chunk.times, kept.starts
         held, passed = np.diff(starts), self._passed

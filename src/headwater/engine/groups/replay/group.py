@@ -120,7 +120,7 @@ class ReplayGroup(SingleGroup):
             return until
         return self._former.reach(self.watermark, until, self._buffer.sorted(len(self._window_keys)))
 
-    def close(self, until: int) -> list[Closed]:
+    def close(self, until: int, is_paced: bool = False) -> list[Closed]:
         before, self.watermark = self.watermark, until
         after = before if self._formed_at is None else self._formed_at
         if not self._buffer.stretches or self._is_quiet(after, until):
@@ -128,7 +128,7 @@ class ReplayGroup(SingleGroup):
         self._formed_at = until
         self._reaches_back = False
         kept = self._buffer.sorted(len(self._window_keys))
-        formed, ranges = self._form(kept, after, until)
+        formed, ranges = self._form(kept, after, until, is_paced)
         pieces = self._emit(kept, formed, ranges)
         self._forget(kept, formed)
         return pieces
@@ -138,9 +138,9 @@ class ReplayGroup(SingleGroup):
         is_touched = self._reaches_back or self._matches_nodes
         return not is_touched and self._former.closes_nothing(after, until, len(self._buffer))
 
-    def _form(self, kept: KeptEvents, after: int, until: int) -> tuple[Formed, Int64Array]:
+    def _form(self, kept: KeptEvents, after: int, until: int, is_paced: bool) -> tuple[Formed, Int64Array]:
         """The windows and rows (window, lo, hi): the events that lie in them."""
-        formed = self._former.form(kept, NEVER if self._matches_nodes else after, until)
+        formed = self._former.form(kept, NEVER if self._matches_nodes else after, until, is_paced)
         if self._matches_nodes:
             formed, ranges = unite(formed, self.entry.query.scope, self._owners(), until)
             formed.needed = np.full(kept.key_count, NEVER)

@@ -79,8 +79,8 @@ class Former(ABC):
         self.entry = entry
 
     @abstractmethod
-    def form(self, kept: KeptEvents, after: int, until: int) -> Formed:
-        """The windows, but for those that were final at ``after``."""
+    def form(self, kept: KeptEvents, after: int, until: int, is_paced: bool = False) -> Formed:
+        """The windows, but for those that were final at ``after``; not ``is_paced``: too many that hold nothing are refused."""
 
     def form_all(self, kept: KeptEvents) -> Formed:
         """Every window that holds a kept event, those that are out too; nothing changes by it."""

@@ -7,11 +7,11 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from headwater.engine.placement import explain
 from headwater.errors import HeadwaterError, QueryError
 from headwater.language.files.queries import to_json
 from headwater.language.homes import homed
 from headwater.language.query import Query
-from headwater.node.explanation import explain
 from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.inputs.input import Input
 from headwater.spark.streaming.runner import BatchRunner
