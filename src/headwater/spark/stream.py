@@ -54,6 +54,7 @@ from headwater.spark.streaming.start.prepare import (
     renamed_input,
 )
 from headwater.spark.streaming.start.query_changes import change_queries, check_homes, running_queries
+from headwater.spark.streaming.start.spark_log import drop_replaced_offset
 from headwater.spark.streaming.start.trigger import spark_trigger
 from headwater.spark.streaming.watch.observer import StreamObserver
 
@@ -171,6 +172,7 @@ def stream(
         else:
             owner = Ownership.taken(known.path)
             known.go_on(about)
+            drop_replaced_offset(place / "spark", known)
             if asked is not None:
                 change_queries(known, about, asked)
         observer = None
@@ -181,13 +183,13 @@ def stream(
             observer = StreamObserver(name or place.name, unit, untimed, problems=problems, **watched)
         runner = BatchRunner(known, observer=observer, owner=owner, lock=lock, **sinks)
         undo.callback(runner.close)
-        _open(known, sinks, runner.queries)
+        open_sinks(known, sinks, runner.queries)
         started = _start(spark, place, opened, runner, owner, triggered, max_events_per_trigger, name)
         undo.pop_all()
     return started
 
 
-def _open(checkpoint: StreamCheckpoint, sinks: Mapping[str, Any], queries: RowQueries) -> None:
+def open_sinks(checkpoint: StreamCheckpoint, sinks: Mapping[str, Any], queries: RowQueries) -> None:
     """Sinks that have to know whose rows they get are told."""
     about, done = checkpoint.begun(), checkpoint.last_done()
     lives = begin_life(checkpoint.path, done + 1, uuid.uuid4().hex[:16])

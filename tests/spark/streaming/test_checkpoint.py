@@ -16,6 +16,7 @@ from pyspark import cloudpickle
 import headwater as hw
 from golden import write
 from headwater.logs import files
+from headwater.simulator.stream import TABLES, ListedInput, LocalFrame, Loop
 from headwater.spark.stream import begin
 from headwater.spark.streaming.checkpoint import StreamCheckpoint, refuse_ended
 from headwater.spark.streaming.errors import CheckpointError, EndedError, ReplacedError, RunningError
@@ -24,7 +25,6 @@ from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.sinks import FolderSink
 from headwater.spark.streaming.start.driver_lock import DriverLock, refuse_running
 from headwater.spark.streaming.start.handle import Stream, StreamError
-from spark.streaming.local_loop import TABLES, FakeFrame, ListedInput, Loop
 
 SCHEMA = pa.schema([("time", pa.int64()), ("k", pa.int64())])
 SETTINGS = {"time": "time", "unit": "us", "disorder": 0, "strict": False, "idle_ns": None, "ahead_max": None}
@@ -168,12 +168,12 @@ def test_a_runner_that_travels_to_a_server_takes_the_lock_there(tmp_path):
     runner.close()
     refuse_running(tmp_path)
     with pytest.raises(CheckpointError, match="after batch 6 is missing"):
-        there(FakeFrame(lambda: pa.table({})), 7)
+        there(LocalFrame(lambda: pa.table({})), 7)
     # Spark ends the stream, and nobody is kept from starting it again.
     refuse_running(tmp_path, wait_seconds=0)
     directive = replace(loop.checkpoint.said(-1), batch=0)
     loop.checkpoint.commit(directive)
-    there(FakeFrame(lambda: pa.table({})), 0)
+    there(LocalFrame(lambda: pa.table({})), 0)
     with pytest.raises(RunningError):
         refuse_running(tmp_path, wait_seconds=0)
     there.close()

@@ -8,6 +8,7 @@ All of it lies under one folder, beside Spark's own checkpoint::
     states/8.3.part       what happened to it in batch 8; both make the root after batch 8 (`states`)
     roots/001/states/     the same of each root, where several share the keys
     directives/8.json     what it tells the leaves for batch 9, and which states are those after batch 8
+    offsets/9.json        the offset of batch 9, from before anybody saw rows of it: Spark may lose its own
     queries/<hash>.json   the text of the queries a directive names
     commands/3.json       what users asked for, in order
     lives/                an empty file for each start of the stream (`sinks.timeline`)
@@ -42,7 +43,7 @@ from headwater.spark.streaming.arrivals import Stamps, Taken
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.errors import CheckpointError, EndedError, missing_part
 from headwater.spark.streaming.inputs.input import stores_arrivals
-from headwater.spark.streaming.states import StateFolder, StateRef
+from headwater.spark.streaming.states import StateFolder, StateRef, sweep
 
 #: How rows come out: since the first release in ticks with all columns, now as times (`engine.results.shape`). A stream keeps
 #: the form with which it began, for its sink holds rows of it already.
@@ -137,6 +138,8 @@ class StreamCheckpoint:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        #: Queries of which it is known here that their file would survive a loss of power.
+        self._kept_queries: set[str] = set()
 
     # --- what it is ---
 
@@ -175,7 +178,7 @@ class StreamCheckpoint:
 
     def prepare(self, roots: int = 1) -> None:
         """Make room for a new stream; what one has left that never came to be is removed."""
-        for folder in ("directives", "queries", "commands"):
+        for folder in ("directives", "offsets", "queries", "commands"):
             files.make_folder(self.path / folder)
         for number in range(roots):
             files.make_folder(self.states(number, roots).path)
@@ -196,8 +199,10 @@ class StreamCheckpoint:
         first = self.directive(-1)
         if about.owner and first is not None and first["owner"] != about.owner:
             raise self._begun_twice()
-        for number in range(about.roots):
-            self.states(number, about.roots).sweep()
+        files.make_folder(self.path / "offsets")
+        folders = [self.states(number, about.roots).path for number in range(about.roots)]
+        for folder in (*folders, *(self.path / name for name in ("directives", "offsets", "queries"))):
+            sweep(folder)
         data = _about_bytes(about)
         if (self.path / "about.json").read_bytes() != data:
             files.replace(self.path / "about.json", data)
@@ -207,6 +212,34 @@ class StreamCheckpoint:
         return CheckpointError(
             f"{self.path}: two drivers began this stream at the same time; begin anew in another folder"
         )
+
+    # --- before each batch ---
+
+    def fix(self, batch: int, owner: int, offset: Mapping[str, Any]) -> None:
+        """Keep the offset of a batch before anybody sees rows of it, so that it is run again as it was.
+
+        Spark does not sync its own log, so a loss of power may take it; and a driver that was paused may write into it.
+        """
+        place, data = self._offset(batch), sealed({"owner": owner, "offset": dict(offset)})
+        try:
+            files.create(place, data)
+        except FileExistsError:
+            if self.fixed(batch) != json.loads(data)["offset"]:
+                raise CheckpointError(
+                    f"{place}: another driver has begun batch {batch} with another offset; start the stream again"
+                ) from None
+            files.sync_directory(place.parent)  # whoever created it may have died before it did
+        except FileNotFoundError as error:
+            raise missing_part(place.parent) from error
+
+    def fixed(self, batch: int) -> dict[str, Any] | None:
+        """The offset that a batch was begun with; None if nobody has seen rows of it."""
+        place = self._offset(batch)
+        try:
+            offset: dict[str, Any] = unsealed(place, place.read_bytes())["offset"]
+        except FileNotFoundError:
+            return None
+        return offset
 
     # --- after each batch ---
 
@@ -243,6 +276,10 @@ class StreamCheckpoint:
         self._forget(directive.batch - KEPT)
         return True
 
+    def settle(self) -> None:
+        """Directives that are there stay there after a loss of power, though whoever created the last has died since."""
+        files.sync_directory(self.path / "directives")
+
     def last_batch(self) -> int | None:
         """The last batch that is done; None before anything is."""
         found = [int(place.stem) for place in (self.path / "directives").glob("*.json")]
@@ -268,6 +305,9 @@ class StreamCheckpoint:
         place = self.path / "queries" / f"{name}.json"
         if not place.exists():
             self._put(place, text.encode())
+        elif name not in self._kept_queries:
+            files.sync_directory(place.parent)  # whoever wrote it may have died before it did
+        self._kept_queries.add(name)
         return name
 
     def queries(self, name: str) -> str:
@@ -297,9 +337,10 @@ class StreamCheckpoint:
         states = [StateRef(*state) for state in known["states"]]
         for number, state in enumerate(states):
             self.states(number, len(states)).forget(state.since)
-        for place in (self.path / "directives").glob("*.json"):
-            if int(place.stem) < batch:
-                files.remove(place)
+        for folder in ("directives", "offsets"):
+            for place in sorted((self.path / folder).glob("*.json")):
+                if int(place.stem) < batch:
+                    files.remove(place)
         self._forget_asked()
 
     def _forget_asked(self) -> None:
@@ -308,10 +349,10 @@ class StreamCheckpoint:
         known = [data for place in places if (data := self.directive(int(place.stem))) is not None]
         done = min(min(data["commands"] for data in known), self.command_count() - 1)
         named = {data["queries"] for data in known}
-        for place in (self.path / "commands").iterdir():
+        for place in sorted((self.path / "commands").iterdir()):
             if int(place.name.partition(".")[0]) < done:
                 files.remove(place)
-        for place in (self.path / "queries").iterdir():
+        for place in sorted((self.path / "queries").iterdir()):
             if place.name.partition(".")[0] not in named:
                 files.remove(place)
 
@@ -323,7 +364,11 @@ class StreamCheckpoint:
 
     def command(self, number: int) -> dict[str, Any]:
         """The command of this number, from 0."""
-        tree: dict[str, Any] = json.loads((self.path / "commands" / f"{number}.json").read_bytes())
+        place = self.path / "commands" / f"{number}.json"
+        try:
+            tree: dict[str, Any] = unsealed(place, place.read_bytes())
+        except FileNotFoundError as error:
+            raise missing_part(place) from error
         return tree
 
     def ask(self, command: dict[str, Any]) -> int:
@@ -331,7 +376,7 @@ class StreamCheckpoint:
         number = self.command_count()
         while True:
             try:
-                files.create(self.path / "commands" / f"{number}.json", _json(command))
+                files.create(self.path / "commands" / f"{number}.json", sealed({"is_sealed": True, **command}))
                 return number
             except FileExistsError:
                 number += 1
@@ -348,6 +393,9 @@ class StreamCheckpoint:
 
     def _directive(self, batch: int) -> Path:
         return self.path / "directives" / f"{batch}.json"
+
+    def _offset(self, batch: int) -> Path:
+        return self.path / "offsets" / f"{batch}.json"
 
     def _put(self, place: Path, data: bytes) -> None:
         try:
@@ -386,7 +434,7 @@ def _about_bytes(about: About) -> bytes:
 _SEAL = b'{"checksum":"%s",'
 _SEAL_SIZE = len(_SEAL % (b"0" * 32))
 #: What is there only in files that have a checksum: one whose beginning is damaged cannot pass for one of before.
-_SEALED = ("checksum", "owner")
+_SEALED = ("checksum", "owner", "is_sealed")
 
 
 def sealed(tree: dict[str, Any]) -> bytes:
@@ -410,6 +458,7 @@ def unsealed(place: Path, data: bytes) -> Any:
     if data[:_SEAL_SIZE] != _SEAL % _checksum(data[_SEAL_SIZE:]):
         raise CheckpointError(f"{place}: this part of the checkpoint is damaged: it does not match its checksum")
     del tree["checksum"]
+    tree.pop("is_sealed", None)
     return tree
 
 

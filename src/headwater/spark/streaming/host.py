@@ -41,13 +41,15 @@ FORGET_MIN = 1000
 
 @dataclass
 class BatchOutput:
-    """Output of a batch: when it was planned, tables of rows and of events set aside, notes, and bytes by link."""
+    """Output of a batch: its offset, tables of rows and of events set aside, notes, and bytes by link."""
 
-    now_ns: int = 0
+    offset: Offset = field(default_factory=Offset)
     rows: list[pa.Table] = field(default_factory=list)
     aside: list[pa.Table] = field(default_factory=list)
     notes: list[Noted] = field(default_factory=list)
     link_bytes: Counter[str] = field(default_factory=Counter)
+    #: Whether nothing comes after it.
+    is_last: bool = False
 
 
 class RootHost:
@@ -84,7 +86,7 @@ class RootHost:
         # Chain after chain: run again, tasks may end in another order, and nothing may depend on that.
         messages = sorted(((chain, bytes(frame)) for _, _, chain, frame in in_order(frames)), key=lambda each: each[0])
         offset = _control(messages, batch)
-        outcome = BatchOutput(offset.now_ns)
+        outcome = BatchOutput(offset)
         if offset.flush:
             self._do(root, events.FlushAsked(), offset, outcome)
         for chain, frame in messages:
@@ -92,6 +94,7 @@ class RootHost:
                 outcome.link_bytes[chain] += len(frame)
                 self._do(root, events.MessageReceived(chain, frame), offset, outcome)
         self._decide(root, before, offset, outcome)
+        outcome.is_last = root.is_finished
         return offset, outcome
 
     def _decide(self, root: RootNode, before: Directive, offset: Offset, outcome: BatchOutput) -> None:

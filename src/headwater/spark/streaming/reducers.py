@@ -29,8 +29,8 @@ from headwater.spark.tasks import bug, in_tasks
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: What comes out of a root's task: when the batch was planned, tables ("rows", "aside") as Arrow streams, and at last, as JSON,
-#: what it says.
+#: What comes out of a root's task: the offset of the batch as JSON, tables ("rows", "aside") as Arrow streams, and at last,
+#: as JSON, what it says.
 TABLES = pa.schema([("root", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
 PLANNED, SAID = "planned", "said"
 
@@ -52,13 +52,15 @@ def reduced(
         if kind == SAID:
             said[number] = Directive.from_data(json.loads(data.as_py()))
         elif kind == PLANNED:
-            outcome.now_ns = int(data.as_py())
+            outcome.offset = Offset.from_data(json.loads(data.as_py()))
         else:
             tables = outcome.rows if kind == "rows" else outcome.aside
             tables.append(table_from_bytes(data.as_buffer()))
     if sorted(said) != list(range(roots)):
         raise bug(f"of {roots} roots these have done batch {batch}: {sorted(said)}")
-    return outcome, [said[number] for number in range(roots)]
+    each = [said[number] for number in range(roots)]
+    outcome.is_last = all(directive.is_finished for directive in each)
+    return outcome, each
 
 
 def root_tables(
@@ -73,7 +75,7 @@ def root_tables(
     # By what the stream is: another may have begun in the same folder.
     host = _kept_host(path, owner, number, roots, StreamCheckpoint(path).begun().id)
     offset, outcome = host.run(batch, found)
-    yield _row(number, PLANNED, str(offset.now_ns).encode())
+    yield _row(number, PLANNED, json.dumps(offset.to_data()).encode())
     for kind, tables in (("rows", outcome.rows), ("aside", outcome.aside)):
         for table in tables:
             for part in parts_of(table):

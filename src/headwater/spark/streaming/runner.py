@@ -1,8 +1,8 @@
 """What Spark calls for each batch: frames in from the leaves, through the root, rows into the sinks, and then the state.
 
-In this order, so that whatever dies in between, the batch is run again as it was: rows first (sinks know a batch by its number),
-then the root's state, then the directive, with which the batch is done. Spark's own commit comes last. Before each step that
-others see it is asked whether another driver has taken over (`owners`).
+In this order, so that whatever dies in between, the batch is run again as it was: its offset is kept, then come rows (sinks know
+a batch by its number), then the root's state, then the directive, with which the batch is done. Spark's own commit comes last.
+Before each step that others see it is asked whether another driver has taken over (`owners`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from headwater.spark.streaming.errors import ReplacedError
 from headwater.spark.streaming.host import BatchOutput, RootHost
 from headwater.spark.streaming.owners import Ownership
 from headwater.spark.streaming.reducers import joint, reduced
-from headwater.spark.streaming.sinks import FolderSink, Sink
+from headwater.spark.streaming.sinks import Sink
 from headwater.spark.streaming.start.driver_lock import DriverLock
 from headwater.spark.streaming.watch.observer import StreamObserver
 from headwater.spark.tasks import bug
@@ -156,10 +156,12 @@ class BatchRunner:
         began = time.monotonic()
         self._owner.check()
         if self._checkpoint.directive(batch) is not None:
+            self._checkpoint.settle()
             return  # done before Spark could say so
         outcome, finish = self._computed(frames, batch)
         computed = time.monotonic()
         self._owner.check()
+        self._checkpoint.fix(batch, self._owner.number, outcome.offset.to_data())
         due_ns = self._write(batch, outcome)
         directive = replace(finish(), rows_due_ns=due_ns)
         self._owner.check()
@@ -172,13 +174,14 @@ class BatchRunner:
         """Give the sinks what came out; returns when one of them has gathered for long enough."""
         shape = self._shape(batch)
         rows = joined(outcome.rows) if shape is None else shape.rows(joined(outcome.rows))
-        due = [_given(self.sink, batch, rows, outcome.now_ns)]
+        told = outcome.offset.now_ns, outcome.is_last
+        due = [_given(self.sink, batch, rows, *told)]
         if self.observer is not None:
             self.observer.rows_out(rows)
         self._warn(outcome.aside)
         if self.aside is not None:
             aside = pa.concat_tables([ASIDE.empty_table(), *outcome.aside])
-            due.append(_given(self.aside, batch, aside if shape is None else shape.aside(aside), outcome.now_ns))
+            due.append(_given(self.aside, batch, aside if shape is None else shape.aside(aside), *told))
         return min((at for at in due if at is not None), default=None)
 
     def _commit(self, directive: Directive) -> None:
@@ -223,10 +226,11 @@ class BatchRunner:
         return outcome, finish
 
 
-def _given(sink: Sink, batch: int, rows: pa.Table, now_ns: int) -> int | None:
-    """Give a sink the rows of a batch; when the next batch is due for it, if it gathers them."""
-    if isinstance(sink, FolderSink):
-        return sink.write_at(batch, rows, now_ns)
+def _given(sink: Sink, batch: int, rows: pa.Table, now_ns: int, is_last: bool) -> int | None:
+    """Give a sink the rows of a batch; when the next batch is due for it, if it gathers them. The last is due at once."""
+    if hasattr(sink, "write_at"):
+        due_ns: int | None = sink.write_at(batch, rows, now_ns, is_last)
+        return due_ns
     sink.write(batch, rows)
     return None
 

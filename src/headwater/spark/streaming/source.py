@@ -137,6 +137,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         directive = self._directive(last.batch)
         if directive.forgotten:
             self._forget(directive.forgotten)
+        if (fixed := self._checkpoint.fixed(last.batch + 1)) is not None:
+            return fixed  # it was begun, and Spark has lost it
         # Commands before extents: events that were written before a flush was asked for are read before it.
         commands = self._checkpoint.command_count()
         flush = any(self._checkpoint.command(k)["what"] == "flush" for k in range(last.commands, commands))

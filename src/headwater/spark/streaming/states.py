@@ -69,6 +69,7 @@ class StateFolder:
             # Another attempt of the same task was here first; both compute the same.
             if place.read_bytes() != data:
                 raise CheckpointError(f"{place}: two attempts of one batch left different states") from None
+            files.sync_directory(place.parent)  # the other may have died before it did
         except FileNotFoundError as error:
             raise missing_part(place.parent) from error
         return StateRef(name, _hash(data), since)
@@ -90,15 +91,10 @@ class StateFolder:
 
     def forget(self, before: int) -> None:
         """Remove the states of batches before this one, whoever wrote them."""
-        for place in self.path.iterdir():
+        for place in sorted(self.path.iterdir()):
             batch = place.name.partition(".")[0]
             if batch.lstrip("-").isdigit() and int(batch) < before:
                 files.remove(place)
-
-    def sweep(self) -> None:
-        """Remove what drivers and tasks that died have left unfinished."""
-        for place in self.path.glob(f".*{files.UNFINISHED}"):
-            files.remove(place)
 
     def _part(self, state: StateRef) -> list[Any]:
         try:
@@ -119,6 +115,12 @@ class StateFolder:
                 " anew with another folder"
             )
         return data
+
+
+def sweep(folder: Path) -> None:
+    """Remove what drivers and tasks that died have left unfinished."""
+    for place in sorted(folder.glob(f".*{files.UNFINISHED}")):
+        files.remove(place)
 
 
 def _hash(data: bytes) -> str:

@@ -39,14 +39,15 @@ class Claim:
 
     def hold(self, last: int) -> None:
         """Called before each write: SinkError if another run has written since, or has left more than this one knows."""
-        try:
-            if self._signed != self._own:
+        while self._signed != self._own:
+            try:
                 self._check_past(last)
                 files.rename(self._signed, self._own)
                 files.sync_directory(self._folder)
                 self._signed, self._life = self._own, self._stream.life
-        except FileNotFoundError:
-            pass
+            except FileNotFoundError:
+                if not self._follow():
+                    break
         if not self.is_held:
             raise SinkError(
                 f"{self._folder}: {self._signed.name} is gone, so another run of this stream has taken the sink over, or somebody"
@@ -58,6 +59,15 @@ class Claim:
         """Whether nobody has followed this run."""
         return self._signed.exists()
 
+    def _follow(self) -> bool:
+        """Whether an earlier life has signed meanwhile: it was paused, and has written the rest of the batch that it was at."""
+        past = {life.id for life in self._stream.lives[:-1]}
+        signed = [life for name, life in _signed(self._folder) if name == self._stream.stream and life in past]
+        if len(signed) != 1:
+            return False
+        self._life, self._signed = signed[0], self._signature(self._stream.stream, signed[0])
+        return True
+
     def _adopt(self, last: int, counts: Counts) -> None:
         stream = self._stream
         if last > stream.next_batch:
@@ -67,7 +77,7 @@ class Claim:
                 f"{self._folder}: the rows in it, up to batch {last}, are not of this stream; {self._way_out}"
             )
         self._signed, self._life = self._own, stream.life
-        os.close(os.open(self._own, os.O_CREAT | os.O_CLOEXEC, 0o644))
+        os.close(files.make(self._own))
         try:
             # Looked for again: of two that begin at once at most one may stay.
             self._check_nobody_elses(_signed(self._folder))

@@ -9,6 +9,7 @@ import pyarrow as pa
 from headwater.errors import DataError
 from headwater.language.arguments import check_real_time
 from headwater.language.places import local_path
+from headwater.logs import files
 from headwater.spark.streaming.sinks.batch_files import WAY_OUT, BatchFiles, BatchRows
 from headwater.spark.streaming.sinks.claim import Claim
 from headwater.spark.streaming.sinks.gathered import GatheredRows
@@ -30,7 +31,7 @@ class FolderSink(Sink):
     def __init__(self, path: str | Path, *, every: object = None) -> None:
         self.path = local_path("sink", path, ELSEWHERE).absolute()
         self.every_ns = 0 if every is None else check_real_time("every", every)
-        self.path.mkdir(parents=True, exist_ok=True)
+        files.make_folder(self.path)
         self._stream: Claimant | None = None
         self._claim: Claim | None = None
         self._files: BatchFiles | None = None
@@ -45,13 +46,19 @@ class FolderSink(Sink):
     def write(self, batch: int, rows: pa.Table) -> None:
         self.write_at(batch, rows, 0)
 
-    def write_at(self, batch: int, rows: pa.Table, planned_ns: int) -> int | None:
-        """Write the rows of a batch, or let them wait; when those that wait are due, None if none do."""
+    def write_at(self, batch: int, rows: pa.Table, planned_ns: int, is_last: bool = False) -> int | None:
+        """Write the rows of a batch, or let them wait; when those that wait are due, None if none do.
+
+        ``is_last``: the stream ends with this batch. Nobody could start it again to write what waits, so nothing does.
+        """
         held = self._files = self._files or BatchFiles(self.path)
         if batch <= held.last:
             held.check_same(batch, rows)
+            files.sync_directory(self.path)  # whoever wrote it may have died before it did
             return None
         new = [BatchRows(batch, planned_ns, rows)] if len(rows) else []
+        if self._gathered is not None and self.every_ns:
+            self._gathered.catch_up(batch)
         waiting = self._gathered.parts if self._gathered else []
         if waiting and new and not waiting[-1].rows.schema.equals(rows.schema):
             # A file has one schema.
@@ -61,7 +68,7 @@ class FolderSink(Sink):
         if not parts:
             return None
         due_ns = parts[0].planned_ns + self.every_ns
-        if planned_ns >= due_ns or sum(part.rows.nbytes for part in parts) > GATHERED_BYTES_MAX:
+        if is_last or planned_ns >= due_ns or sum(part.rows.nbytes for part in parts) > GATHERED_BYTES_MAX:
             self._put(parts)
             return None
         if self._gathered is None:

@@ -17,19 +17,27 @@ _TARGET = "folder"
 class GatheredRows:
     """What waits for the sink ``target``: batches above ``written``, which has its file, up to ``done``, the last that is done.
 
-    A batch that is not done will run again, so what it left is void; and rows that are in a file were only not removed yet.
+    Rows that are in a file were only not removed yet. Those of a batch that is not done wait as well: whoever was paused in the
+    midst of it may wake and end it, and whoever runs it again keeps the same.
     """
 
     def __init__(self, folder: Path, target: Path, *, written: int, done: int) -> None:
         self._folder = folder
         self._target = target
+        self._written = written
         self.parts: list[BatchRows] = []
         for batch in _batches(folder):
-            if written < batch <= done:
-                planned_ns, rows = from_bytes(self._place(batch).read_bytes())
-                self.parts.append(BatchRows(batch, planned_ns, table_from_bytes(rows)))
-            else:
+            if batch <= written:
                 files.remove(self._place(batch))
+        self.catch_up(done + 1)
+
+    def catch_up(self, batch: int) -> None:
+        """Take in what waits of the batches before this one, which are done: others may have done some."""
+        last = self.parts[-1].batch if self.parts else self._written
+        for each in _batches(self._folder):
+            if last < each < batch:
+                planned_ns, rows = from_bytes(self._place(each).read_bytes())
+                self.parts.append(BatchRows(each, planned_ns, table_from_bytes(rows)))
 
     def keep(self, part: BatchRows) -> None:
         """Rows that are to wait; afterwards they would survive a loss of power."""
@@ -44,6 +52,7 @@ class GatheredRows:
         """All of them are in a file."""
         for part in self.parts:
             files.remove(self._place(part.batch))
+        self._written = max([self._written, *(part.batch for part in self.parts)])
         self.parts = []
 
     def _place(self, batch: int) -> Path:
