@@ -4,13 +4,14 @@ A `Loop` is a stream with what outlives its drivers: the checkpoint, Spark's log
 it; it can die at every moment. It needs Spark's Python classes, and no Java.
 """
 
-from headwater.simulator.stream.driver import MOMENTS, STEPS, CrashError, Driver, LogTakenError
+from headwater.simulator.stream.driver import MOMENTS, STEPS, Driver, LogTakenError
 from headwater.simulator.stream.frames import LocalFrame
 from headwater.simulator.stream.listed_input import TABLES, ListedInput
 from headwater.simulator.stream.loop import Loop
 from headwater.simulator.stream.run import Run
 from headwater.simulator.stream.story import count_windows
 from headwater.simulator.stream.turns import IDLE, Drivers, DriverThread
+from headwater.simulator.world.file_faults import CrashError
 
 __all__ = [
     "IDLE",

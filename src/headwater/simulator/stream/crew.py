@@ -13,11 +13,11 @@ from typing import Any
 
 from headwater.simulator.checks.counts import Counts
 from headwater.simulator.checks.truth import ViolationError
-from headwater.simulator.stream.disk import WRITES, close_below
-from headwater.simulator.stream.driver import CrashError, Driver, LogTakenError
-from headwater.simulator.stream.file_faults import AFTER, BEFORE, ERROR, FULL, TORN, is_injected
+from headwater.simulator.stream.driver import Driver, LogTakenError
 from headwater.simulator.stream.loop import Loop
 from headwater.simulator.stream.turns import BATCH, DEAD, IDLE, STARTED, DriverThread
+from headwater.simulator.world.file_faults import AFTER, BEFORE, ERROR, FULL, TORN, CrashError, is_injected
+from headwater.simulator.world.folder_disk import WRITES, close_below
 from headwater.spark.streaming.errors import EndedError, ReplacedError
 
 #: What takes room on a disk.

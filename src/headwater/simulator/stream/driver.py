@@ -31,10 +31,6 @@ MOMENTS = ("planned", "logging", "logged", *STEPS[:5], "committing", *STEPS[5:])
 WHO = "a driver of the loop"
 
 
-class CrashError(BaseException):
-    """The driver dies here; nobody may act on it."""
-
-
 class LogTakenError(Exception):
     """Spark's log has an offset of this batch already: CONCURRENT_STREAM_LOG_UPDATE."""
 

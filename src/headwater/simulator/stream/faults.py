@@ -15,9 +15,9 @@ import pyarrow as pa
 from headwater.errors import DataError, HeadwaterError
 from headwater.simulator.checks.truth import ViolationError
 from headwater.simulator.stream.crew import STEPS_PER_BATCH, StepStrike
-from headwater.simulator.stream.file_faults import AFTER, BEFORE, InjectedError
 from headwater.simulator.stream.shelf import Shelf
 from headwater.simulator.stream.story import SECOND
+from headwater.simulator.world.file_faults import AFTER, BEFORE, InjectedError
 from headwater.spark.streaming.inputs.input import LogInput
 from headwater.spark.streaming.sinks.timeline import Claimant, SinkError
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 YEAR = 365 * 86_400 * SECOND
 JUMPS = (SECOND, -SECOND, 30 * SECOND, YEAR, -YEAR)
+#: How often faults are drawn, where not as often as others: what has to sleep, or to be kept before it can be put back, takes
+#: its time.
+WEIGHTS = {"pause": 4, "power": 3, "restored": 4, "log-back": 4, "stranger": 1, "read": 1, "late": 1}
 #: Attempts of a task before Spark gives up.
 ATTEMPTS = 4
 #: Turns in which damage has to be noticed, if it ever is.
@@ -55,7 +58,8 @@ class StreamFaults:
         """Perhaps something goes wrong now, or soon."""
         crew = self._run.crew
         if self._kinds and crew.strike is None and self._flipped is None and self._dice.random() < 0.6:
-            STRIKES[self._dice.choice(self._kinds)](self)
+            weights = [WEIGHTS.get(kind, 2) for kind in self._kinds]
+            STRIKES[self._dice.choices(self._kinds, weights)[0]](self)
 
     def after_turn(self) -> None:
         """What follows from what has struck."""
@@ -73,6 +77,11 @@ class StreamFaults:
         opened = self._run.story.opened
         if opened.hidden and dice.random() < 0.3:
             self._show()
+
+    def show_everything(self) -> None:
+        """From now on sources can be seen: what is there counts."""
+        self._show()
+        self._kinds = [kind for kind in self._kinds if kind != "late"]
 
     def heal(self) -> None:
         """Nothing more goes wrong: those who sleep wake up, and what was damaged is whole again."""

@@ -15,8 +15,9 @@ from headwater.base.count_limits import CountLimits
 from headwater.language.homes import Home
 from headwater.protocols.actions import Noted
 from headwater.protocols.count_windows import Counting
-from headwater.simulator.stream.driver import WHO, CrashError, Driver
+from headwater.simulator.stream.driver import WHO, Driver
 from headwater.simulator.stream.frames import Task, run_task
+from headwater.simulator.world.file_faults import CrashError
 from headwater.spark.stream import begin
 from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.host import BatchOutput, RootHost

@@ -1,8 +1,8 @@
 """One seed of the stream scenario: the loop of `hw.stream` without Spark, with everything that can go wrong around it.
 
 First faults: drivers die and sleep, disks lose, fail and lie, clocks are set, sources and sinks stumble. Then everything heals,
-the stream is flushed, and the end has to be complete: the rows in its sinks are those of the reference, each once, counters add up,
-and what is left in the checkpoint is bounded by what is open.
+the stream is flushed, and the end has to be complete: the rows in its sinks are those of the reference, each once, counters add
+up, and what is left in the checkpoint is bounded by what is open.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 import random
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,13 +23,13 @@ from headwater.simulator.checks.truth import ViolationError
 from headwater.simulator.runner import Options, RunVerdict
 from headwater.simulator.stream import listed_input
 from headwater.simulator.stream.crew import Crew
-from headwater.simulator.stream.disk import FolderDisk
 from headwater.simulator.stream.driver import Driver
 from headwater.simulator.stream.faults import StreamFaults
-from headwater.simulator.stream.file_faults import tampered
 from headwater.simulator.stream.loop import Loop
 from headwater.simulator.stream.sinks import KINDS, SinkPlace, WitnessedSink
 from headwater.simulator.stream.story import SECOND, Story, any_queries, few_counted
+from headwater.simulator.world.file_faults import tampered
+from headwater.simulator.world.folder_disk import FolderDisk
 from headwater.simulator.world.world import WorldObserver
 from headwater.spark.streaming import checkpoint as checkpoints
 from headwater.spark.streaming import host
@@ -62,6 +62,10 @@ def simulate_stream(options: Options, observers: Sequence[WorldObserver] = ()) -
 def _small_bounds(seed: int) -> Iterator[None]:
     """Things are forgotten soon, and names that nobody else has follow from the seed."""
     dice = random.Random(seed)
+
+    def name() -> uuid.UUID:
+        return uuid.UUID(int=dice.getrandbits(128))
+
     with (
         mock.patch.object(checkpoints, "KEPT", KEPT),
         mock.patch.object(host, "SNAPSHOT_EVERY", SNAPSHOT_EVERY),
@@ -69,7 +73,7 @@ def _small_bounds(seed: int) -> Iterator[None]:
         mock.patch.object(listed_input, "READ_EVENTS", READ_EVENTS),
         mock.patch.object(logging.getLogger("headwater"), "disabled", True),
         mock.patch.object(logging.getLogger("headwater.logs"), "disabled", True),
-        mock.patch.object(uuid, "uuid4", lambda: uuid.UUID(int=dice.getrandbits(128))),
+        mock.patch.object(uuid, "uuid4", new=name),
     ):
         yield
 
@@ -218,8 +222,8 @@ class StreamSimulation:
 
     def _ask_for_the_end(self) -> None:
         self.story.truth.may_end = True
-        hidden = self.story.opened.hidden
-        self._there = {name: end for name, end in self.story.ends.items() if name not in hidden}
+        self.faults.show_everything()
+        self._there = dict(self.story.ends)
         self.loop.checkpoint.ask({"what": "flush"})
         self.tell("user", "asks for the end")
 
@@ -253,8 +257,6 @@ class StreamSimulation:
 
     def close(self) -> None:
         """Nobody is left."""
-        try:
+        with suppress(ViolationError, HeadwaterError):
             self.crew.kill()
-        except (ViolationError, HeadwaterError):
-            pass
         self._open.close()

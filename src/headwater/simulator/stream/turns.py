@@ -8,8 +8,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from headwater.simulator.stream.driver import CrashError, Driver, LogTakenError
+from headwater.simulator.stream.driver import Driver, LogTakenError
 from headwater.simulator.stream.loop import Loop
+from headwater.simulator.world.file_faults import CrashError
 from headwater.spark.streaming.errors import ReplacedError
 
 #: Seconds after which a turn is taken for hanging.

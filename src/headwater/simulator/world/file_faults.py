@@ -14,13 +14,16 @@ from unittest import mock
 from headwater.logs import files
 from headwater.logs.segments import mark, segment
 from headwater.logs.segments.mark import Boot
-from headwater.simulator.stream.disk import OPERATIONS, PLAIN, WRITES, FolderDisk
-from headwater.simulator.stream.driver import CrashError
+from headwater.simulator.world.folder_disk import OPERATIONS, PLAIN, WRITES, FolderDisk
 
 #: Told the name of an operation and its arguments, says what becomes of it: a key of `_FATES`, or "" if nothing does.
 Meddle = Callable[[str, tuple[Any, ...]], str]
 BEFORE, AFTER, TORN, ERROR, FULL = "before", "after", "torn", "error", "full"
 _NUMBERS = {ERROR: (errno.EIO, "input/output error"), FULL: (errno.ENOSPC, "no space left on device")}
+
+
+class CrashError(BaseException):
+    """Whoever is at it dies here; nobody may act on it."""
 
 
 class InjectedError(OSError):
