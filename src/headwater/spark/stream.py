@@ -40,7 +40,7 @@ from headwater.spark.streaming.reducers import begin_roots
 from headwater.spark.streaming.runner import BatchRunner, RowQueries
 from headwater.spark.streaming.sinks import sink_of
 from headwater.spark.streaming.sinks.gathered import check_target
-from headwater.spark.streaming.sinks.timeline import Claimant, begin_life
+from headwater.spark.streaming.sinks.timeline import Claimant, SinkError, begin_life
 from headwater.spark.streaming.start.driver_lock import DriverLock, refuse_running
 from headwater.spark.streaming.start.handle import Stream
 from headwater.spark.streaming.start.prepare import (
@@ -183,31 +183,36 @@ def stream(
             observer = StreamObserver(name or place.name, unit, untimed, problems=problems, **watched)
         runner = BatchRunner(known, observer=observer, owner=owner, lock=lock, **sinks)
         undo.callback(runner.close)
-        open_sinks(known, sinks, runner.queries)
+        open_sinks(known, owner, sinks, runner.queries)
         started = _start(spark, place, opened, runner, owner, triggered, max_events_per_trigger, name)
         undo.pop_all()
     return started
 
 
-def open_sinks(checkpoint: StreamCheckpoint, sinks: Mapping[str, Any], queries: RowQueries) -> None:
+def open_sinks(
+    checkpoint: StreamCheckpoint, owner: Ownership, sinks: Mapping[str, Any], queries: RowQueries
+) -> None:
     """Sinks that have to know whose rows they get are told."""
     about, done = checkpoint.begun(), checkpoint.last_done()
-    lives = begin_life(checkpoint.path, done + 1, uuid.uuid4().hex[:16])
+    lives = begin_life(checkpoint.path, owner.number, done + 1, uuid.uuid4().hex[:16])
     for what, sink in sinks.items():
-        waiting = checkpoint.path / "gathered" / what
-        check_target(waiting, getattr(sink, "path", None), done)
-        if hasattr(sink, "open"):
-            is_rows = what == "sink"
-            stream = Claimant(
-                about.id if is_rows else f"{about.id}-{what}",
-                lives,
-                checkpoint.row_counts() if is_rows else {},
-                checkpoint.last_done,
-                waiting,
-                queries.keys_of,
-                about.born_ms,
-            )
-            sink.open(stream)
+        is_rows, waiting = what == "sink", checkpoint.path / "gathered" / what
+        stream = Claimant(
+            about.id if is_rows else f"{about.id}-{what}",
+            lives,
+            checkpoint.row_counts() if is_rows else {},
+            checkpoint.last_done,
+            waiting,
+            queries.keys_of,
+            about.born_ms,
+        )
+        try:
+            check_target(waiting, getattr(sink, "path", None), done)
+            if hasattr(sink, "open"):
+                sink.open(stream)
+        except SinkError:
+            owner.check()  # what another has written that took over meanwhile looks like another's
+            raise
 
 
 def begin(

@@ -16,7 +16,7 @@ from pyspark import cloudpickle
 import headwater as hw
 from golden import write
 from headwater.logs import files
-from headwater.simulator.stream import TABLES, ListedInput, LocalFrame, Loop
+from headwater.simulator.stream import TABLES, CrashError, ListedInput, LocalFrame, Loop
 from headwater.spark.stream import begin
 from headwater.spark.streaming.checkpoint import StreamCheckpoint, refuse_ended
 from headwater.spark.streaming.errors import CheckpointError, EndedError, ReplacedError, RunningError
@@ -266,15 +266,17 @@ def test_an_error_of_headwater_keeps_its_cause():
 
 
 @pytest.mark.parametrize("roots", [1, 2])
-def test_a_batch_writes_a_state_for_each_root_and_a_directive_and_syncs_each_once(roots, tmp_path, monkeypatch):
+def test_a_batch_writes_its_offset_a_state_for_each_root_and_a_directive_and_syncs_each_once(roots, tmp_path, monkeypatch):
     loop = loop_of(tmp_path, roots)
+    loop.opened.ends["a"] = 25
+    loop.step()
     done = Counter()
     for name in ("sync", "sync_directory", "make"):
         monkeypatch.setattr(files, name, _counted(name, getattr(files, name), done))
     loop.opened.ends["a"] = 50
     loop.step()
     # Before there were owners it was 4 syncs for one root, and 2 + 4 for each of several.
-    assert done == {"make": roots + 1, "sync": roots + 1, "sync_directory": roots + 1}
+    assert done == {"make": roots + 2, "sync": roots + 2, "sync_directory": roots + 2}
 
 
 def _counted(name, inner, done):
@@ -283,3 +285,45 @@ def _counted(name, inner, done):
         return inner(*args)
 
     return counted
+
+
+# --- offsets that were begun with ---
+
+
+def test_a_batch_is_begun_with_one_offset_and_no_other(tmp_path):
+    checkpoint = loop_of(tmp_path).checkpoint
+    assert checkpoint.fixed(7) is None
+    checkpoint.fix(7, 1, {"batch": 7})
+    checkpoint.fix(7, 2, {"batch": 7})
+    assert checkpoint.fixed(7) == {"batch": 7}
+    with pytest.raises(CheckpointError, match="another driver has begun batch 7 with another offset"):
+        checkpoint.fix(7, 2, {"batch": 7, "flush": True})
+
+
+def test_rows_that_are_out_come_again_though_spark_lost_the_offset(tmp_path):
+    """Found by the simulator: another offset was planned in its place, and the sink refused its rows for ever."""
+    loop = loop_of(tmp_path)
+    loop.opened.ends["a"] = 50
+    loop.crash_at = "rows"
+    with pytest.raises(CrashError):
+        loop.step()
+    loop.planned.clear()
+    loop.opened.ends["a"] = 70
+    loop.restart()
+    while loop.step():
+        pass
+    assert loop.planned[0]["ends"] == {"a": 50}
+    assert loop.planned[1]["ends"] == {"a": 70}
+
+
+def test_a_command_that_is_damaged_is_refused(tmp_path):
+    checkpoint = loop_of(tmp_path).checkpoint
+    number = checkpoint.ask({"what": "remove", "name": "q", "drain": False})
+    place = tmp_path / "commands" / f"{number}.json"
+    data = place.read_bytes()
+    for position in range(len(data)):
+        place.write_bytes(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
+        with pytest.raises(CheckpointError, match="damaged"):
+            checkpoint.command(number)
+    place.write_bytes(b'{"what":"flush"}')  # of a release that knew no checksums
+    assert checkpoint.command(number) == {"what": "flush"}

@@ -63,7 +63,7 @@ class Driver:
         self.runner._checkpoint = self._watched_checkpoint()
         sinks = {"sink": self.runner.sink, "aside": self.runner.aside}
         if any(hasattr(sink, "open") for sink in sinks.values()):
-            open_sinks(checkpoint, sinks, self.runner.queries)
+            open_sinks(checkpoint, self.owner, sinks, self.runner.queries)
         #: The offset of the batch that it is at, and the last before it; None until it has looked into Spark's log.
         self._last: dict[str, Any] | None = None
         self._end: dict[str, Any] | None = None

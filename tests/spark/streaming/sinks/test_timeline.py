@@ -47,5 +47,13 @@ def test_a_life_and_a_batch_say_whether_a_sink_is_of_this_past(happened):
 def test_a_checkpoint_keeps_its_lives_in_order_and_forgets_the_oldest(tmp_path, monkeypatch):
     monkeypatch.setattr(timeline, "LIVES_KEPT", 3)
     for number in range(6):
-        lives = begin_life(tmp_path, number, f"{number:x}")
+        lives = begin_life(tmp_path, number + 1, number, f"{number:x}")
     assert lives == [Life(number, f"{number:x}") for number in (2, 3, 4, 5)]
+
+
+def test_a_start_that_was_paused_is_not_the_newest_when_it_wakes(tmp_path):
+    """Found by the simulator: the sink of its successor was refused from then on."""
+    begin_life(tmp_path, 1, 0, "a")
+    begin_life(tmp_path, 3, 2, "c")
+    assert begin_life(tmp_path, 2, 0, "b") == [Life(0, "a"), Life(0, "b")]
+    assert begin_life(tmp_path, 4, 9, "d") == [Life(0, "a"), Life(0, "b"), Life(2, "c"), Life(9, "d")]

@@ -97,4 +97,4 @@ class FolderSink(Sink):
             self._claim.hold(self._files.last)
         self._files.write(parts)
         if self._gathered is not None:
-            self._gathered.forget()
+            self._gathered.forget(parts[-1].batch)

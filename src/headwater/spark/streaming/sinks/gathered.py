@@ -24,11 +24,8 @@ class GatheredRows:
     def __init__(self, folder: Path, target: Path, *, written: int, done: int) -> None:
         self._folder = folder
         self._target = target
-        self._written = written
         self.parts: list[BatchRows] = []
-        for batch in _batches(folder):
-            if batch <= written:
-                files.remove(self._place(batch))
+        self.forget(written)
         self.catch_up(done + 1)
 
     def catch_up(self, batch: int) -> None:
@@ -48,12 +45,12 @@ class GatheredRows:
         files.sync_directory(self._folder)
         self.parts.append(part)
 
-    def forget(self) -> None:
-        """All of them are in a file."""
-        for part in self.parts:
-            files.remove(self._place(part.batch))
-        self._written = max([self._written, *(part.batch for part in self.parts)])
-        self.parts = []
+    def forget(self, written: int) -> None:
+        """Everything up to this batch is in a file, also what a life before this one kept of the last."""
+        for batch in _batches(self._folder):
+            if batch <= written:
+                files.remove(self._place(batch))
+        self._written, self.parts = written, []
 
     def _place(self, batch: int) -> Path:
         return self._folder / f"{batch:012d}{_SUFFIX}"

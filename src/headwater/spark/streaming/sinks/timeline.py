@@ -94,14 +94,18 @@ class Claimant:
         return all(self.row_counts.get(batch, count) == count for batch, count in counts.items())
 
 
-def begin_life(checkpoint: Path, next_batch: int, id: str) -> list[Life]:
-    """Note in a checkpoint that the stream is started once more; all its lives."""
+def begin_life(checkpoint: Path, owner: int, next_batch: int, id: str) -> list[Life]:
+    """Note in a checkpoint that the stream is started once more, by this owner; all its lives up to this one.
+
+    They are in the order of their owners: one that was paused while it started, and wakes when others have long written, is not
+    the newest.
+    """
     folder = checkpoint / _FOLDER
     files.make_folder(folder)
     # The name says everything, so that it is there at once and whole.
     known = sorted(name for name in os.listdir(folder) if name.count("-") == 2)
-    number = int(known[-1].split("-")[0]) + 1 if known else 0
-    name = f"{number:09d}-{next_batch}-{id}"
+    name = f"{owner:09d}-{next_batch}-{id}"
+    known = [each for each in known if each < name]
     os.close(files.make(folder / name))
     for old in known[:-LIVES_KEPT]:
         files.remove(folder / old)
