@@ -18,10 +18,13 @@ from headwater.simulator.stream.loop import Loop
 from headwater.simulator.stream.turns import BATCH, DEAD, IDLE, STARTED, DriverThread
 from headwater.simulator.world.file_faults import AFTER, BEFORE, ERROR, FULL, TORN, CrashError, is_injected
 from headwater.simulator.world.folder_disk import WRITES, close_below
+from headwater.spark.streaming.checkpoint import refuse_ended
 from headwater.spark.streaming.errors import EndedError, ReplacedError
 
 #: What takes room on a disk.
 TAKES_ROOM = (*WRITES, "make", "make_one_folder", "give_name", "link")
+#: A strike that waits for a moment: there are fewer of them than of file operations.
+AT_MOMENT = "at a moment"
 #: Steps of a batch: its moments and file operations are about as many.
 STEPS_PER_BATCH = 45
 Tell = Callable[[str, str], None]
@@ -40,6 +43,8 @@ class StepStrike:
             return operation in WRITES
         if self.fault == "full":
             return operation in TAKES_ROOM
+        if self.fate == AT_MOMENT:
+            return not is_operation
         return self.fault != "error" or is_operation
 
 
@@ -118,6 +123,8 @@ class Crew:
 
     def _live(self, thread: DriverThread) -> Driver:
         self._here.thread = thread
+        if self.loop.checkpoint.about() is not None:
+            refuse_ended(self.loop.checkpoint)
         return Driver(self.loop, lambda moment: self._moment(thread, moment))
 
     # --- outside ---
@@ -147,8 +154,9 @@ class Crew:
         return moment
 
     def wake(self, thread: DriverThread) -> None:
-        """One that slept goes on, until it is dead or has done a batch: only one of the newest may."""
+        """One that slept goes on. It may end the batch that it was at, and then finds that it was replaced, if it was."""
         self._tell(thread.name, "wakes")
+        batches = 0
         while thread.turn() != DEAD:
             if thread.moment in (STARTED, BATCH, IDLE) and self._is_newest(thread):
                 # Nobody has taken over, or it has just taken its turn: it is the one from now on.
@@ -157,6 +165,9 @@ class Crew:
                     self.asleep.append(self.awake)
                 self.awake = thread
                 return
+            batches += thread.moment == BATCH
+            if thread.moment == IDLE or batches > 1:
+                raise ViolationError(f"{thread.name} was replaced, and goes on as if nobody had taken over")
         if self.loop.committed > self._slept.pop(thread.name, 1 << 60):
             self._counts["fault: pause"] += 1
         self._bury(thread)
@@ -202,7 +213,9 @@ class Crew:
         if error is None or isinstance(error, CrashError | LogTakenError | ReplacedError) or is_injected(error):
             return
         if isinstance(error, EndedError):
+            # Nobody will ever tell Spark of its last batch.
             self.is_ended = True
+            self.loop.committed = self.loop.checkpoint.last_done() + 1
         elif self.expected and isinstance(error, self.expected):
             self.refusal = error
         else:

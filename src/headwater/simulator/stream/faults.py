@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from headwater.errors import DataError, HeadwaterError
 from headwater.simulator.checks.truth import ViolationError
-from headwater.simulator.stream.crew import STEPS_PER_BATCH, StepStrike
+from headwater.simulator.stream.crew import AT_MOMENT, STEPS_PER_BATCH, StepStrike
 from headwater.simulator.stream.shelf import Shelf
 from headwater.simulator.stream.story import SECOND
 from headwater.simulator.world.file_faults import AFTER, BEFORE, InjectedError
@@ -57,7 +57,8 @@ class StreamFaults:
     def strike(self) -> None:
         """Perhaps something goes wrong now, or soon."""
         crew = self._run.crew
-        if self._kinds and crew.strike is None and self._flipped is None and self._dice.random() < 0.6:
+        is_quiet = crew.strike is None and not crew.is_full and self._flipped is None
+        if self._kinds and is_quiet and not self._run.is_over and self._dice.random() < 0.6:
             weights = [WEIGHTS.get(kind, 2) for kind in self._kinds]
             STRIKES[self._dice.choices(self._kinds, weights)[0]](self)
 
@@ -118,7 +119,7 @@ class StreamFaults:
 
     def _pause(self) -> None:
         if self._run.has_begun:
-            self._at_step("pause")
+            self._at_step("pause", "", AT_MOMENT)
 
     def _lose_power(self) -> None:
         """The machine starts again with what its disk has kept. Spark's logs are never synced, so their newest may be gone."""

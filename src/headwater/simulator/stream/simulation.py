@@ -26,8 +26,9 @@ from headwater.simulator.stream.crew import Crew
 from headwater.simulator.stream.driver import Driver
 from headwater.simulator.stream.faults import StreamFaults
 from headwater.simulator.stream.loop import Loop
-from headwater.simulator.stream.sinks import KINDS, SinkPlace, WitnessedSink
+from headwater.simulator.stream.sinks import KINDS, WAITS, SinkPlace, WitnessedSink
 from headwater.simulator.stream.story import SECOND, Story, any_queries, few_counted
+from headwater.simulator.stream.turns import IDLE
 from headwater.simulator.world.file_faults import tampered
 from headwater.simulator.world.folder_disk import FolderDisk
 from headwater.simulator.world.world import WorldObserver
@@ -139,7 +140,7 @@ class StreamSimulation:
     def _sink(self, dice: random.Random, name: str) -> SinkPlace:
         kind = dice.choice(KINDS)
         folder = "log" if kind == "log" else "files"
-        return SinkPlace(kind, self.root / "sinks" / folder / name, dice.choice(["2 s", "20 s", "1 h"]))
+        return SinkPlace(kind, self.root / "sinks" / folder / name, dice.choice(WAITS))
 
     def _new_sinks(self, driver: Driver) -> tuple[Any, Any]:
         rows, aside = (WitnessedSink(place, driver, name, self.faults.trouble) for name, place in self.sinks.items())
@@ -191,13 +192,13 @@ class StreamSimulation:
         for _ in range(count):
             moment = self.crew.turn()
             self.faults.after_turn()
-            self._hear(moment)
-            if moment == "idle":
+            self._hear()
+            if moment == IDLE or self.crew.is_ended:
                 return
         if until_idle:
             raise ViolationError(f"{count} turns after the last fault the stream still has something to do")
 
-    def _hear(self, moment: str) -> None:
+    def _hear(self) -> None:
         """What was done since is compared with the reference."""
         if not self._told and self.loop.committed:
             self.story.begun(self.loop.checkpoint.said(-1).chain_of())
@@ -228,6 +229,12 @@ class StreamSimulation:
         self.tell("user", "asks for the end")
 
     @property
+    def is_over(self) -> bool:
+        """Whether the stream has ended, though nobody may have heard of it yet."""
+        checkpoint = self.loop.checkpoint
+        return self._there is not None and checkpoint.said(checkpoint.last_done()).is_finished
+
+    @property
     def _is_finished(self) -> bool:
         return self._told > 0 and self.loop.checkpoint.said(self._told - 1).is_finished
 
@@ -237,7 +244,7 @@ class StreamSimulation:
             if self._is_finished:
                 break
             self.crew.turn()
-            self._hear("")
+            self._hear()
         else:
             raise ViolationError("the stream was flushed, and does not end")
         there = self._there or {}

@@ -22,7 +22,8 @@ from headwater.spark.streaming.sinks.log import _OPEN, BATCH
 #: Where rows can go. What is called memory outlives drivers, as a database would that a function writes to.
 KINDS = ("memory", "folder", "gathering", "log")
 _NAME = re.compile(r"batch-(\d+)(?:-(\d+))?\.parquet")
-_WAITS = ("2 s", "20 s", "1 h")
+#: For how long a folder gathers.
+WAITS = ("2 s", "20 s", "1 h")
 
 
 class SinkPlace:
