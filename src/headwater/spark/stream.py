@@ -189,9 +189,7 @@ def stream(
     return started
 
 
-def open_sinks(
-    checkpoint: StreamCheckpoint, owner: Ownership, sinks: Mapping[str, Any], queries: RowQueries
-) -> None:
+def open_sinks(checkpoint: StreamCheckpoint, owner: Ownership, sinks: Mapping[str, Any], queries: RowQueries) -> None:
     """Sinks that have to know whose rows they get are told."""
     about, done = checkpoint.begun(), checkpoint.last_done()
     lives = begin_life(checkpoint.path, owner.number, done + 1, uuid.uuid4().hex[:16])

@@ -13,7 +13,7 @@ from typing import Any
 
 from headwater.simulator.checks.counts import Counts
 from headwater.simulator.checks.truth import ViolationError
-from headwater.simulator.stream.driver import Driver, LogTakenError
+from headwater.simulator.stream.driver import MOMENTS, Driver, LogTakenError
 from headwater.simulator.stream.loop import Loop
 from headwater.simulator.stream.turns import BATCH, DEAD, IDLE, STARTED, DriverThread
 from headwater.simulator.world.file_faults import AFTER, BEFORE, ERROR, FULL, TORN, CrashError, is_injected
@@ -23,8 +23,8 @@ from headwater.spark.streaming.errors import EndedError, ReplacedError
 
 #: What takes room on a disk.
 TAKES_ROOM = (*WRITES, "make", "make_one_folder", "give_name", "link")
-#: A strike that waits for a moment: there are fewer of them than of file operations.
-AT_MOMENT = "at a moment"
+#: No fault: a driver that waits in the midst of a batch, so that another who sleeps may wake there.
+WAIT = "wait"
 #: Steps of a batch: its moments and file operations are about as many.
 STEPS_PER_BATCH = 45
 Tell = Callable[[str, str], None]
@@ -32,7 +32,7 @@ Tell = Callable[[str, str], None]
 
 @dataclass
 class StepStrike:
-    """What will happen to a driver after some steps: at the next that fits."""
+    """What will happen to a driver after some steps, at the next that fits. ``fate``: how it dies, or where it stops."""
 
     fault: str
     steps: int
@@ -43,8 +43,8 @@ class StepStrike:
             return operation in WRITES
         if self.fault == "full":
             return operation in TAKES_ROOM
-        if self.fate == AT_MOMENT:
-            return not is_operation
+        if self.fate in MOMENTS:
+            return operation == self.fate
         return self.fault != "error" or is_operation
 
 
@@ -97,6 +97,11 @@ class Crew:
         strike.steps -= 1
         if strike.steps > 0 or not strike.fits(is_operation, what):
             return ""
+        if strike.fault == WAIT:
+            if can_wait:
+                self.strike = None
+                thread.reached(f"{WAIT} at {what}")
+            return ""
         if strike.fault == "pause":
             # Of two who begin a stream at once neither may go on.
             if can_wait and (self.loop.checkpoint.path / "about.json").exists():
@@ -130,6 +135,11 @@ class Crew:
     # --- outside ---
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether whoever runs has stopped for a moment, in which others may wake."""
+        return self.awake is not None and self.awake.moment.startswith(WAIT)
+
+    @property
     def was_refused(self) -> bool:
         """Whether a driver has said what was expected."""
         return self.refusal is not None
@@ -144,7 +154,7 @@ class Crew:
         moment = thread.turn()
         if moment == DEAD:
             self._bury(thread)
-        elif moment not in (STARTED, BATCH, IDLE):
+        elif moment not in (STARTED, BATCH, IDLE) and not self.is_waiting:
             self.asleep.append(thread)
             self.awake = None
         elif moment == BATCH:

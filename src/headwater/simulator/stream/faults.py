@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from headwater.errors import DataError, HeadwaterError
 from headwater.simulator.checks.truth import ViolationError
-from headwater.simulator.stream.crew import AT_MOMENT, STEPS_PER_BATCH, StepStrike
+from headwater.simulator.stream.crew import STEPS_PER_BATCH, WAIT, StepStrike
+from headwater.simulator.stream.driver import MOMENTS
 from headwater.simulator.stream.shelf import Shelf
 from headwater.simulator.stream.story import SECOND
 from headwater.simulator.world.file_faults import AFTER, BEFORE, InjectedError
@@ -28,7 +29,7 @@ YEAR = 365 * 86_400 * SECOND
 JUMPS = (SECOND, -SECOND, 30 * SECOND, YEAR, -YEAR)
 #: How often faults are drawn, where not as often as others: what has to sleep, or to be kept before it can be put back, takes
 #: its time.
-WEIGHTS = {"pause": 4, "power": 3, "restored": 4, "log-back": 4, "stranger": 1, "read": 1, "late": 1}
+WEIGHTS = {"pause": 8, "power": 3, "restored": 4, "log-back": 4, "stranger": 1, "read": 1, "late": 1}
 #: Attempts of a task before Spark gives up.
 ATTEMPTS = 4
 #: Turns in which damage has to be noticed, if it ever is.
@@ -54,10 +55,15 @@ class StreamFaults:
         self._flipped: tuple[Path, bytes, bytes] | None = None
         self._flipped_turns = 0
 
+    @property
+    def is_damaged(self) -> bool:
+        """Whether a file of the checkpoint is not what was written."""
+        return self._flipped is not None
+
     def strike(self) -> None:
         """Perhaps something goes wrong now, or soon."""
         crew = self._run.crew
-        is_quiet = crew.strike is None and not crew.is_full and self._flipped is None
+        is_quiet = (crew.strike is None or crew.strike.fault == WAIT) and not crew.is_full and self._flipped is None
         if self._kinds and is_quiet and not self._run.is_over and self._dice.random() < 0.6:
             weights = [WEIGHTS.get(kind, 2) for kind in self._kinds]
             STRIKES[self._dice.choices(self._kinds, weights)[0]](self)
@@ -73,8 +79,10 @@ class StreamFaults:
         if self._flipped is not None:
             self._look_at_flipped()
         for sleeper in list(crew.asleep):
-            if dice.random() < 0.12:
+            if dice.random() < (0.5 if crew.is_waiting else 0.1):
                 crew.wake(sleeper)
+        if crew.asleep and crew.strike is None and dice.random() < 0.6:
+            crew.strike = StepStrike(WAIT, dice.randint(1, STEPS_PER_BATCH), dice.choice(["", *MOMENTS]))
         opened = self._run.story.opened
         if opened.hidden and dice.random() < 0.3:
             self._show()
@@ -100,7 +108,7 @@ class StreamFaults:
 
     def _at_step(self, fault: str, *fates: str) -> None:
         fate = self._dice.choice(fates) if fates else ""
-        self._run.crew.strike = StepStrike(fault, self._dice.randint(1, 2 * STEPS_PER_BATCH), fate)
+        self._run.crew.strike = StepStrike(fault, self._dice.randint(1, STEPS_PER_BATCH), fate)
 
     def _crash(self) -> None:
         self._at_step("crash", BEFORE, AFTER)
@@ -119,7 +127,7 @@ class StreamFaults:
 
     def _pause(self) -> None:
         if self._run.has_begun:
-            self._at_step("pause", "", AT_MOMENT)
+            self._at_step("pause", "", self._dice.choice(MOMENTS))
 
     def _lose_power(self) -> None:
         """The machine starts again with what its disk has kept. Spark's logs are never synced, so their newest may be gone."""

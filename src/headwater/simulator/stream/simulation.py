@@ -101,6 +101,7 @@ class StreamSimulation:
         self._open.enter_context(tampered(self.disk, self.crew.meddle, lambda: self.faults.boots))
         self._dice = random.Random(dice.getrandbits(64))
         self._told = 0
+        self._said: dict[int, bytes] = {}
         #: How far sources went when the end was asked for.
         self._there: dict[str, int] | None = None
 
@@ -207,6 +208,16 @@ class StreamSimulation:
             self._count(batch)
             self.tell("stream", self._batch_text(batch))
             self._told = batch + 1
+        self._check_said()
+
+    def _check_said(self) -> None:
+        """Check that what the root has said after a batch stays what it is, whoever wakes."""
+        if self.faults.is_damaged:
+            return
+        for batch in range(max(0, self._told - 3 * KEPT), self._told):
+            place = self.loop.checkpoint.path / "directives" / f"{batch}.json"
+            if place.exists() and self._said.setdefault(batch, data := place.read_bytes()) != data:
+                raise ViolationError(f"what the root said after batch {batch} was changed when that was done")
 
     def _count(self, batch: int) -> None:
         """The paths that a batch took."""
