@@ -266,7 +266,9 @@ def test_an_error_of_headwater_keeps_its_cause():
 
 
 @pytest.mark.parametrize("roots", [1, 2])
-def test_a_batch_writes_its_offset_a_state_for_each_root_and_a_directive_and_syncs_each_once(roots, tmp_path, monkeypatch):
+def test_a_batch_writes_its_offset_a_state_for_each_root_and_a_directive_and_syncs_each_once(
+    roots, tmp_path, monkeypatch
+):
     loop = loop_of(tmp_path, roots)
     loop.opened.ends["a"] = 25
     loop.step()

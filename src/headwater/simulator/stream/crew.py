@@ -19,7 +19,7 @@ from headwater.simulator.stream.turns import BATCH, DEAD, IDLE, STARTED, DriverT
 from headwater.simulator.world.file_faults import AFTER, BEFORE, ERROR, FULL, TORN, CrashError, is_injected
 from headwater.simulator.world.folder_disk import WRITES, close_below
 from headwater.spark.streaming.checkpoint import refuse_ended
-from headwater.spark.streaming.errors import EndedError, ReplacedError
+from headwater.spark.streaming.errors import EndedError, OtherOffsetError, ReplacedError
 
 #: What takes room on a disk.
 TAKES_ROOM = (*WRITES, "make", "make_one_folder", "give_name", "link")
@@ -220,7 +220,9 @@ class Crew:
         for sink in _sinks(thread):
             if sink.abandon():
                 close_below(sink.path)
-        if error is None or isinstance(error, CrashError | LogTakenError | ReplacedError) or is_injected(error):
+        # The last two say that a driver which slept has written into Spark's log: started again, the stream goes on.
+        may_be = CrashError | ReplacedError | LogTakenError | OtherOffsetError
+        if error is None or isinstance(error, may_be) or is_injected(error):
             return
         if isinstance(error, EndedError):
             # Nobody will ever tell Spark of its last batch.

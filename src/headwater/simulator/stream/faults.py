@@ -29,7 +29,7 @@ YEAR = 365 * 86_400 * SECOND
 JUMPS = (SECOND, -SECOND, 30 * SECOND, YEAR, -YEAR)
 #: How often faults are drawn, where not as often as others: what has to sleep, or to be kept before it can be put back, takes
 #: its time.
-WEIGHTS = {"pause": 8, "power": 3, "restored": 4, "log-back": 4, "stranger": 1, "read": 1, "late": 1}
+WEIGHTS = {"pause": 8, "power": 3, "restored": 3, "log-back": 6, "stranger": 1, "read": 1, "late": 1}
 #: Attempts of a task before Spark gives up.
 ATTEMPTS = 4
 #: Turns in which damage has to be noticed, if it ever is.
@@ -63,10 +63,22 @@ class StreamFaults:
     def strike(self) -> None:
         """Perhaps something goes wrong now, or soon."""
         crew = self._run.crew
+        self._keep_copies()
         is_quiet = (crew.strike is None or crew.strike.fault == WAIT) and not crew.is_full and self._flipped is None
         if self._kinds and is_quiet and not self._run.is_over and self._dice.random() < 0.6:
             weights = [WEIGHTS.get(kind, 2) for kind in self._kinds]
             STRIKES[self._dice.choices(self._kinds, weights)[0]](self)
+
+    def _keep_copies(self) -> None:
+        """Somebody makes a backup, which may be put back later."""
+        run = self._run
+        if not run.has_begun or self.is_damaged:
+            return
+        folders = [("checkpoint", "restored")]
+        folders += [("source", "log-back")] if isinstance(run.loop.opened, LogInput) else []
+        for folder, fault in folders:
+            if fault in self._kinds and not self._shelf.has(folder) and self._dice.random() < 0.3:
+                self._shelf.keep(folder)
 
     def after_turn(self) -> None:
         """What follows from what has struck."""
@@ -233,12 +245,9 @@ class StreamFaults:
     def _restored(self) -> None:
         """An older checkpoint under sinks that went on."""
         run = self._run
-        if not run.has_begun:
+        if not self._shelf.has("checkpoint"):
             return
         run.crew.kill()
-        if not self._shelf.has("checkpoint"):
-            self._shelf.keep("checkpoint")
-            return
         before = self._shelf.done
         if all(place.last() <= before + 1 for place in run.sinks.values()):
             return
@@ -266,15 +275,12 @@ class StreamFaults:
     def _log_back(self) -> None:
         """The log that is read went back to what it was."""
         run = self._run
-        if not isinstance(run.loop.opened, LogInput) or not run.has_begun:
-            return
-        run.crew.kill()
         if not self._shelf.has("source"):
-            self._shelf.keep("source")
             return
         planned = run.loop.planned[-1]["ends"] if run.loop.planned else {}
         if all(planned.get(name, 0) <= end for name, end in self._shelf.ends.items()):
             return
+        run.crew.kill()
         self._shelf.swap("source")
         self._refused("the log that is read lost its newest events", DataError, "log-back")
         self._shelf.swap_back("source")

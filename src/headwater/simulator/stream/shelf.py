@@ -35,8 +35,11 @@ class Shelf:
         """Take a copy. Spark's logs are part of a checkpoint."""
         loop = self._run.loop
         shutil.copytree(self._run.root / folder, self._place / "old" / folder)
-        self._logs["old"] = list(loop.planned), loop.committed
-        self.done, self.ends = loop.checkpoint.last_done(), dict(self._run.story.ends)
+        if folder == "checkpoint":
+            self._logs["old"] = list(loop.planned), loop.committed
+            self.done = loop.checkpoint.last_done()
+        else:
+            self.ends = dict(self._run.story.ends)
 
     def swap(self, folder: str) -> None:
         """Put the older one in place."""

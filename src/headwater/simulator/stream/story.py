@@ -161,7 +161,7 @@ class Story:
             self.truth.note(note.what, note.detail)
         sunk = loop.sink.batches.get(batch)
         given = [joined([table]) for tables in computed.given.values() for table in tables]
-        if sunk is None or sum(map(len, given)) != len(sunk):
+        if sunk is None or sum(map(len, given)) != len(sunk) or batch not in loop.aside.batches:
             raise ViolationError(f"batch {batch} is done, but its rows were not written")
         # One after the other: a row may replace another of the same batch.
         for number, table in enumerate(given):

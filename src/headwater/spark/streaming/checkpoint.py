@@ -41,7 +41,7 @@ from headwater.node.splitting import Sharing
 from headwater.protocols.count_windows import Counting
 from headwater.spark.streaming.arrivals import Stamps, Taken
 from headwater.spark.streaming.directives import Directive
-from headwater.spark.streaming.errors import CheckpointError, EndedError, missing_part
+from headwater.spark.streaming.errors import CheckpointError, EndedError, OtherOffsetError, missing_part
 from headwater.spark.streaming.inputs.input import stores_arrivals
 from headwater.spark.streaming.states import StateFolder, StateRef, sweep
 
@@ -225,7 +225,7 @@ class StreamCheckpoint:
             files.create(place, data)
         except FileExistsError:
             if self.fixed(batch) != json.loads(data)["offset"]:
-                raise CheckpointError(
+                raise OtherOffsetError(
                     f"{place}: another driver has begun batch {batch} with another offset; start the stream again"
                 ) from None
             files.sync_directory(place.parent)  # whoever created it may have died before it did
