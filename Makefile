@@ -96,9 +96,10 @@ bench-stream: $(STAMP) ## streams on Spark against Spark's own (up to 25 minutes
 bench-deco: $(STAMP_BENCH) ## count windows over many nodes, every scheme in one run, with plots (up to 45 minutes)
 	@$(BIN)/headwater bench deco --plots bench-plots
 
-simulate: $(STAMP) ## run simulated trees and count windows with all faults: SEEDS=0..500, SECONDS= (each as long as asked)
+simulate: $(STAMP) ## run simulated trees, count windows and streams with all faults: SEEDS=0..500, SECONDS= (each as long as asked)
 	@$(BIN)/headwater simulate tree --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))
 	@$(BIN)/headwater simulate count-windows --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))
+	@$(BIN)/headwater simulate stream --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))
 
 chaos: $(STAMP) ## kill drivers and executors of streams on a cluster, round after round: ROUNDS=50, FIRST=0 (the first seed)
 	@PYTHONPATH=$(CURDIR)/src:$(CURDIR)/tests $(BIN)/python -m spark.streaming.chaos --rounds $(ROUNDS) --first $(FIRST)

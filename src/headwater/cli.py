@@ -33,6 +33,7 @@ Leaves = Annotated[int, typer.Option(min=1, help="How many leaves the tree has."
 LeavesMax = Annotated[int, typer.Option("--leaves", min=1, help="How many leaves a run has at most.")]
 Height = Annotated[int, typer.Option(min=1, help="How many links lie between a leaf and the root; 1: no relays.")]
 FaultNames = Annotated[str, typer.Option("--faults", help="all, none, or some of them: loss,crash,...")]
+StreamFaultNames = Annotated[str, typer.Option("--faults", help="all, none, or some of them: crash,power,pause,...")]
 Plant = Annotated[str | None, typer.Option(help="Make a known mistake, to see it found.")]
 Seed = Annotated[int, typer.Option(min=0, help="The seed of the run.")]
 Seeds = Annotated[str, typer.Option(help="A range of seeds, such as 0..500, or one.")]
@@ -270,6 +271,18 @@ def simulate_count_windows(
     _simulate(_run_options("count-windows", 0, leaves, 1, faults, plant), seeds, jobs, seconds)
 
 
+@simulate.command("stream")
+def simulate_stream(
+    seeds: Seeds = "0..100",
+    faults: StreamFaultNames = "all",
+    plant: Plant = None,
+    jobs: Processes = None,
+    seconds: Seconds = None,
+) -> None:
+    """The loop of hw.stream without Spark: drivers, disks, clocks, sources and sinks that fail; rows as in the reference."""
+    _simulate(_run_options("stream", 0, 1, 1, faults, plant), seeds, jobs, seconds)
+
+
 def _simulate(options: Options, seeds: str, jobs: int | None, seconds: float | None) -> None:
     import os
 
@@ -314,18 +327,45 @@ def replay_count_windows(
     raise typer.Exit(show_run(_run_options("count-windows", seed, leaves, 1, faults, plant), node, last))
 
 
+@replay.command("stream")
+def replay_stream(
+    seed: Seed,
+    faults: StreamFaultNames = "all",
+    plant: Plant = None,
+    node: OneNode = None,
+    last: LastSteps = None,
+) -> None:
+    """Run one seed of a stream again and show what happened: who ran, what struck, which batches were done."""
+    from headwater.simulator.console import show_run
+
+    raise typer.Exit(show_run(_run_options("stream", seed, 1, 1, faults, plant), node, last))
+
+
 def _run_options(scenario: str, seed: int, leaves: int, height: int, faults: str, plant: str | None) -> Options:
     from headwater.simulator.checks.counts import chosen_faults
     from headwater.simulator.plants.tree import find_plant
     from headwater.simulator.runner import Options
 
+    if scenario == "stream":
+        _need_pyspark()
     try:
-        chosen_faults(faults)
+        chosen_faults(faults, scenario)
         if plant is not None:
-            find_plant(plant)
+            find_plant(plant, scenario)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     return Options(seed, leaves, height, faults, plant, scenario)
+
+
+def _need_pyspark() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("pyspark") is None:
+        typer.echo(
+            "The stream scenario needs pyspark (its Python classes, no Java). Install with: pip install 'headwater[spark]'",
+            err=True,
+        )
+        raise typer.Exit(2)
 
 
 def _need(*libraries: str) -> None:

@@ -230,8 +230,8 @@ def stream_queries(name: str) -> list[hw.Query]:
 
 def stream_loop(place: Path, name: str, opened: Any = None) -> Any:
     """The loop of a stream: a new one, or one that goes on with the checkpoint that is there."""
+    from headwater.simulator.stream import Loop
     from headwater.spark.streaming.inputs.generator import GeneratorInput
-    from spark.streaming.local_loop import Loop
 
     if opened is None:
         opened = GeneratorInput(GENERATORS, pace="fast", began_ns=0)
@@ -245,7 +245,7 @@ def stream_loop(place: Path, name: str, opened: Any = None) -> Any:
 
 def stream_halfway(loop: Any) -> None:
     """Three batches, commands among them, and a fourth that was planned when the driver died."""
-    from spark.streaming.local_loop import CrashError
+    from headwater.simulator.stream import CrashError
 
     loop.step()
     loop.checkpoint.ask({"what": "add", "queries": hw.to_json([ADDED])})

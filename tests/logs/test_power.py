@@ -2,46 +2,48 @@
 
 import random
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.logs import FsyncPolicy, Log
-from headwater.logs.segments import segment as segments
-from headwater.logs.segments.mark import Boot
+from headwater.simulator.world.file_faults import BEFORE, ERROR, CrashError, tampered
+from headwater.simulator.world.folder_disk import FolderDisk
 from logs.batches import check_prefix, rows
-from logs.disk import Crashed, FaultyDisk
-
-#: Each start of the machine has a number.
-BOOTS = count()
 
 
 class Story:
     """A log on a disk that loses its power again and again."""
 
     def __init__(self, folder: Path, seed: int) -> None:
-        self.folder, self.chance = folder, random.Random(seed)
-        self.root = folder / "0"
+        self.chance = random.Random(seed)
+        self.boots = 1
+        self.root = folder / "disk"
         Log.create(self.root, time="time").writer(0).close()
         self.acknowledged = 0  # Rows below this offset must survive.
 
-    def round(self, number: int, mode: str, steps: int, failing: set[int]) -> None:
+    def round(self, mode: str, steps: int, failing: set[int]) -> None:
         """Write until the power goes; then check what is left, without and with a writer."""
-        with pytest.MonkeyPatch.context() as patch:
-            disk = FaultyDisk(patch, self.root, self.chance, steps, failing)
-            machine = Boot(1, next(BOOTS))
-            patch.setattr(segments, "here", lambda: machine)
-            patch.setattr("headwater.logs.segments.mark.here", lambda: machine)
-            with suppress(Crashed):
+        syncs = 0
+
+        def meddle(operation: str, arguments: tuple) -> str:
+            nonlocal steps, syncs
+            steps -= 1
+            if steps < 0:
+                return BEFORE
+            syncs += operation == "sync"
+            return ERROR if operation == "sync" and syncs in failing else ""
+
+        disk = FolderDisk(self.root, self.chance)
+        with tampered(disk, meddle, lambda: self.boots):
+            with suppress(CrashError):
                 while not self.written(FsyncPolicy(mode, byte_count=1500)):
                     pass  # A sync failed: opened again, it goes on.
-        self.root = self.folder / f"{number}"
-        disk.lose_power(self.root)
-        self.check()
+            disk.lose_power()
+            self.boots += 1
+            self.check()
 
     def written(self, policy: FsyncPolicy) -> bool:
         """Whether nothing failed while one writer did its work."""
@@ -70,13 +72,10 @@ class Story:
 
     def check(self) -> None:
         """The machine was started again; before anybody writes, readers see all that is left."""
-        machine = Boot(1, next(BOOTS))
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(segments, "here", lambda: machine)
-            reader = Log.open(self.root).reader(0)
-            read = list(reader.read())
-            check_prefix(read, reader.start, reader.end)
-            assert self.acknowledged <= reader.end
+        reader = Log.open(self.root).reader(0)
+        read = list(reader.read())
+        check_prefix(read, reader.start, reader.end)
+        assert self.acknowledged <= reader.end
 
 
 @given(
@@ -94,8 +93,8 @@ class Story:
 def test_whatever_a_loss_of_power_leaves_what_was_acknowledged_is_read_in_order_and_nothing_else(seed, rounds):
     with TemporaryDirectory() as folder:
         story = Story(Path(folder), seed)
-        for number, (mode, steps, failing) in enumerate(rounds, 1):
-            story.round(number, mode, steps, failing)
+        for mode, steps, failing in rounds:
+            story.round(mode, steps, failing)
         with Log.open(story.root).writer(0) as writer:
             assert writer.end >= story.acknowledged
             writer.append(rows(writer.end, 3))

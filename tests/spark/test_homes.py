@@ -19,6 +19,7 @@ from headwater.errors import DataError
 from headwater.language.homes import homed
 from headwater.logs import Log
 from headwater.reference.history import Arrived, Flushed, Joined, StreamSettings
+from headwater.simulator.stream import Loop
 from headwater.spark.batch.files import find_pieces
 from headwater.spark.batch.plan import plan_queries
 from headwater.spark.streaming.checkpoint import CheckpointError, StreamCheckpoint
@@ -33,7 +34,6 @@ from node.batches import MicroBatch
 from node.batches import reference as micro_batch_reference
 from spark.answers import assert_same, first_letter, found, without_spark, write
 from spark.batch.test_tasks import renamed, some_files
-from spark.streaming.local_loop import Loop
 from spark.streams import Folder, run
 from strategies import SCHEMA, queries
 from waiting import SECONDS_MAX

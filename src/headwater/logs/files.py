@@ -92,6 +92,13 @@ def link(path: Path, name: Path) -> None:
     os.link(path, name)
 
 
+def give_name(descriptor: int, name: Path) -> None:
+    """Give a file that has none its name; it refuses one that is taken."""
+    # With a folder's descriptor, for else Python does not follow the link to the open file.
+    with opened(name.parent, os.O_RDONLY | os.O_DIRECTORY) as folder:
+        os.link(f"/proc/self/fd/{descriptor}", name.name, dst_dir_fd=folder)
+
+
 def rename(path: Path, name: Path) -> None:
     """Give a file another name, in place of the file that had it."""
     os.replace(path, name)
@@ -104,11 +111,18 @@ def remove(path: Path) -> None:
 
 def make_folder(path: Path) -> None:
     """A folder and those above it, such that they would stay after a loss of power."""
-    missing = [path, *path.parents]
-    missing = missing[: next(number for number, each in enumerate(missing) if each.is_dir())]
-    for each in reversed(missing):
-        each.mkdir(exist_ok=True)
+    places = [path, *path.parents]
+    there = next(number for number, each in enumerate(places) if each.is_dir())
+    # The last of those that are there may be of somebody who died before its name was safe.
+    sync_directory(places[there].parent)
+    for each in reversed(places[:there]):
+        make_one_folder(each)
         sync_directory(each.parent)
+
+
+def make_one_folder(path: Path) -> None:
+    """A folder in one that is there; nothing if it is there already."""
+    path.mkdir(exist_ok=True)
 
 
 def sync_directory(directory: Path) -> None:
@@ -156,13 +170,11 @@ def create_unseen(path: Path, data: bytes) -> None:
     For folders that others read: some look at every file, also at hidden ones.
     """
     try:
-        with opened(path.parent, os.O_RDONLY | os.O_DIRECTORY) as folder:
-            with opened(path.parent, os.O_WRONLY | os.O_TMPFILE) as descriptor:
-                write_all(descriptor, data)
-                sync(descriptor)
-                # With a folder's descriptor, for else Python does not follow the link to the open file.
-                os.link(f"/proc/self/fd/{descriptor}", path.name, dst_dir_fd=folder)
-            os.fsync(folder)
+        with opened(path.parent, os.O_WRONLY | os.O_TMPFILE) as descriptor:
+            write_all(descriptor, data)
+            sync(descriptor)
+            give_name(descriptor, path)
+        sync_directory(path.parent)
     except FileExistsError:
         raise
     except (AttributeError, OSError):

@@ -134,7 +134,7 @@ class WriterLock:
                     f"{self.path}: the partition was last written by {previous}, which may still live:"
                     " give take_over=True if it does not"
                 )
-            os.ftruncate(descriptor, 0)
+            files.truncate(descriptor, 0)
             self._sign(descriptor)
         except BaseException:
             os.close(descriptor)

@@ -44,6 +44,8 @@ class Options:
     'headwater replay tree --seed 17 --leaves 16 --height 3 --faults all'
     >>> Options(17, 8, scenario="count-windows").command
     'headwater replay count-windows --seed 17 --leaves 8 --faults all'
+    >>> Options(17, scenario="stream").command
+    'headwater replay stream --seed 17 --faults all'
     """
 
     seed: int
@@ -57,8 +59,9 @@ class Options:
     def command(self) -> str:
         """What replays this very run, step by step."""
         plant = f" --plant {self.plant}" if self.plant else ""
+        leaves = f" --leaves {self.leaves}" if self.scenario != "stream" else ""
         height = f" --height {self.height}" if self.scenario == "tree" else ""
-        shape = f"--seed {self.seed} --leaves {self.leaves}{height} --faults {self.faults}"
+        shape = f"--seed {self.seed}{leaves}{height} --faults {self.faults}"
         return f"headwater replay {self.scenario} {shape}{plant}"
 
 
@@ -80,6 +83,10 @@ class RunVerdict:
 
 def simulate(options: Options, observers: Sequence[WorldObserver] = ()) -> RunVerdict:
     """One run. Other observers see each step before the checker does."""
+    if options.scenario == "stream":
+        from headwater.simulator.stream.simulation import simulate_stream
+
+        return simulate_stream(options, observers)
     run = Run.of(options, observers)
     failure = None
     with planted(options.plant):

@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from headwater.simulator.checks.counts import FAULTS, Counts, chosen_faults
+from headwater.simulator.checks.counts import Counts, chosen_faults, faults_of
 from headwater.simulator.runner import Options, RunVerdict, simulate
 from headwater.simulator.scenarios import EXACT_SCHEMES
 
@@ -43,6 +43,14 @@ WANTED: dict[str, tuple[str, ...]] = {
         *(f"drawn: {what}" for what in ("a leaf without events", "several sources of a leaf", "relays")),
         *(f"drawn: {what}" for what in ("times that sources share", "disorder within a source", "rates that change")),
     ),
+    "stream": (
+        *(f"drawn: sink {kind}" for kind in ("memory", "folder", "gathering", "log")),
+        *(f"drawn: {what}" for what in ("input log", "input listed", "roots in tasks", "root on the driver", "idle")),
+        *(f"drawn: {what}" for what in ("count windows", "windows of every kind")),
+        *(f"path: root {what}" for what in ("accepted", "flushed", "query added", "query removed")),
+        *(f"path: root decided {what}" for what in ("joined", "idle", "returned")),
+        *(f"path: {what}" for what in ("driver stopped and started again", "source forgotten", "limit of events")),
+    ),
 }
 
 
@@ -67,8 +75,8 @@ class Summary:
 
     def missing(self, faults: str, scenario: str = "tree") -> list[str]:
         """The faults that were asked for, and the paths, that never occurred; paths only matter with all faults."""
-        chosen = chosen_faults(faults)
-        wanted = [f"fault: {fault}" for fault in FAULTS if fault in chosen]
+        chosen = chosen_faults(faults, scenario)
+        wanted = [f"fault: {fault}" for fault in faults_of(scenario) if fault in chosen]
         return self.counts.missing([*wanted, *(WANTED[scenario] if faults == "all" else ())])
 
 

@@ -213,7 +213,7 @@ def _prepared(
     runner = BatchRunner(checkpoint, observer=observer, owner=owner, lock=lock, **sinks)
     undo.callback(runner.close)
     with owner.comes_first():
-        _open(checkpoint, sinks, runner.queries, owner)
+        open_sinks(checkpoint, owner, sinks, runner.queries)
     refuse_ended(checkpoint)  # one whose rows had waited for their sinks
     if has_begun and asked is not None:
         # Last of all: a start that is refused leaves the queries as they were.
@@ -221,7 +221,7 @@ def _prepared(
     return runner
 
 
-def _open(checkpoint: StreamCheckpoint, sinks: Mapping[str, Any], queries: RowQueries, owner: Ownership) -> None:
+def open_sinks(checkpoint: StreamCheckpoint, owner: Ownership, sinks: Mapping[str, Any], queries: RowQueries) -> None:
     """Sinks that have to know whose rows they get are told, and get those that wait for them."""
     about, done = checkpoint.begun(), checkpoint.last_done()
     lives = begin_life(checkpoint.path, owner.number, done + 1, uuid.uuid4().hex[:16])

@@ -15,10 +15,10 @@ from headwater.cases.hosts import result_rows
 from headwater.reference.history import Arrived, Flushed, Joined, StreamSettings
 from headwater.reference.rows import ResultRow
 from headwater.reference.rows import rows as reference_rows
+from headwater.simulator.stream import STEPS, TABLES, ListedInput, Loop
 from headwater.spark.streaming.inputs.folder import FolderInput
 from headwater.spark.streaming.planning import Offset
 from headwater.spark.streaming.start.prepare import checked_ahead
-from spark.streaming.local_loop import STEPS, TABLES, ListedInput, Loop
 from test_arrivals import in_micros
 
 pytestmark = pytest.mark.usefixtures("no_sync")

@@ -16,6 +16,7 @@ from pyspark import cloudpickle
 import headwater as hw
 from golden import write
 from headwater.logs import files
+from headwater.simulator.stream import TABLES, CrashError, ListedInput, LocalFrame, Loop
 from headwater.spark.stream import begin
 from headwater.spark.streaming.checkpoint import StreamCheckpoint, refuse_ended
 from headwater.spark.streaming.errors import CheckpointError, EndedError, ReplacedError, RunningError
@@ -24,7 +25,6 @@ from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.sinks import FolderSink
 from headwater.spark.streaming.start.driver_lock import DriverLock, refuse_running
 from headwater.spark.streaming.start.handle import Stream, StreamError
-from spark.streaming.local_loop import TABLES, FakeFrame, ListedInput, Loop
 
 SCHEMA = pa.schema([("time", pa.int64()), ("k", pa.int64())])
 SETTINGS = {"time": "time", "unit": "us", "disorder": 0, "strict": False, "idle_ns": None, "ahead_max": None}
@@ -161,12 +161,12 @@ def test_a_runner_that_travels_to_a_server_takes_the_lock_there(tmp_path):
     runner.close()
     refuse_running(tmp_path)
     with pytest.raises(CheckpointError, match="after batch 6 is missing"):
-        there(FakeFrame(lambda: pa.table({})), 7)
+        there(LocalFrame(lambda: pa.table({})), 7)
     # Spark ends the stream, and nobody is kept from starting it again.
     refuse_running(tmp_path, wait_seconds=0)
     directive = replace(loop.checkpoint.said(-1), batch=0)
     loop.checkpoint.commit(directive)
-    there(FakeFrame(lambda: pa.table({})), 0)
+    there(LocalFrame(lambda: pa.table({})), 0)
     with pytest.raises(RunningError):
         refuse_running(tmp_path, wait_seconds=0)
     there.close()
@@ -263,6 +263,8 @@ def test_a_batch_writes_its_offset_a_state_for_each_root_and_a_directive_and_syn
     roots, tmp_path, monkeypatch
 ):
     loop = loop_of(tmp_path, roots)
+    loop.opened.ends["a"] = 25
+    loop.step()
     done = Counter()
     for name in ("sync", "sync_directory", "make"):
         monkeypatch.setattr(files, name, _counted(name, getattr(files, name), done))
@@ -278,3 +280,45 @@ def _counted(name, inner, done):
         return inner(*args)
 
     return counted
+
+
+# --- offsets that were begun with ---
+
+
+def test_a_batch_is_begun_with_one_offset_and_no_other(tmp_path):
+    checkpoint = loop_of(tmp_path).checkpoint
+    assert checkpoint.fixed(7) is None
+    checkpoint.fix(7, 1, {"batch": 7})
+    checkpoint.fix(7, 2, {"batch": 7})
+    assert checkpoint.fixed(7) == {"batch": 7}
+    with pytest.raises(CheckpointError, match="another driver has begun batch 7 with another offset"):
+        checkpoint.fix(7, 2, {"batch": 7, "flush": True})
+
+
+def test_rows_that_are_out_come_again_though_spark_lost_the_offset(tmp_path):
+    """Found by the simulator: another offset was planned in its place, and the sink refused its rows for ever."""
+    loop = loop_of(tmp_path)
+    loop.opened.ends["a"] = 50
+    loop.crash_at = "rows"
+    with pytest.raises(CrashError):
+        loop.step()
+    loop.planned.clear()
+    loop.opened.ends["a"] = 70
+    loop.restart()
+    while loop.step():
+        pass
+    assert loop.planned[0]["ends"] == {"a": 50}
+    assert loop.planned[1]["ends"] == {"a": 70}
+
+
+def test_a_command_that_is_damaged_is_refused(tmp_path):
+    checkpoint = loop_of(tmp_path).checkpoint
+    number = checkpoint.ask({"what": "remove", "name": "q", "drain": False})
+    place = tmp_path / "commands" / f"{number}.json"
+    data = place.read_bytes()
+    for position in range(len(data)):
+        place.write_bytes(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
+        with pytest.raises(CheckpointError, match="damaged"):
+            checkpoint.command(number)
+    place.write_bytes(b'{"what":"flush"}')  # of a release that knew no checksums
+    assert checkpoint.command(number) == {"what": "flush"}

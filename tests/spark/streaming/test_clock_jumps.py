@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
+from headwater.simulator.stream import TABLES, ListedInput, Loop, Run
 from headwater.spark.streaming.elapsed import Elapsed
 from headwater.spark.streaming.planning import Offset
-from spark.streaming.local_loop import TABLES, ListedInput, Loop
-from spark.streaming.loop_run import Run
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spark.streaming.loop_run import Run, count_windows
+from headwater.simulator.stream import Run, count_windows
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 

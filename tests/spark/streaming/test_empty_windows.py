@@ -10,7 +10,7 @@ from headwater.engine import state
 from headwater.engine.windows import empty_windows
 from headwater.node.micro_batches.frames import BatchSettings, EventGroup, Frame, Heard
 from headwater.node.micro_batches.root import BatchRoot
-from spark.streaming.local_loop import STEPS, TABLES, ListedInput, Loop
+from headwater.simulator.stream import STEPS, TABLES, ListedInput, Loop
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 

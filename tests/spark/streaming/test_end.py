@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
+from headwater.simulator.stream import Loop, Run
 from headwater.spark.streaming import source
 from headwater.spark.streaming.inputs import folder as folder_input
 from headwater.spark.streaming.inputs.folder import FolderInput
 from headwater.spark.streaming.planning import Offset, next_offset
-from spark.streaming.local_loop import Loop
-from spark.streaming.loop_run import Run
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 
@@ -31,7 +30,7 @@ class EndRun(Run):
         for _ in range(self.dice.randint(0, 12)):
             self._something_happens()
             self._batches(self.dice.randint(0, 2))
-        self.commands = []
+        self.story.commands = []
         asked = dict(self.opened.ends)
         self.loop.checkpoint.ask({"what": "flush"})
         self.truth.may_end = True

@@ -13,13 +13,12 @@ import headwater as hw
 from headwater.language.files.queries import to_json
 from headwater.protocols import membership
 from headwater.simulator.checks.truth import ViolationError
+from headwater.simulator.stream import TABLES, ListedInput, Loop, Run
 from headwater.spark.streaming import host, planning, runner
 from headwater.spark.streaming.checkpoint import KEPT
 from headwater.spark.streaming.inputs import seen_files
 from headwater.spark.streaming.inputs.folder import FolderInput
 from headwater.spark.streaming.inputs.folder_listing import gone_names
-from spark.streaming.local_loop import TABLES, ListedInput, Loop
-from spark.streaming.loop_run import Run
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 
@@ -161,7 +160,7 @@ def test_a_source_that_comes_and_goes_leaves_nothing_at_the_root(tmp_path):
         opened.ends["b"] += number % 5 == 0
         loop.now_ns += 10**9
         go_on(loop)
-    what = [note.detail["what"] for notes in loop.notes.values() for note in notes if note.what == "decided"]
+    what = [note.detail["what"] for each in loop.computed.values() for note in each.notes if note.what == "decided"]
     assert {"idle", "returned"} <= {*what}
     assert loop.runner._host._root.members.decisions == []
 

@@ -7,8 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
+from headwater.simulator.stream import Run
 from headwater.spark.streaming.start.handle import Stream
-from spark.streaming.loop_run import Run
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headwater as hw
+from headwater.simulator.stream import STEPS, TABLES, CrashError, ListedInput, Loop
 from headwater.spark.streaming.kafka.rows import row_keys
 from headwater.spark.streaming.sinks import FolderSink, LogSink, MemorySink
 from headwater.spark.streaming.start.query_changes import change_queries, running_queries
-from spark.streaming.local_loop import STEPS, TABLES, CrashError, ListedInput, Loop
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 

@@ -6,12 +6,12 @@ import pytest
 import headwater as hw
 from headwater.language.files.queries import to_json
 from headwater.logs import files
+from headwater.simulator.stream import TABLES, Driver, ListedInput, Loop
 from headwater.spark.stream import begin
 from headwater.spark.streaming.checkpoint import KEPT, StreamCheckpoint
 from headwater.spark.streaming.errors import CheckpointError, ReplacedError
 from headwater.spark.streaming.owners import Ownership
 from headwater.spark.streaming.start.query_changes import running_queries
-from spark.streaming.local_loop import TABLES, Driver, ListedInput, Loop
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 

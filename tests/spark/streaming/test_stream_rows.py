@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
-from spark.streaming.local_loop import TABLES, ListedInput, Loop
+from headwater.simulator.stream import TABLES, ListedInput, Loop
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 

@@ -11,11 +11,21 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.logs import files
-from headwater.spark.streaming.checkpoint import StreamCheckpoint, sealed
+from headwater.simulator.stream import (
+    IDLE,
+    MOMENTS,
+    TABLES,
+    Drivers,
+    DriverThread,
+    ListedInput,
+    LogTakenError,
+    Loop,
+)
+from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.errors import ReplacedError
 from headwater.spark.streaming.owners import Ownership
-from spark.streaming.local_loop import MOMENTS, TABLES, ListedInput, LogTakenError
-from spark.streaming.two_drivers import IDLE, SharedLoop, SharedRun, Thread
+from headwater.spark.streaming.seals import sealed
+from spark.streaming.shared_run import SharedRun
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 
@@ -28,13 +38,13 @@ TIMES = list(range(0, 120, 2))
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_drivers_that_run_side_by_side_say_what_the_reference_says(tmp_path_factory, seed):
-    SharedRun(tmp_path_factory.mktemp("stream"), seed, crashes=False).play()
+    SharedRun(tmp_path_factory.mktemp("stream"), seed, crashes=False, is_shared=True).play()
 
 
 @settings(max_examples=4, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_drivers_whose_roots_are_in_tasks_say_what_the_reference_says(tmp_path_factory, seed):
-    SharedRun(tmp_path_factory.mktemp("stream"), seed, crashes=False, roots=2).play()
+    SharedRun(tmp_path_factory.mktemp("stream"), seed, crashes=False, roots=2, is_shared=True).play()
 
 
 # --- one that sleeps ---
@@ -43,31 +53,32 @@ def test_drivers_whose_roots_are_in_tasks_say_what_the_reference_says(tmp_path_f
 @contextmanager
 def shared(place, roots=1):
     TABLES["a"] = pa.RecordBatch.from_pydict({"time": TIMES, "k": [t % 3 for t in TIMES]}, SCHEMA)
-    loop = SharedLoop(place, ListedInput(SCHEMA, {"a": 0}), [QUERY], SETTINGS, 1, roots, seed=0)
+    loop = Loop(place, ListedInput(SCHEMA, {"a": 0}), [QUERY], SETTINGS, 1, roots, seed=0, starts=False)
+    drivers = Drivers(loop)
     try:
-        yield loop
+        yield drivers
     finally:
-        loop.close()
+        drivers.close()
 
 
-def until(driver: Thread, moment: str) -> None:
+def until(driver: DriverThread, moment: str) -> None:
     for _ in range(1000):
         if driver.turn() in (moment, "dead"):
             return
     raise AssertionError(f"{moment} is never reached")
 
 
-def sleep_and_wake(loop: SharedLoop, moment: str, before: str, batches: int) -> BaseException | None:
+def sleep_and_wake(drivers: Drivers, moment: str, before: str, batches: int) -> BaseException | None:
     """A driver sleeps at a moment of the second batch; its successor sees more events, and comes to a moment of a batch."""
-    (first,) = loop.drivers
+    loop, (first,) = drivers.loop, drivers.all
     loop.opened.ends["a"] = 10
     until(first, IDLE)
     loop.opened.ends["a"] = 22
     until(first, moment)
     loop.opened.ends["a"] = 34
     loop.now_ns += 1
-    loop.restart()
-    second = loop.newest
+    drivers.add()
+    second = drivers.newest
     for _ in range(batches):
         until(second, before)
         loop.opened.ends["a"] += 2
@@ -83,16 +94,16 @@ def sleep_and_wake(loop: SharedLoop, moment: str, before: str, batches: int) -> 
     if second.error is not None:
         # Spark lets one of two that plan at the same moment go on, and the other has to be started again.
         loop.opened.ends["a"] = len(TIMES)
-        loop.restart()
-        until(loop.newest, IDLE)
+        drivers.add()
+        until(drivers.newest, IDLE)
     return first.error
 
 
-def directives(loop: SharedLoop) -> dict[str, bytes]:
+def directives(loop: Loop) -> dict[str, bytes]:
     return {place.name: place.read_bytes() for place in (loop.checkpoint.path / "directives").glob("*.json")}
 
 
-def counted(loop: SharedLoop) -> dict[tuple[int, int], int]:
+def counted(loop: Loop) -> dict[tuple[int, int], int]:
     rows = [row for table in loop.sink.batches.values() for row in table.to_pylist()]
     assert len({(row["window_start"], row["k"]) for row in rows}) == len(rows)
     return {(row["window_start"], row["k"]): row["n"] for row in rows}
@@ -112,12 +123,12 @@ EXPECTED = dict(Counter((t // 10 * 10, t % 3) for t in TIMES if t < 110))
 def test_a_driver_that_wakes_after_another_took_over_changes_nothing_and_says_why_it_stops(
     tmp_path_factory, roots, moment, before, batches
 ):
-    with shared(tmp_path_factory.mktemp("stream"), roots) as loop:
-        error = sleep_and_wake(loop, moment, before, batches)
+    with shared(tmp_path_factory.mktemp("stream"), roots) as drivers:
+        error = sleep_and_wake(drivers, moment, before, batches)
         assert isinstance(error, ReplacedError | LogTakenError), error
-        assert counted(loop) == EXPECTED
+        assert counted(drivers.loop) == EXPECTED
         if isinstance(error, ReplacedError):
-            assert "was replaced and stops: the stream is run by a test" in str(error)
+            assert "was replaced and stops: the stream is run by a driver of the loop" in str(error)
 
 
 # --- planted mistakes ---
@@ -146,10 +157,10 @@ def test_planted_mistakes_are_found(mistake, tmp_path, monkeypatch):
     # The second batch of the successor builds on the first, which the sleeper does again.
     drawn = product((2, 1), ("logged", "rows", "directive", IDLE), reversed(MOMENTS))
     for number, (batches, before, moment) in enumerate(drawn):
-        with shared(tmp_path / str(number)) as loop:
+        with shared(tmp_path / str(number)) as drivers:
             try:
-                sleep_and_wake(loop, moment, before, batches)
-                assert counted(loop) == EXPECTED
+                sleep_and_wake(drivers, moment, before, batches)
+                assert counted(drivers.loop) == EXPECTED
             except (AssertionError, hw.HeadwaterError):
                 return
     raise AssertionError("nobody has noticed")

@@ -72,35 +72,25 @@ def sampled(place: Path, batches: int) -> Iterator[Sample]:
 
 def _batches(place: Path, batches: int) -> Iterator[tuple[float, dict[str, Any]]]:
     """The seconds and the offset of each batch."""
-    from pyspark.sql.streaming.datasource import ReadAllAvailable
-
-    from headwater.spark.stream import begin
-    from headwater.spark.streaming.checkpoint import StreamCheckpoint
+    from headwater.simulator.stream import Loop
     from headwater.spark.streaming.inputs.folder import FolderInput
-    from headwater.spark.streaming.runner import BatchRunner
-    from headwater.spark.streaming.source import StreamReader
 
     folder = place / "in"
     folder.mkdir(parents=True)
-    checkpoint = StreamCheckpoint(place / "headwater")
     opened = FolderInput(folder, place / "seen", sources="file", schema=SCHEMA)
     settings = {"time": "time", "unit": "us", "disorder": 0, "strict": False, "idle_ns": 10**9}
     query = hw.query("load", hw.tumbling(100), keys=["key"], n=hw.count())
-    begin(checkpoint, opened, [query], settings, 2)
-    reader, runner = StreamReader(str(checkpoint.path), None), BatchRunner(checkpoint, _Nowhere())
-    start, done = reader.initialOffset(), 0
+    loop = Loop(place / "headwater", opened, [query], settings, chains=2, roots=1, seed=0, remembers=False)
+    loop.sink = loop.aside = _Nowhere()
     for file in count():
         _write(folder, file)
         while True:
+            loop.now_ns = time.time_ns()
             began = time.perf_counter()
-            end = reader.latestOffset(start, ReadAllAvailable())
-            if end == start:
+            if not loop.step():
                 break
-            frames = [each for part in reader.partitions(start, end) for each in reader.read(part)]
-            runner(_Frames(pa.Table.from_batches(frames)), done)  # type: ignore[arg-type]
-            yield time.perf_counter() - began, end
-            start, done = end, done + 1
-            if done == batches:
+            yield time.perf_counter() - began, loop.planned[-1]
+            if loop.committed == batches:
                 return
 
 
@@ -110,16 +100,6 @@ def _write(folder: Path, number: int) -> None:
     (folder / ".next").write_text(f"time,key\n{lines}")
     (folder / ".next").rename(folder / f"{number:09d}.csv")
     (folder / f"{number - FILES_KEPT:09d}.csv").unlink(missing_ok=True)
-
-
-class _Frames:
-    """The DataFrame of a batch, as far as a root on the driver uses it."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-
-    def toArrow(self) -> pa.Table:  # noqa: N802
-        return self._table
 
 
 class _Nowhere:

@@ -15,9 +15,19 @@ MACHINE_FAULTS = ("pause", "crash", "amnesia", "halfway", "replacement", "drift"
 BORDER_FAULTS = ("one-way", "torn", "flip", "full", "stall", "jump", "gone")
 #: Every fault that a plan can hold; also the words of ``--faults``.
 FAULTS = LINK_FAULTS + MACHINE_FAULTS + BORDER_FAULTS
+#: Those of streams in micro-batches: drivers and their disk, clocks, sources and sinks, and what has to be refused.
+STREAM_FAULTS = (
+    *("crash", "torn", "power", "offsets", "full", "error", "flip", "pause", "jump", "late", "read", "sink"),
+    *("restored", "stranger", "log-back"),
+)
 
 
-def chosen_faults(text: str) -> frozenset[str]:
+def faults_of(scenario: str) -> tuple[str, ...]:
+    """Every fault of a scenario."""
+    return STREAM_FAULTS if scenario == "stream" else FAULTS
+
+
+def chosen_faults(text: str, scenario: str = "tree") -> frozenset[str]:
     """The faults that a user names: all, none, or some of them.
 
     >>> sorted(chosen_faults("loss,crash"))
@@ -27,12 +37,13 @@ def chosen_faults(text: str) -> frozenset[str]:
     ValueError: there is no fault 'looss'; there are delay, loss, duplication, reordering, partition, pause, crash, amnesia,
         halfway, replacement, drift, root, slow, one-way, torn, flip, full, stall, jump, gone
     """
+    known = faults_of(scenario)
     if text in ("all", "none"):
-        return frozenset(FAULTS if text == "all" else ())
+        return frozenset(known if text == "all" else ())
     names = [name.strip() for name in text.split(",")]
     for name in names:
-        if name not in FAULTS:
-            raise ValueError(f"there is no fault {name!r}; there are {', '.join(FAULTS)}")
+        if name not in known:
+            raise ValueError(f"there is no fault {name!r}; there are {', '.join(known)}")
     return frozenset(names)
 
 

@@ -21,14 +21,18 @@ from headwater.simulator.plants.planting import Plant, instead
 from headwater.simulator.world.disk import Disk
 
 
-def planted(name: str | None) -> AbstractContextManager[Any]:
+def planted(name: str | None, scenario: str = "tree") -> AbstractContextManager[Any]:
     """While this lasts, the mistake of this name is made; None: none."""
-    return nullcontext() if name is None else find_plant(name)()
+    return nullcontext() if name is None else find_plant(name, scenario)()
 
 
-def find_plant(name: str) -> Plant:
-    """The plant of this name: of trees, or of count windows."""
+def find_plant(name: str, scenario: str = "tree") -> Plant:
+    """The plant of this name: of trees and of count windows, or of streams."""
     known = PLANTS | COUNT_PLANTS
+    if scenario == "stream":
+        from headwater.simulator.plants.stream import STREAM_PLANTS
+
+        known = STREAM_PLANTS
     if name not in known:
         raise ValueError(f"there is no plant {name!r}; there are {', '.join(known)}")
     return known[name]

@@ -41,9 +41,9 @@ from headwater.node.splitting import Sharing
 from headwater.protocols.count_windows import Counting
 from headwater.spark.streaming.arrivals import Stamps, Taken
 from headwater.spark.streaming.directives import Directive
-from headwater.spark.streaming.errors import CheckpointError, EndedError, missing_part
+from headwater.spark.streaming.errors import CheckpointError, EndedError, OtherOffsetError, missing_part
 from headwater.spark.streaming.inputs.input import stores_arrivals
-from headwater.spark.streaming.seals import fingerprint, json_bytes, read_named, sealed, unsealed
+from headwater.spark.streaming.seals import fingerprint, read_named, sealed, unsealed
 from headwater.spark.streaming.sinks.gathered import GatheredRows
 from headwater.spark.streaming.states import StateFolder, StateRef
 
@@ -140,6 +140,8 @@ class StreamCheckpoint:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        #: Queries of which it is known here that their file would survive a loss of power.
+        self._kept_queries: set[str] = set()
 
     # --- what it is ---
 
@@ -217,7 +219,7 @@ class StreamCheckpoint:
             files.create(place, data)
         except FileExistsError:
             if self.fixed(batch) != json.loads(data)["offset"]:
-                raise CheckpointError(
+                raise OtherOffsetError(
                     f"{place}: another driver has begun batch {batch} with another offset; start the stream again"
                 ) from None
             files.sync_directory(place.parent)  # whoever created it may have died before it did
@@ -268,6 +270,10 @@ class StreamCheckpoint:
         self._forget(directive.batch - KEPT)
         return True
 
+    def settle(self) -> None:
+        """Directives that are there stay there after a loss of power, though whoever created the last has died since."""
+        files.sync_directory(self.path / "directives")
+
     def last_batch(self) -> int | None:
         """The last batch that is done; None before anything is."""
         return max(self._directives(), default=None)
@@ -299,6 +305,9 @@ class StreamCheckpoint:
         place = self.path / "queries" / f"{name}.json"
         if not place.exists():
             self._put(place, text.encode())
+        elif name not in self._kept_queries:
+            files.sync_directory(place.parent)  # whoever wrote it may have died before it did
+        self._kept_queries.add(name)
         return name
 
     def queries(self, name: str) -> str:
@@ -358,7 +367,11 @@ class StreamCheckpoint:
 
     def command(self, number: int) -> dict[str, Any]:
         """The command of this number, from 0."""
-        tree: dict[str, Any] = json.loads((self.path / "commands" / f"{number}.json").read_bytes())
+        place = self.path / "commands" / f"{number}.json"
+        try:
+            tree: dict[str, Any] = unsealed(place, place.read_bytes())
+        except FileNotFoundError as error:
+            raise missing_part(place) from error
         return tree
 
     def ask(self, command: dict[str, Any]) -> int:
@@ -366,7 +379,7 @@ class StreamCheckpoint:
         number = self.command_count()
         while True:
             try:
-                files.create(self.path / "commands" / f"{number}.json", json_bytes(command))
+                files.create(self.path / "commands" / f"{number}.json", sealed({"is_sealed": True, **command}))
                 return number
             except FileExistsError:
                 number += 1

@@ -19,6 +19,10 @@ class ReplacedError(HeadwaterError):
     """Another driver runs this stream by now; the message says which."""
 
 
+class OtherOffsetError(CheckpointError):
+    """A batch that was begun with another offset than Spark's log has by now; the message says to start again."""
+
+
 class EndedError(CheckpointError):
     """A stream that was flushed and has ended; the message says how to begin another."""
 

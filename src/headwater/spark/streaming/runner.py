@@ -1,9 +1,9 @@
 """What Spark calls for each batch: frames in from the leaves, through the root, rows into the sinks, and then the state.
 
-In this order, so that whatever dies in between, the batch is run again as it was: rows first (sinks know a batch by its number,
-or let its rows wait), then the root's state, then the directive, with which the batch is done. Then sinks make files of rows that
-have waited for long enough, and Spark's own commit comes last. Before each step that others see it is asked whether another
-driver has taken over (`owners`).
+In this order, so that whatever dies in between, the batch is run again as it was: its offset is kept, then come rows (sinks know
+a batch by its number, or let its rows wait), then the root's state, then the directive, with which the batch is done. Then sinks
+make files of rows that have waited for long enough, and Spark's own commit comes last. Before each step that others see it is
+asked whether another driver has taken over (`owners`).
 """
 
 from __future__ import annotations
@@ -181,6 +181,7 @@ class BatchRunner:
         self.owner.check()
         if self._checkpoint.directive(batch) is not None:
             # Done before Spark could say so.
+            self._checkpoint.settle()
             self._put_out(self._checkpoint.said(batch))
             return
         outcome, finish = self._computed(frames, batch)

@@ -16,7 +16,7 @@ from headwater.spark.streaming.errors import CheckpointError, missing_part
 _SEAL = b'{"checksum":"%s",'
 _SEAL_SIZE = len(_SEAL % (b"0" * 32))
 #: What is there only in files that have a checksum: one whose beginning is damaged cannot pass for one of before.
-_SEALED = ("checksum", "owner")
+_SEALED = ("checksum", "owner", "is_sealed")
 
 
 def sealed(tree: dict[str, Any]) -> bytes:
@@ -40,6 +40,7 @@ def unsealed(place: Path, data: bytes) -> Any:
     if data[:_SEAL_SIZE] != _SEAL % fingerprint(data[_SEAL_SIZE:]).encode():
         raise CheckpointError(f"{place}: this part of the checkpoint is damaged: it does not match its checksum")
     del tree["checksum"]
+    tree.pop("is_sealed", None)
     return tree
 
 
@@ -51,6 +52,7 @@ def create_named(place: Path, data: bytes) -> str:
         # Another attempt of the same task was here first; both compute the same.
         if place.read_bytes() != data:
             raise CheckpointError(f"{place}: two attempts of one batch left different files") from None
+        files.sync_directory(place.parent)  # the other may have died before it did
     except FileNotFoundError as error:
         raise missing_part(place.parent) from error
     return fingerprint(data)

@@ -183,3 +183,18 @@ def test_a_log_whose_rows_no_stream_wrote_is_no_sink(tmp_path):
         writer.append(pa.record_batch({"n": [1]}))
     with pytest.raises(SinkError, match="this log has rows that no stream wrote, without a column 'batch'"):
         LogSink(tmp_path / "out").open(History().start("a"))
+
+
+def test_a_sleeper_that_writes_the_rest_of_its_batch_does_not_stop_its_successor(make):
+    """Found by the simulator: the mark that the successor knew was gone, though nobody newer had come."""
+    first = opened(make, history := History(), "a")
+    history.run(first.write, table(1))
+    first.close()
+    sleeper = opened(make, history, "b")
+    successor = opened(make, history, "c")
+    sleeper.write(1, table(2))
+    sleeper.close()
+    history.run(successor.write, table(2), table(3))
+    with pytest.raises(SinkError, match="another run of this stream has taken the sink over"):
+        sleeper.write(3, table(4))
+    assert held(successor) == [1, 2, 3]

@@ -4,11 +4,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.spark.stream import _open
-from headwater.spark.streaming.runner import RowQueries
+from headwater.simulator.stream import Run, loop
 from headwater.spark.streaming.sinks import FolderSink
-from spark.streaming import local_loop
-from spark.streaming.loop_run import Run
 
 
 class Watched(FolderSink):
@@ -25,17 +22,17 @@ class Watched(FolderSink):
         return said
 
 
-def new_sinks(loop, driver):
+def new_sinks(driver):
+    loop = driver.loop
     loop.lives = getattr(loop, "lives", 0) + 1
     every = [None, "2 s", "20 s", "1 h"][loop.lives % 4]
     rows, aside = Watched(loop, "rows", every), Watched(loop, "aside", "5 s")
-    _open(loop.checkpoint, {"sink": rows, "aside": aside}, RowQueries(loop.checkpoint), driver.owner)
     return rows, aside
 
 
 @pytest.mark.parametrize(("seed", "roots"), [(1, 1), (3, 2)])
 def test_gathered_files_hold_what_every_batch_gave_in_order_and_once(tmp_path, monkeypatch, seed, roots):
-    monkeypatch.setattr(local_loop.Loop, "new_sinks", new_sinks)
+    monkeypatch.setattr(loop, "watched_sinks", new_sinks)
     run = Run(tmp_path / "checkpoint", seed, crashes=True, roots=roots)
     run.play()
     run.loop.runner.close_sinks()

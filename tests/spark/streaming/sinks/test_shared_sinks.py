@@ -18,14 +18,23 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.logs import Log, files
-from headwater.spark.stream import _open
+from headwater.simulator.stream import (
+    IDLE,
+    MOMENTS,
+    TABLES,
+    CrashError,
+    Driver,
+    Drivers,
+    DriverThread,
+    ListedInput,
+    LogTakenError,
+    Loop,
+)
+from headwater.simulator.stream.loop import watched_sinks
 from headwater.spark.streaming.errors import ReplacedError
-from headwater.spark.streaming.runner import RowQueries
 from headwater.spark.streaming.sinks import FolderSink, LogSink
 from headwater.spark.streaming.sinks.gathered import GatheredRows, Gathering
-from spark.streaming import local_loop
-from spark.streaming.local_loop import MOMENTS, TABLES, CrashError, Driver, ListedInput, LogTakenError
-from spark.streaming.two_drivers import IDLE, SharedLoop, SharedRun, Thread
+from spark.streaming.shared_run import SharedRun
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 
@@ -34,27 +43,17 @@ EVERY = [None, "2 s", "20 s", "1 h"]
 OPERATIONS = ("create", "create_unseen", "rename", "remove", "link")
 
 
-class Stopping(Thread):
+#: Of each thread: the driver that lives in it.
+here = threading.local()
+
+
+class Stopping(Driver):
     """A driver that may sleep while it starts, and whose program stops it: between two batches, and once it was replaced."""
 
-    def __init__(self, loop) -> None:
-        self.loop, self.moment = loop, ""
-        self.is_killed, self.error = False, None
-        self._go, self._stopped = threading.Semaphore(0), threading.Semaphore(0)
-        threading.Thread(target=self._start, daemon=True).start()
-        self.turn()
-
-    def _start(self) -> None:
-        local_loop._watching.driver = self
-        try:
-            self._wait()
-            Driver.__init__(self, self.loop)
-        except BaseException as error:
-            self.error, self.moment = error, "dead"
-            self._stopped.release()
-        else:
-            self._go.release()
-            self._live()
+    def __init__(self, loop, reached) -> None:
+        self.loop, self.reached = loop, reached
+        here.driver = self
+        super().__init__(loop, reached)
 
     def step(self) -> bool:
         try:
@@ -67,23 +66,20 @@ class Stopping(Thread):
             raise
 
 
-class SinkLoop(SharedLoop):
+class SinkLoop(Loop):
     """A stream with sinks on disk, of one kind in all its lives; that of all loops, beside them, compares batch by batch."""
 
     kind, stops = "folder", True
 
-    def restart(self) -> None:
-        self.newest = Stopping(self)
-        self.drivers.append(self.newest)
+    def __init__(self, *facts, **more) -> None:
+        super().__init__(*facts, **more)
+        self.new_sinks = self.drawn_sinks
 
-    def new_sinks(self, driver):
+    def drawn_sinks(self, driver):
         driver.reached("opening")
         place, every = self.checkpoint.path.parent / "rows", self.drawn_every()
         sink = self.watched(driver, FolderSink(place, every=every) if self.kind == "folder" else LogSink(place))
-        _, aside = super().new_sinks(driver)
-        with driver.owner.comes_first():
-            _open(self.checkpoint, {"sink": sink, "aside": aside}, RowQueries(self.checkpoint), driver.owner)
-        return sink, aside
+        return sink, watched_sinks(driver)[1]
 
     def drawn_every(self):
         return self.dice.choice(EVERY)
@@ -121,7 +117,7 @@ class SinkLoop(SharedLoop):
 
 
 class SinkRun(SharedRun):
-    loop_class = SinkLoop
+    loop_class, driver_class = SinkLoop, Stopping
 
     def play(self) -> None:
         super().play()
@@ -129,7 +125,7 @@ class SinkRun(SharedRun):
 
     def _sleepers_wake(self) -> None:
         super()._sleepers_wake()
-        self.loop.newest.runner.close_sinks()
+        self.drivers.newest.driver.runner.close_sinks()
         assert self.loop.stored() == self.loop.given_rows()
 
 
@@ -139,7 +135,7 @@ def sleeping_at_files(share: float = 0.2):
 
     def around(inner):
         def operation(*args):
-            driver = getattr(local_loop._watching, "driver", None)
+            driver = getattr(here, "driver", None)
             places = [part for each in args if isinstance(each, Path) for part in each.parts]
             if driver is None or not {"gathered", "rows"} & {*places}:
                 return inner(*args)
@@ -162,7 +158,7 @@ def sleeping_at_files(share: float = 0.2):
 @given(seed=st.integers(0, 2**32))
 def test_a_folder_that_several_drivers_write_has_every_row_of_the_reference_once(tmp_path_factory, seed):
     with sleeping_at_files():
-        SinkRun(tmp_path_factory.mktemp("stream") / "checkpoint", seed, crashes=False).play()
+        SinkRun(tmp_path_factory.mktemp("stream") / "checkpoint", seed, crashes=False, is_shared=True).play()
 
 
 @settings(max_examples=3, deadline=None)
@@ -170,7 +166,7 @@ def test_a_folder_that_several_drivers_write_has_every_row_of_the_reference_once
 def test_a_log_that_several_drivers_write_has_every_row_of_the_reference_once(tmp_path_factory, seed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SinkLoop, "kind", "log")
-        SinkRun(tmp_path_factory.mktemp("stream") / "checkpoint", seed, crashes=False).play()
+        SinkRun(tmp_path_factory.mktemp("stream") / "checkpoint", seed, crashes=False, is_shared=True).play()
 
 
 # --- one that sleeps ---
@@ -200,12 +196,13 @@ class Sleeper(Stopping):
 
 
 class QuietLoop(SinkLoop):
-    stops = False
-    lives = ("2 s",)
+    """``lives``: for how long each life gathers."""
 
-    def restart(self) -> None:
-        self.newest = Sleeper(self)
-        self.drivers.append(self.newest)
+    stops = False
+
+    def __init__(self, *facts, lives, **more) -> None:
+        self.lives = lives
+        super().__init__(*facts, **more)
 
     def drawn_every(self):
         self.lives, every = self.lives[1:] or self.lives, self.lives[0]
@@ -218,7 +215,7 @@ def sleeping_in_sinks():
         inner = getattr(owner, name)
 
         def method(*args):
-            driver = getattr(local_loop._watching, "driver", None)
+            driver = getattr(here, "driver", None)
             if driver is not None:
                 driver.reached(moment)
             return inner(*args)
@@ -236,85 +233,87 @@ def sleeping_in_sinks():
 @contextmanager
 def quiet(place, *every):
     TABLES["a"] = pa.RecordBatch.from_pydict({"time": TIMES, "k": [t % 3 for t in TIMES]}, SCHEMA)
-    with pytest.MonkeyPatch.context() as patch:
-        # That of the loop's own driver, which never runs, comes first.
-        patch.setattr(QuietLoop, "lives", (every[0], *every))
-        loop = QuietLoop(place, ListedInput(SCHEMA, {"a": 0}), [QUERY], SETTINGS, 1, 1, seed=0)
+    opened = ListedInput(SCHEMA, {"a": 0})
+    drivers = Drivers(QuietLoop(place, opened, [QUERY], SETTINGS, 1, 1, seed=0, starts=False, lives=every), Sleeper)
     try:
-        yield loop
+        yield drivers
     finally:
-        loop.close()
+        drivers.close()
 
 
-def until(driver: Thread, moment: str) -> None:
+def until(driver: DriverThread, moment: str) -> None:
     """To a moment, or to the end of what there is to do."""
     for _ in range(1000):
-        if driver.turn() in (moment, IDLE, "dead"):
+        if not driver.is_alive or driver.turn() in (moment, IDLE):
             return
     raise AssertionError(f"{moment} is never reached")
 
 
-def more(loop: QuietLoop, events: int, seconds: int) -> None:
+def more(drivers: Drivers, events: int, seconds: int) -> None:
+    loop = drivers.loop
     loop.opened.ends["a"] = min(len(TIMES), loop.opened.ends["a"] + events)
     loop.now_ns += seconds * 10**9
 
 
-def sleep_and_wake(loop: QuietLoop, moment: str, before: str, batches: int, dies: bool) -> None:
+def sleep_and_wake(drivers: Drivers, moment: str, before: str, batches: int, dies: bool) -> None:
     """A driver sleeps, another takes over and comes to some moment, perhaps its last; the first wakes, and is stopped."""
-    first = loop.newest
+    first = drivers.newest
     for _ in range(3):
-        more(loop, 4, 1)
+        more(drivers, 4, 1)
         until(first, IDLE)
-    first.is_stopping = moment in ("stopping", "stopped")
-    more(loop, 4, 1)
+    first.driver.is_stopping = moment in ("stopping", "stopped")
+    more(drivers, 4, 1)
     until(first, moment)
-    more(loop, 4, 1)
-    loop.restart()
-    second = loop.newest
+    more(drivers, 4, 1)
+    drivers.add()
+    second = drivers.newest
     for _ in range(batches):
         until(second, before)
-        more(loop, 4, 1)
+        more(drivers, 4, 1)
     if dies and second.is_alive:
         second.kill()
-    finish(loop, first)
+    finish(drivers, first)
 
 
-def end_at_once(loop: QuietLoop, batches: int) -> None:
+def end_at_once(drivers: Drivers, batches: int) -> None:
     """Two make files of what waits, at the same moment: the second when it starts, the first behind a batch that it ends then."""
-    first = loop.newest
+    first = drivers.newest
     for _ in range(batches):
-        more(loop, 4, 1)
+        more(drivers, 4, 1)
         until(first, IDLE)
-    more(loop, 4, 1)
+    more(drivers, 4, 1)
     until(first, "committing")
-    loop.restart()
-    until(loop.newest, "ending")
+    drivers.add()
+    until(drivers.newest, "ending")
     until(first, "forgetting")
-    until(loop.newest, IDLE)
-    finish(loop, first)
+    until(drivers.newest, IDLE)
+    finish(drivers, first)
 
 
-def finish(loop: QuietLoop, sleeper: Sleeper) -> None:
+def finish(drivers: Drivers, sleeper: DriverThread) -> None:
     """Whoever sleeps wakes and is stopped; the stream comes to its end, and the last life as well."""
+    lived = [sleeper, drivers.newest]
     while sleeper.is_alive:
-        sleeper.is_stopping = True
+        sleeper.driver.is_stopping = True
         sleeper.turn()
-    while loop.opened.ends["a"] < len(TIMES):
-        if not loop.newest.is_alive:
-            loop.restart()
-        more(loop, 9, 1)
-        until(loop.newest, IDLE)
-    loop.restart()
-    until(loop.newest, IDLE)
-    loop.newest.is_stopping = True
-    until(loop.newest, "stopped")
-    for driver in loop.drivers:
+    while drivers.loop.opened.ends["a"] < len(TIMES):
+        if not drivers.newest.is_alive:
+            drivers.add()
+            lived.append(drivers.newest)
+        more(drivers, 9, 1)
+        until(drivers.newest, IDLE)
+    drivers.add()
+    until(drivers.newest, IDLE)
+    drivers.newest.driver.is_stopping = True
+    until(drivers.newest, "stopped")
+    for driver in [*lived, drivers.newest]:
         if driver.error is not None and not isinstance(driver.error, ReplacedError | LogTakenError | CrashError):
             raise driver.error
 
 
-def counted(loop: QuietLoop) -> Counter:
-    found = [pq.ParquetFile(path).read() for path in sorted((loop.checkpoint.path.parent / "rows").glob("*.parquet"))]
+def counted(drivers: Drivers) -> Counter:
+    place = drivers.loop.checkpoint.path.parent / "rows"
+    found = [pq.ParquetFile(path).read() for path in sorted(place.glob("*.parquet"))]
     return Counter((row["window_start"], row["k"]) for table in found for row in table.to_pylist())
 
 
@@ -339,16 +338,16 @@ CASES = {
 def test_a_driver_that_wakes_neither_doubles_nor_loses_gathered_rows(
     tmp_path_factory, moment, before, batches, dies, every
 ):
-    with sleeping_in_sinks(), quiet(tmp_path_factory.mktemp("stream") / "checkpoint", *every) as loop:
-        sleep_and_wake(loop, moment, before, batches, dies)
-        assert counted(loop) == EXPECTED
+    with sleeping_in_sinks(), quiet(tmp_path_factory.mktemp("stream") / "checkpoint", *every) as drivers:
+        sleep_and_wake(drivers, moment, before, batches, dies)
+        assert counted(drivers) == EXPECTED
 
 
 @pytest.mark.parametrize("batches", range(1, 6))
 def test_two_that_end_a_file_at_the_same_moment_agree_where(tmp_path, batches):
-    with sleeping_in_sinks(), quiet(tmp_path / "checkpoint", "2 s", "3 s", None) as loop:
-        end_at_once(loop, batches)
-        assert counted(loop) == EXPECTED
+    with sleeping_in_sinks(), quiet(tmp_path / "checkpoint", "2 s", "3 s", None) as drivers:
+        end_at_once(drivers, batches)
+        assert counted(drivers) == EXPECTED
 
 
 # --- planted mistakes ---
@@ -387,10 +386,10 @@ def test_planted_mistakes_of_sinks_are_found(mistake, tmp_path, monkeypatch):
     every, *planted = MISTAKES[mistake]
     monkeypatch.setattr(*planted)
     for number, story in enumerate(stories()):
-        with sleeping_in_sinks(), quiet(tmp_path / str(number) / "checkpoint", *every) as loop:
+        with sleeping_in_sinks(), quiet(tmp_path / str(number) / "checkpoint", *every) as drivers:
             try:
-                story(loop)
-                assert counted(loop) == EXPECTED
+                story(drivers)
+                assert counted(drivers) == EXPECTED
             except (AssertionError, hw.HeadwaterError):
                 return
     raise AssertionError("nobody has noticed")

@@ -70,3 +70,11 @@ def test_a_driver_that_sleeps_while_its_life_begins_locks_nobody_out_of_the_sink
     assert begin_life(tmp_path, 7, 5, sleeper) == [Life(0, "first"), Life(5, sleeper)]
     third = Claimant("s", begin_life(tmp_path, 9, 21, "c"))
     assert third.wrote(other, 20) and third.wrote(sleeper, 5) and not third.wrote(sleeper, 6)
+
+
+def test_a_start_that_was_paused_is_not_the_newest_when_it_wakes(tmp_path):
+    """Found by the simulator: the sink of its successor was refused from then on."""
+    begin_life(tmp_path, 1, 0, "a")
+    begin_life(tmp_path, 3, 2, "c")
+    assert begin_life(tmp_path, 2, 0, "b") == [Life(0, "a"), Life(0, "b")]
+    assert begin_life(tmp_path, 4, 9, "d") == [Life(0, "a"), Life(0, "b"), Life(2, "c"), Life(9, "d")]

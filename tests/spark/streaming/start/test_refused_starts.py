@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
+from headwater.simulator.stream import TABLES, ListedInput, Loop
 from headwater.spark.stream import _go_on, _prepared, begin
 from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.errors import EndedError, RunningError
@@ -17,7 +18,6 @@ from headwater.spark.streaming.sinks.batch_files import BatchRows
 from headwater.spark.streaming.sinks.gathered import Gathering
 from headwater.spark.streaming.start.driver_lock import DriverLock, refuse_running
 from headwater.spark.streaming.start.query_changes import running_queries
-from spark.streaming.local_loop import TABLES, ListedInput, Loop
 from spark.streaming.sinks.streams import History, table
 
 pytestmark = pytest.mark.usefixtures("no_sync")

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.language.times import FOREVER, NEVER
+from headwater.simulator.stream import TABLES, ListedInput, Loop
 from headwater.spark.streaming.watch.observer import StreamObserver
 from headwater.spark.streaming.watch.standstill import PATIENCE_US, REPEAT_US, ProgressWatch
 from headwater.spark.streaming.watch.status import StatusBoard, line
-from spark.streaming.local_loop import TABLES, ListedInput, Loop
 
 SECOND = 1_000_000
 

@@ -58,6 +58,7 @@ class BatchFiles:
         except FileExistsError:
             for part in parts:
                 self.check_same(part.batch, part.rows)
+            files.sync_directory(self._folder)
         self.last = max(self.last, last)
 
     def check_same(self, batch: int, rows: pa.Table) -> None:

@@ -67,7 +67,7 @@ class Claim:
             raise SinkError(
                 f"{self._folder}: the rows in it, up to batch {last}, are not of this stream; {self._way_out}"
             )
-        os.close(os.open(self._own, os.O_CREAT | os.O_CLOEXEC, 0o644))
+        os.close(files.make(self._own))
         try:
             # Looked for again: of two that begin at once at most one may stay.
             self._check_nobody_elses(_signed(self._folder))

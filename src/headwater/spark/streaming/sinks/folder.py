@@ -9,6 +9,7 @@ import pyarrow as pa
 from headwater.errors import DataError
 from headwater.language.arguments import check_real_time
 from headwater.language.places import local_path
+from headwater.logs import files
 from headwater.spark.streaming.sinks.batch_files import WAY_OUT, BatchFiles, BatchRows
 from headwater.spark.streaming.sinks.claim import Claim
 from headwater.spark.streaming.sinks.gathered import GatheredRows, Gathering
@@ -31,7 +32,7 @@ class FolderSink(Sink):
     def __init__(self, path: str | Path, *, every: object = None) -> None:
         self.path = local_path("sink", path, ELSEWHERE).absolute()
         self.every_ns = 0 if every is None else check_real_time("every", every)
-        self.path.mkdir(parents=True, exist_ok=True)
+        files.make_folder(self.path)
         self._claim: Claim | None = None
         self._files: BatchFiles | None = None
         self._gathered: GatheredRows | None = None
@@ -51,6 +52,7 @@ class FolderSink(Sink):
         held = self._files = self._files or BatchFiles(self.path)
         if batch <= held.last:
             held.check_same(batch, rows)
+            files.sync_directory(self.path)  # whoever wrote it may have died before it did
         elif len(rows):
             self._put([BatchRows(batch, 0, rows)])
 
