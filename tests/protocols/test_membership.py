@@ -148,17 +148,32 @@ def test_silent_sources_are_not_waited_for_and_those_that_ended_are_not_silent()
     assert members.decisions[-2:] == [Decision("idle", "c", 0, NEVER), Decision("idle", "a", 3, 10)]
 
 
-def test_when_all_are_idle_the_watermark_stays() -> None:
+def test_who_is_furthest_ahead_is_not_idle_so_that_the_watermark_comes_up_to_it() -> None:
+    """Found by the simulator: a leaf held events up to its watermark, read no more, and was silent for ever."""
+    members = two_chains()
+    members.advance({"x": to(members, "x", (0, 1, 10), (1, 1, 30)), "y": to(members, "y", (0, 1, 20))}, 0)
+    assert members.decide_idle(100, 50) == ["a", "c"]
+    assert members.watermark() == 30
+    assert members.silent_at(50) is None
+    # Once another is ahead of it, it is as silent as any.
+    members.decide_return([0], 120)
+    members.advance({"x": to(members, "x", (0, 1, 40))}, 120)
+    assert members.silent_at(50) == 50
+    assert members.decide_idle(120, 50) == ["b"]
+
+
+def test_when_the_stream_is_ending_all_may_be_idle() -> None:
     members = Membership()
     members.join("x", "leaf-x", named("a"), 0)
     members.advance({"x": to(members, "x", (0, 1, 10))}, 0)
-    members.decide_idle(100, 50)
+    assert members.decide_idle(100, 50) == []
+    assert members.decide_idle(100, 50, is_ending=True) == ["a"]
     assert not members.active.any() and members.watermark() == 10
 
 
 def test_one_that_returns_is_not_behind_the_others() -> None:
     members = two_chains()
-    members.decide_idle(100, 50)
+    members.decide_idle(100, 50, is_ending=True)
     members.decide_return([0, 1], 100)
     members.advance({"x": to(members, "x", (0, 1, 30), (1, 1, 40))}, 100)
     assert members.watermark() == 30
@@ -224,7 +239,7 @@ def test_floors_are_told_as_far_as_events_are_read_again() -> None:
     members = two_chains()
     members.advance({"x": to(members, "x", (0, 1, 10), (1, 1, 10))}, 0)
     members.mark("y")
-    members.decide_idle(100, 50)
+    members.decide_idle(100, 50, is_ending=True)
     members.decide_return([0, 1], 100)
     members.advance({"x": to(members, "x", (0, 1, 30), (1, 1, 30))}, 100)
     members.decide_return([2], 110)

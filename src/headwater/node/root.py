@@ -150,7 +150,7 @@ class RootNode:
     @property
     def silent_at_ns(self) -> int | None:
         """When the next source will have been silent for too long, if nothing comes."""
-        return None if self.settings.idle_ns is None else self.members.silent_at(self.settings.idle_ns)
+        return None if self.settings.idle_ns is None else self.members.silent_at(self.settings.idle_ns, self._flushing)
 
     def counters(self) -> dict[str, dict[str, int]]:
         """Per query: in = filtered + outside + member + late + dropped + malformed."""
@@ -476,7 +476,7 @@ class RootNode:
         assert self.settings.idle_ns is not None
         timer = act.SetTimer("idle", self.settings.idle_ns // 4)
         self._changed = self.members.turn_back(now_ns)
-        if not self.members.decide_idle(now_ns, self.settings.idle_ns):
+        if not self.members.decide_idle(now_ns, self.settings.idle_ns, self._flushing):
             return [timer]
         self._changed = True
         return [*self._decided(), *self._advance(), timer]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.base.arrays import Int64Array
+from headwater.base.arrays import BoolArray, Int64Array
 from headwater.base.count_limits import CountLimits
 from headwater.base.source_book import SourceBook
 from headwater.base.source_numbers import Cached, SourceNumbers
@@ -68,7 +68,7 @@ class Membership(SourceBook):
     >>> members.watermark()
     7
     >>> members.decide_idle(now_ns=100, silence_ns=200), members.decide_idle(now_ns=300, silence_ns=200)
-    ([], ['a', 'b'])
+    ([], ['b'])
     """
 
     def __init__(self, limits: CountLimits | None = None) -> None:
@@ -195,9 +195,9 @@ class Membership(SourceBook):
 
     # --- decisions ---
 
-    def decide_idle(self, now_ns: int, silence_ns: int) -> list[str]:
-        """Stop waiting for sources that have been silent for ``silence_ns`` and have not ended; returns their names."""
-        silent = self.active & (self._heard <= now_ns - silence_ns) & (self.watermarks != FOREVER)
+    def decide_idle(self, now_ns: int, silence_ns: int, is_ending: bool = False) -> list[str]:
+        """Stop waiting for sources that have been silent for ``silence_ns``; returns their names."""
+        silent = self._held_up_by(is_ending) & (self._heard <= now_ns - silence_ns)
         numbers = np.flatnonzero(silent).tolist()
         self.set_idle(numbers)
         return [self.names[number] for number in numbers]
@@ -208,9 +208,20 @@ class Membership(SourceBook):
         self._heard[ahead] = now_ns
         return bool(ahead.any())
 
-    def silent_at(self, silence_ns: int) -> int | None:
-        """When the next source will have been silent for ``silence_ns``; None if none is waited for."""
+    def _held_up_by(self, is_ending: bool) -> BoolArray:
+        """The sources that may have to be idle: active, not ended, and behind another, unless the stream is ending.
+
+        Nobody waits for whoever is furthest ahead. Were it idle as well, the watermark of all would stay behind it for as long as
+        all are silent; and a leaf that holds its events until that rises, and does not read on, is silent for ever.
+        """
         waited_for = self.active & (self.watermarks != FOREVER)
+        if is_ending or not waited_for.any():
+            return waited_for
+        return waited_for & (self.watermarks < self.watermarks[self.active].max())
+
+    def silent_at(self, silence_ns: int, is_ending: bool = False) -> int | None:
+        """When the next source will have been silent for ``silence_ns``; None if none is waited for."""
+        waited_for = self._held_up_by(is_ending)
         return int(self._heard[waited_for].min()) + silence_ns if waited_for.any() else None
 
     def holding_up(self) -> list[str]:

@@ -99,7 +99,8 @@ def test_a_record_that_was_not_synced_may_be_lost_and_a_checkpoint_is_synced_all
 
 def test_a_source_is_idle_after_half_of_the_time() -> None:
     members = Membership()
-    members.join("leaf", "leaf-1", [("a", "")], now_ns=0)
+    members.join("leaf", "leaf-1", [("a", ""), ("b", "")], now_ns=0)
+    members.raise_to(1, 7)
     assert members.decide_idle(60, 100) == []
     with planted("idle-too-early"):
         assert members.decide_idle(60, 100) == ["a"]

@@ -72,8 +72,8 @@ def _record_last(right: Any, root: RootNode, *arguments: Any) -> list[Action]:
     return sorted(actions, key=lambda action: (isinstance(action, Checkpoint), isinstance(action, Record)))
 
 
-def _half_as_patient(right: Any, members: Membership, now_ns: int, silence_ns: int) -> Any:
-    return right(members, now_ns, silence_ns // 2)
+def _half_as_patient(right: Any, members: Membership, now_ns: int, silence_ns: int, *more: bool) -> Any:
+    return right(members, now_ns, silence_ns // 2, *more)
 
 
 def _records_unsynced(right: Any, disk: Disk, name: str) -> None:
