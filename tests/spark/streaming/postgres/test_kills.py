@@ -51,12 +51,12 @@ class KilledRun(Run):
         for _ in range(count):
             if self._left and self.loop.crash_at is None:
                 self.loop.crash_at = next(self._moments)
-            moment, planned = self.loop.crash_at, len(self.loop.planned)
+            moment, before = self.loop.crash_at, (len(self.loop.planned), self.loop.committed)
             super()._batches(1)
             if moment is not None and self.loop.crash_at is None:
                 self.died[moment] += 1
                 self._left -= 1
-            elif len(self.loop.planned) == planned:
+            elif before == (len(self.loop.planned), self.loop.committed):
                 break
 
 

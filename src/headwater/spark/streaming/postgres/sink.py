@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from headwater.errors import DataError
 from headwater.spark.streaming.kafka.rows import json_rows
 from headwater.spark.streaming.postgres.client import Connection, DatabaseError, LostError, check_dsn, library
 from headwater.spark.streaming.postgres.table import TargetTable, stored_columns
+from headwater.spark.streaming.sinks.mode import Mode, check_mode
 from headwater.spark.streaming.sinks.noted import Note, NotedBatches
 from headwater.spark.streaming.sinks.sink import Sink
 from headwater.spark.streaming.sinks.timeline import Claimant
@@ -25,8 +26,6 @@ from headwater.spark.streaming.sinks.upsert import upsert_of
 
 _log = logging.getLogger(__name__)
 
-Mode = Literal["append", "upsert"]
-MODES = ("append", "upsert")
 #: How often a batch is tried whose connection broke, before the stream stops.
 TRIES = 3
 #: The table of notes; its lock, for two that begin at once.
@@ -45,13 +44,6 @@ def postgres(dsn: str | Mapping[str, str], table: str, mode: Mode = "append") ->
     ``{"env": "NAME"}`` for the variable that holds it.
     """
     return PostgresSink(dsn, table, mode)
-
-
-def check_mode(mode: object) -> None:
-    if mode not in MODES:
-        raise DataError(
-            f"mode is {mode!r}: give 'append' for all rows, or 'upsert' for the last revision of every window"
-        )
 
 
 class PostgresSink(Sink):

@@ -36,7 +36,7 @@ class TargetTable:
     """One table, by the name that a user gave: ``windows`` or ``schema.windows``."""
 
     def __init__(self, name: str) -> None:
-        parts = name.split(".") if isinstance(name, str) else []
+        parts = name.split(".") if hasattr(name, "split") else []
         if not 1 <= len(parts) <= 2 or not all(parts):
             raise DataError(f"table is {name!r}: give its name, 'windows' or 'schema.windows'")
         self.name = name
@@ -149,7 +149,7 @@ def _texts(array: pa.Array) -> list[str | None]:
 def _is_nested(type_: pa.DataType) -> bool:
     """Whether values have parts with names, or lists in lists, for which tables have no columns."""
     if pt.is_list(type_) or pt.is_large_list(type_) or pt.is_fixed_size_list(type_):
-        return pt.is_fixed_size_list(type_) or pt.is_nested(type_.value_type)
+        return bool(pt.is_fixed_size_list(type_) or pt.is_nested(type_.value_type))
     return bool(pt.is_nested(type_))
 
 
