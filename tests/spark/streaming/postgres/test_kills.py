@@ -47,6 +47,10 @@ class KilledRun(Run):
         self._moments, self._left = cycle(MOMENTS), kills
         super().__init__(place, seed, crashes=False, roots=roots)
 
+    def _something_happens(self) -> None:
+        super()._something_happens()
+        self.loop.events_max = 3  # many small batches: each kill needs one
+
     def _batches(self, count: int) -> None:
         for _ in range(count):
             if self._left and self.loop.crash_at is None:
@@ -125,7 +129,7 @@ def test_a_driver_that_dies_at_every_moment_leaves_a_table_of_the_reference(
 
 
 @pytest.mark.slow(reason="many kills")
-@pytest.mark.parametrize(("seed", "roots"), [(0, 1), (1, 1), (2, 1), (4, 2)])
+@pytest.mark.parametrize(("seed", "roots"), [(0, 1), (2, 1), (4, 2)])
 @pytest.mark.parametrize("mode", ["append", "upsert"])
 def test_thirty_kills_of_the_driver_leave_a_table_of_the_reference(
     monkeypatch, server, database, name, tmp_path, mode, seed, roots

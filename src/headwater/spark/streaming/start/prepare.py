@@ -41,7 +41,7 @@ ELSEWHERE = (
 )
 _NAMES: dict[type[Any], str] = {MemorySink: "'memory'", ConsoleSink: "'console'", CallableSink: "a function"}
 _THERE = "through Spark Connect batches run at the server"
-_FORM = "give a folder, a LogSink or a KafkaSink"
+_FORM = "give a folder, a LogSink, a KafkaSink, hw.foreach_batch, hw.to_table or hw.postgres"
 #: How many events are looked at, and from how many keys among them on there are too many for the driver.
 LOOK_EVENTS = 200_000
 MANY_KEYS = 50_000
