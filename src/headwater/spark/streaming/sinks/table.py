@@ -139,6 +139,7 @@ class TableSink(Sink):
         )
         _source(spark, empty).createOrReplaceTempView(_SOURCE)
         (told,) = spark.sql(f"EXPLAIN {merge_sql(self.name, empty.names, shown.names)}").collect()
+        spark.catalog.dropTempView(_SOURCE)
         if "Error occurred during query planning" in told[0]:
             raise SinkError(
                 f"table {self.name!r} is {self._format}, which cannot MERGE, so it cannot hold the last revisions only: give one"
