@@ -48,9 +48,9 @@ def upsert_of(rows: pa.Table, stream: Claimant) -> Upsert:
     last = [("row", "last", pc.ScalarAggregateOptions(skip_nulls=False)), ("revision", "max")]
     held = said.take(order).group_by(names, use_threads=False).aggregate(last)
     windows = held.select([*names, "revision_max"]).rename_columns([*names, "revision"])
-    kept = pc.sort_indices(held["row_last"].drop_null())
+    kept = held["row_last"].drop_null()
     shown = [name for name in rows.column_names if name != "replaces"]
-    return Upsert(windows, rows.take(held["row_last"].drop_null().take(kept)).select(shown))
+    return Upsert(windows, rows.take(kept.take(pc.sort_indices(kept))).select(shown))
 
 
 def _window_columns(rows: pa.Table, stream: Claimant) -> list[str]:
