@@ -89,9 +89,13 @@ def played(monkeypatch, dsn: str, place, table: str, mode: str, seed: int, kills
 
 def texts(rows: list[dict[str, Any]]) -> list[str]:
     """Rows in an order of their own, without what a table has only for other queries."""
-    # The driver reads decimals as text.
-    plain = [{name: str(value) if isinstance(value, Decimal) else value for name, value in row.items()} for row in rows]
-    return sorted(repr(sorted((name, value) for name, value in row.items() if value is not None)) for row in plain)
+    pairs = ([(name, _plain(value)) for name, value in row.items() if value is not None] for row in rows)
+    return sorted(repr(sorted(each)) for each in pairs)
+
+
+def _plain(value: Any) -> Any:
+    """Decimals as the table has them: it is read as text, and forgets zeros at the end."""
+    return f"{value.normalize():f}" if isinstance(value, Decimal) else value
 
 
 def given_rows(sink: local_loop.DurableSink, *but: str) -> list[dict[str, Any]]:
