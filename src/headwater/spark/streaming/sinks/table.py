@@ -138,9 +138,10 @@ class TableSink(Sink):
             pa.schema([shown.field(name) for name in [*names, "revision"]]).empty_table(), shown.empty_table()
         )
         _source(spark, empty).createOrReplaceTempView(_SOURCE)
-        (told,) = spark.sql(f"EXPLAIN {merge_sql(self.name, empty.names, shown.names)}").collect()
+        # A plan is one row, an error several.
+        told = [row[0] for row in spark.sql(f"EXPLAIN {merge_sql(self.name, empty.names, shown.names)}").collect()]
         spark.catalog.dropTempView(_SOURCE)
-        if "Error occurred during query planning" in told[0]:
+        if "Error occurred during query planning" in "".join(told):
             raise SinkError(
                 f"table {self.name!r} is {self._format}, which cannot MERGE, so it cannot hold the last revisions only: give one"
                 " of Delta or Iceberg, or mode='append'"
