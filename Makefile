@@ -46,8 +46,8 @@ test: test-core test-spark ## run all tests and the examples in the docs (some t
 test-core: $(STAMP) ## run the tests that need no Spark (a few minutes)
 	$(BIN)/python -m pytest -n $(JOBS)
 
-test-slow: $(STAMP) ## run the long tests, and those with Kafka, Spark Connect and processes that die (up to an hour)
-	$(BIN)/python -m pytest -n $(JOBS) -m "slow and not spark and not kafka"
+test-slow: $(STAMP) ## run the long tests, and those with Kafka, PostgreSQL, Spark Connect and processes that die (up to an hour)
+	$(BIN)/python -m pytest -n $(JOBS) -m "(slow or postgres) and not spark and not kafka"
 	$(BIN)/python -m pytest -m "(slow and spark) or kafka or chaos or connect" tests/spark
 
 test-spark: $(STAMP) ## run the tests that start a Spark (a few minutes; skipped where there is no Java 17)

@@ -64,6 +64,9 @@ ALLOWED = {
     ("__init__", "headwater.spark.read"),
     ("__init__", "headwater.spark.result_rows"),
     ("__init__", "headwater.spark.stream"),
+    ("__init__", "headwater.spark.streaming.postgres.sink"),
+    ("__init__", "headwater.spark.streaming.sinks.foreach_batch"),
+    ("__init__", "headwater.spark.streaming.sinks.table"),
 }
 
 PURE = ("base", "engine", "protocols")

@@ -57,6 +57,9 @@ if TYPE_CHECKING:
     from headwater.spark.read import read
     from headwater.spark.result_rows import by_query
     from headwater.spark.stream import stream
+    from headwater.spark.streaming.postgres.sink import postgres
+    from headwater.spark.streaming.sinks.foreach_batch import foreach_batch
+    from headwater.spark.streaming.sinks.table import to_table
 
 __version__ = "0.1.0"
 
@@ -90,6 +93,7 @@ __all__ = [
     "epoch",
     "explain",
     "first",
+    "foreach_batch",
     "from_disco",
     "from_json",
     "from_yaml",
@@ -101,6 +105,7 @@ __all__ = [
     "median",
     "min",
     "mode",
+    "postgres",
     "product",
     "punctuated",
     "quantile",
@@ -115,6 +120,7 @@ __all__ = [
     "sum",
     "testing",
     "to_json",
+    "to_table",
     "to_yaml",
     "tumbling",
     "value_range",
@@ -126,10 +132,13 @@ __all__ = [
 _LATER = {
     "aggregate": "headwater.spark",
     "by_query": "headwater.spark",
+    "foreach_batch": "headwater.spark.streaming.sinks.foreach_batch",
+    "postgres": "headwater.spark.streaming.postgres.sink",
     "read": "headwater.spark",
     "register": "headwater.spark",
     "stream": "headwater.spark.stream",
     "testing": "headwater.testing",
+    "to_table": "headwater.spark.streaming.sinks.table",
 }
 
 

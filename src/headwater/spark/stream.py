@@ -41,6 +41,8 @@ from headwater.spark.streaming.reducers import begin_roots
 from headwater.spark.streaming.runner import BatchRunner, RowQueries
 from headwater.spark.streaming.sinks import sink_of
 from headwater.spark.streaming.sinks.gathered import Gathering
+from headwater.spark.streaming.sinks.per_query import parts_of
+from headwater.spark.streaming.sinks.sink import GatheringSink
 from headwater.spark.streaming.sinks.timeline import Claimant, begin_life
 from headwater.spark.streaming.start.driver_lock import DriverLock, refuse_running
 from headwater.spark.streaming.start.handle import Stream
@@ -50,11 +52,19 @@ from headwater.spark.streaming.start.prepare import (
     check_remote,
     check_same,
     check_same_home,
+    check_sinks,
     checked_ahead,
     choose_roots,
     renamed_input,
 )
-from headwater.spark.streaming.start.query_changes import change_queries, check_changes, check_homes, running_queries
+from headwater.spark.streaming.start.query_changes import (
+    aside_columns,
+    change_queries,
+    check_changes,
+    check_homes,
+    row_columns,
+    running_queries,
+)
 from headwater.spark.streaming.start.spark_log import drop_replaced_offset
 from headwater.spark.streaming.start.trigger import spark_trigger
 from headwater.spark.streaming.watch.observer import StreamObserver
@@ -107,7 +117,8 @@ def stream(
     unless one is given. An event arrives when its file was last changed, by the timestamp of its Kafka message, else when the
     batch is planned that first takes it; with ``time=hw.arrival()`` that is its time.
 
-    Rows go to ``sink``: a folder, "memory", "console", a function of (rows, batch), or a sink of `headwater.spark.streaming`.
+    Rows go to ``sink``: a folder, "memory", "console", a function of (rows, batch), `foreach_batch`, `to_table`, `postgres`, or a
+    sink of `headwater.spark`; or to one for each query, ``{"load": ..., "*": ...}``, with its own columns, "*" being all others.
     Events that are in no result go to ``aside``, each with the reason. All that the stream knows is in ``checkpoint``; started
     again with the same, it goes on exactly where it was. Then queries that are new begin, and those that are not given any more
     end; without ``queries`` all go on.
@@ -159,7 +170,8 @@ def stream(
         cores = cores_of(spark)
         roots, why = choose_roots(opened, asked or (), cores, root)
         leaves = cores if tasks is None else tasks
-        gathered = {what: Gathering(True) for what, each in sinks.items() if getattr(each, "starts_gathering", False)}
+        parts = [part for what, each in sinks.items() if each is not None for part in parts_of(what, each)]
+        gathered = {part.name: Gathering(True) for part in parts if getattr(part.sink, "starts_gathering", False)}
         how = leaves, roots, why, counting
         take = partial(begin, known, opened, asked, settings, *how, home=home, gathered=gathered)
     else:
@@ -169,9 +181,10 @@ def stream(
         if asked is not None:
             check_changes(known, about, asked)
         take = partial(_go_on, known, about, place / "spark")
+    check_sinks(sinks["sink"], asked, known)
     watched = None if is_remote else {"name": name or place.name, "metrics_port": metrics_port, "progress": progress}
     with ExitStack() as undo:
-        runner = _prepared(known, opened, sinks, asked, take, watched, undo)
+        runner = _prepared(known, opened, sinks, asked, take, watched, undo, spark)
         started = _start(spark, place, opened, runner, triggered, max_events_per_trigger, name)
         undo.pop_all()
     return started
@@ -193,6 +206,7 @@ def _prepared(
     take: Callable[[], Ownership],
     watched: Mapping[str, Any] | None,
     undo: ExitStack,
+    session: SparkSession | None = None,
 ) -> BatchRunner:
     """All that is there before the first batch: a turn at the stream, somebody who watches it, and sinks that are open.
 
@@ -210,10 +224,10 @@ def _prepared(
         untimed = frozenset(query.name for query in answered if isinstance(query.window, CountWindow))
         problems = getattr(opened, "problems", tuple)
         observer = StreamObserver(unit=about.settings["unit"], untimed=untimed, problems=problems, **watched)
-    runner = BatchRunner(checkpoint, observer=observer, owner=owner, lock=lock, **sinks)
+    runner = BatchRunner(checkpoint, observer=observer, owner=owner, lock=lock, session=session, **sinks)
     undo.callback(runner.close)
     with owner.comes_first():
-        open_sinks(checkpoint, owner, sinks, runner.queries)
+        open_sinks(checkpoint, owner, sinks, runner.queries, asked or ())
     refuse_ended(checkpoint)  # one whose rows had waited for their sinks
     if has_begun and asked is not None:
         # Last of all: a start that is refused leaves the queries as they were.
@@ -221,30 +235,43 @@ def _prepared(
     return runner
 
 
-def open_sinks(checkpoint: StreamCheckpoint, owner: Ownership, sinks: Mapping[str, Any], queries: RowQueries) -> None:
-    """Sinks that have to know whose rows they get are told, and get those that wait for them."""
+def open_sinks(
+    checkpoint: StreamCheckpoint,
+    owner: Ownership,
+    sinks: Mapping[str, Any],
+    queries: RowQueries,
+    asked: Sequence[Query] = (),
+) -> None:
+    """Sinks that have to know whose rows they get are told, and get those that wait for them.
+
+    ``asked``: queries that are to begin now.
+    """
     about, done = checkpoint.begun(), checkpoint.last_done()
     lives = begin_life(checkpoint.path, owner.number, done + 1, uuid.uuid4().hex[:16])
     # Behind it: whoever takes over after this look knows of this life, and may follow it in the sinks.
     owner.check()
-    gathered = checkpoint.said(done).gathered
-    for what, sink in sinks.items():
-        rows = checkpoint.gathered(what, owner.number)
-        rows.check_target(gathered.get(what), getattr(sink, "path", None))
-        if hasattr(sink, "open"):
-            is_rows = what == "sink"
-            stream = Claimant(
-                about.id if is_rows else f"{about.id}-{what}",
-                lives,
-                checkpoint.row_counts() if is_rows else {},
-                rows,
-                queries.keys_of,
-                about.born_ms,
-                owner.check,
-            )
-            sink.open(stream)
-        if hasattr(sink, "put_out"):
-            sink.put_out(gathered.get(what))
+    rows = Claimant(
+        about.id,
+        lives,
+        checkpoint.row_counts(),
+        query_of=queries.query_of,
+        born_ms=about.born_ms,
+        check=owner.check,
+        session=queries.present_session,
+        columns=partial(row_columns, checkpoint, asked),
+    )
+    aside = replace(rows, stream=f"{about.id}-aside", row_counts={}, columns=partial(aside_columns, checkpoint))
+    claims = {"sink": rows, "aside": aside}
+    given = {what: sink for what, sink in sinks.items() if sink is not None}
+    parts = [(part, claims[what]) for what, sink in given.items() for part in parts_of(what, sink)]
+    gathered, paths = checkpoint.said(done).gathered, {part.name: getattr(part.sink, "path", None) for part, _ in parts}
+    for name, said in gathered.items():
+        checkpoint.gathered(name, owner.number).check_target(said, paths.get(name))
+    for part, stream in parts:
+        if hasattr(part.sink, "open"):
+            part.sink.open(part.claimant(stream, checkpoint.gathered(part.name, owner.number)))
+        if isinstance(part.sink, GatheringSink):
+            part.sink.put_out(gathered.get(part.name))
 
 
 def begin(

@@ -25,21 +25,22 @@ from headwater.errors import HeadwaterError
 from headwater.language.query import Query
 from headwater.spark.batch.leaf import FAN_IN
 from headwater.spark.batch.root import plain_rows, relayed
-from headwater.spark.result_rows import spark_shape
-from headwater.spark.streaming.checkpoint import ROW_FORM, StreamCheckpoint
+from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.errors import ReplacedError
 from headwater.spark.streaming.host import BatchOutput, RootHost
 from headwater.spark.streaming.owners import Ownership
 from headwater.spark.streaming.reducers import joint, reduced
-from headwater.spark.streaming.sinks import Sink
 from headwater.spark.streaming.sinks.gathered import Gathering
+from headwater.spark.streaming.sinks.per_query import parts_of, shares_of
+from headwater.spark.streaming.sinks.sink import GatheringSink, Sink
 from headwater.spark.streaming.start.driver_lock import DriverLock
+from headwater.spark.streaming.start.query_changes import stream_shape
 from headwater.spark.streaming.watch.observer import StreamObserver
 from headwater.spark.tasks import bug
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 #: Sources of one task from which on it is said that they are many: about half of what one message can name.
@@ -53,8 +54,10 @@ class RowQueries:
     comes in this batch has none, and a batch that is run again is to look the same.
     """
 
-    def __init__(self, checkpoint: StreamCheckpoint) -> None:
+    def __init__(self, checkpoint: StreamCheckpoint, session: SparkSession | None = None) -> None:
         self._checkpoint = checkpoint
+        #: That of Spark in which the batch runs; before the first, that of the user.
+        self.session = session
         self._name = ""
         self._queries: Mapping[str, Query] = {}
 
@@ -66,11 +69,23 @@ class RowQueries:
             self._name, self._queries = name, {entry.query.name: entry.query for entry in entries}
         return self._queries
 
+    def query_of(self, name: str) -> Query:
+        """A query that has rows in the batch that is being written."""
+        if name not in self._queries:
+            raise bug(f"there are rows of query {name!r}, which did not run")
+        return self._queries[name]
+
     def keys_of(self, query: str) -> Sequence[str]:
         """The key columns of a query that has rows in the batch that is being written."""
-        if query not in self._queries:
-            raise bug(f"there are rows of query {query!r}, which did not run")
-        return self._queries[query].keys
+        return self.query_of(query).keys
+
+    def present_session(self) -> SparkSession | None:
+        """Spark's session of the batch that is being written."""
+        return self.session
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Through Spark Connect it is pickled; every batch brings its session there."""
+        return {**self.__dict__, "session": None}
 
 
 class BatchRunner:
@@ -84,11 +99,13 @@ class BatchRunner:
         observer: StreamObserver | None = None,
         owner: Ownership | None = None,
         lock: DriverLock | None = None,
+        session: SparkSession | None = None,
     ) -> None:
         self.sink = sink
         self.aside = aside
         #: By the names under which directives speak of them.
-        self._sinks: dict[str, Any] = {"sink": sink} if aside is None else {"sink": sink, "aside": aside}
+        given = {"sink": sink} if aside is None else {"sink": sink, "aside": aside}
+        self._sinks = {part.name: part.sink for what, each in given.items() for part in parts_of(what, each)}
         #: What stopped the stream, if it was something here.
         self.error: Exception | None = None
         #: Its turn at the stream.
@@ -99,9 +116,9 @@ class BatchRunner:
         self._lock = lock
         self.observer = observer
         self._host = RootHost(checkpoint, self.owner.number)
-        #: Sinks that have to know the keys of rows ask these.
-        self.queries = RowQueries(checkpoint)
-        self._shaped: tuple[Mapping[str, Query], ResultShape] | None = None
+        #: Sinks that have to know whose rows they get ask these.
+        self.queries = RowQueries(checkpoint, session)
+        self._shaped: tuple[Mapping[str, Query], ResultShape | None] | None = None
         self._about = about = checkpoint.about()
         self._roots, self._chains = (1, 1) if about is None else (about.roots, about.chains)
         self._is_warned = self._is_crowd_told = False
@@ -147,14 +164,14 @@ class BatchRunner:
     def _put_out_all(self) -> None:
         """Make files of all rows that wait; those of a stream that another driver runs by now are that one's."""
         last = self._checkpoint.last_batch()
-        if last is None or not any(map(_gathers, self._sinks.values())):
+        if last is None or not any(isinstance(sink, GatheringSink) for sink in self._sinks.values()):
             return
         # Before the look who runs it: no file has a batch that the successor's life could have begun with.
         said = self._checkpoint.said(last)
         with suppress(ReplacedError), self.owner.comes_first():
             self.owner.check()
             for what, sink in self._sinks.items():
-                if _gathers(sink):
+                if isinstance(sink, GatheringSink):
                     sink.put_out(said.gathered.get(what))
 
     def runs_as(self, is_active: Callable[[], bool]) -> None:
@@ -184,6 +201,7 @@ class BatchRunner:
             self._checkpoint.settle()
             self._put_out(self._checkpoint.said(batch))
             return
+        self.queries.session = getattr(frames, "sparkSession", None)
         outcome, finish = self._computed(frames, batch)
         computed = time.monotonic()
         self.owner.check()
@@ -204,31 +222,33 @@ class BatchRunner:
         rows = joined(outcome.rows) if shape is None else shape.rows(joined(outcome.rows))
         # What waits for a sink that is not given any more goes on to wait.
         gathered = dict(before.gathered)
-        self._give("sink", batch, rows, outcome.offset.now_ns, gathered)
+        self._give("sink", self.sink, batch, rows, outcome.offset.now_ns, gathered)
         if self.observer is not None:
             self.observer.rows_out(rows)
         self._warn(outcome.aside)
         if self.aside is not None:
             aside = pa.concat_tables([ASIDE.empty_table(), *outcome.aside])
             aside = aside if shape is None else shape.aside(aside)
-            self._give("aside", batch, aside, outcome.offset.now_ns, gathered)
+            self._give("aside", self.aside, batch, aside, outcome.offset.now_ns, gathered)
         return gathered
 
-    def _give(self, what: str, batch: int, rows: pa.Table, now_ns: int, gathered: dict[str, Gathering]) -> None:
+    def _give(
+        self, what: str, given: Sink, batch: int, rows: pa.Table, now_ns: int, gathered: dict[str, Gathering]
+    ) -> None:
         """Give a sink the rows of a batch; ``gathered`` is changed from what waits before it to what waits then."""
-        sink = self._sinks[what]
-        if not _gathers(sink):
-            sink.write(batch, rows)
-            return
-        said = sink.write_after(gathered.pop(what, None), batch, rows, now_ns)
-        if said is not None:
-            gathered[what] = said
+        for name, sink, share in shares_of(what, given, rows, self.queries.query_of):
+            if not isinstance(sink, GatheringSink):
+                sink.write(batch, share)
+                continue
+            said = sink.write_after(gathered.pop(name, None), batch, share, now_ns)
+            if said is not None:
+                gathered[name] = said
 
     def _put_out(self, directive: Directive) -> None:
         """Rows that have waited for long enough, by the directive of a batch that is done."""
         for what, said in directive.gathered.items():
             sink = self._sinks.get(what)
-            if said.is_due and sink is not None and _gathers(sink):
+            if said.is_due and isinstance(sink, GatheringSink):
                 sink.put_out(said)
 
     def _commit(self, directive: Directive) -> Directive:
@@ -263,12 +283,11 @@ class BatchRunner:
 
     def _shape(self, before: Directive) -> ResultShape | None:
         """How the rows of the next batch look; None in a stream that began with the columns of an earlier release."""
-        about, queries = self._about, self.queries.behind(before)
-        if about is None or about.row_form != ROW_FORM:
+        queries = self.queries.behind(before)
+        if self._about is None:
             return None
         if self._shaped is None or self._shaped[0] is not queries:
-            time, unit = about.settings["time"], about.settings["unit"]
-            self._shaped = queries, spark_shape(list(queries.values()), about.schema, time, unit, is_stream=True)
+            self._shaped = queries, stream_shape(self._about, queries.values())
         return self._shaped[1]
 
     def _computed(self, frames: DataFrame, batch: int) -> tuple[BatchOutput, Callable[[], Directive]]:
@@ -285,11 +304,6 @@ class BatchRunner:
             return self._host.directive(offset, outcome, self._host.status(offset, outcome))
 
         return outcome, finish
-
-
-def _gathers(sink: Any) -> bool:
-    """Whether a sink may let rows wait, and has to be told what was said of them."""
-    return hasattr(sink, "write_after")
 
 
 def joined(tables: list[pa.Table]) -> pa.Table:

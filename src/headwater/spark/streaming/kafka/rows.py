@@ -30,13 +30,15 @@ def json_rows(rows: pa.Table) -> list[bytes]:
     [b'{"query":"load","peak":"Infinity","n":1152921504606846976}']
     """
     names = [f"{_text(name)}:" for name in rows.column_names]
-    columns = [_texts(_whole(column)) for column in rows.columns]
+    columns = [json_texts(_whole(column)) for column in rows.columns]
     objects = (",".join(map(str.__add__, names, values)) for values in zip(*columns))
     return [f"{{{each}}}".encode() for each in objects]
 
 
-def row_keys(rows: pa.Table, keys_of: KeysOf) -> tuple[list[bytes], list[int]]:
+def row_keys(rows: pa.Table, keys_of: KeysOf, only: str | None = None) -> tuple[list[bytes], list[int]]:
     """For each row the key of its message, the same whenever it is written, and a number for its query and keys alone.
+
+    ``only``: the query of all rows, which then do not say it.
 
     >>> rows = pa.table({"query": ["load"], "window_start": [0], "window_end": [10], "house": [3], "revision": [1]})
     >>> row_keys(rows, lambda query: ["house"])[0]
@@ -46,28 +48,28 @@ def row_keys(rows: pa.Table, keys_of: KeysOf) -> tuple[list[bytes], list[int]]:
     """
     count = rows.num_rows
     starts, ends = _place(rows)
-    queries = _whole(rows.column("query")).to_pylist()
+    queries = _whole(rows.column("query")).to_pylist() if only is None else [only] * count
     groups = [""] * count
     for query in dict.fromkeys(queries):
         here = np.array([name == query for name in queries])
         columns = [*keys_of(query), *(["node"] if "node" in rows.column_names else [])]
-        found = {name: _texts(_whole(rows.column(name)).filter(pa.array(here))) for name in dict.fromkeys(columns)}
+        found = {name: json_texts(_whole(rows.column(name)).filter(pa.array(here))) for name in dict.fromkeys(columns)}
         for place, row in enumerate(np.flatnonzero(here).tolist()):
             # Queries without this column, and windows of no node, have null in it.
             pairs = [f"{_text(name)}:{values[place]}" for name, values in found.items() if values[place] != "null"]
             groups[row] = f"{{{','.join(pairs)}}}"
     names = list(map(_text, queries))
-    parts = zip(names, starts, ends, groups, _texts(_whole(rows.column("revision"))))
+    parts = zip(names, starts, ends, groups, json_texts(_whole(rows.column("revision"))))
     numbers = [zlib.crc32(f"{name}{group}".encode()) for name, group in zip(names, groups)]
     return [f"[{','.join(each)}]".encode() for each in parts], numbers
 
 
 def _place(rows: pa.Table) -> list[list[str]]:
     """The bounds of each window, or its positions where it has no bounds."""
-    bounds = [_texts(_whole(rows.column(name))) for name in ("window_start", "window_end")]
+    bounds = [json_texts(_whole(rows.column(name))) for name in ("window_start", "window_end")]
     if "position_start" not in rows.column_names:
         return bounds
-    positions = [_texts(_whole(rows.column(name))) for name in ("position_start", "position_end")]
+    positions = [json_texts(_whole(rows.column(name))) for name in ("position_start", "position_end")]
     return [
         [place if bound == "null" else bound for bound, place in zip(*pair)]
         for pair in zip(bounds, positions, strict=True)
@@ -79,11 +81,11 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
 
 
-def _texts(array: pa.Array) -> list[str]:
+def json_texts(array: pa.Array) -> list[str]:
     """Each value of a column as JSON."""
     type_ = array.type
     if pt.is_dictionary(type_):
-        return _texts(array.dictionary_decode())
+        return json_texts(array.dictionary_decode())
     if pt.is_list(type_) or pt.is_large_list(type_) or pt.is_fixed_size_list(type_):
         return _lists(array)
     if pt.is_struct(type_):
@@ -102,7 +104,7 @@ def _texts(array: pa.Array) -> list[str]:
 
 
 def _lists(array: pa.Array) -> list[str]:
-    inner = _texts(array.flatten())
+    inner = json_texts(array.flatten())
     texts, at = [], 0
     for length in array.value_lengths().to_pylist() if not pt.is_fixed_size_list(array.type) else _fixed(array):
         texts.append("null" if length is None else f"[{','.join(inner[at : at + length])}]")
@@ -116,7 +118,7 @@ def _fixed(array: pa.Array) -> list[int | None]:
 
 def _structs(array: pa.Array) -> list[str]:
     names = [f"{_text(field.name)}:" for field in array.type]
-    columns = [_texts(field) for field in array.flatten()]
+    columns = [json_texts(field) for field in array.flatten()]
     texts = [f"{{{','.join(map(str.__add__, names, values))}}}" for values in zip(*columns)] or ["{}"] * len(array)
     return [text if is_there else "null" for text, is_there in zip(texts, array.is_valid().to_pylist())]
 

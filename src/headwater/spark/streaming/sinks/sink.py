@@ -4,26 +4,44 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
+
+from headwater.spark.streaming.sinks.gathered import Gathering
+from headwater.spark.streaming.sinks.timeline import Claimant
 
 #: Rows of one batch that a console shows.
 ROWS_SHOWN = 20
 #: Where else rows can go.
 ELSEWHERE = (
-    "give a folder that this machine sees as files, a function of (rows, batch), KafkaSink(...), or take "
-    "hw.aggregate(...).writeStream, which writes wherever Spark does"
+    "give a folder that this machine sees as files, a function of (rows, batch), KafkaSink(...), hw.postgres(...), "
+    "hw.to_table(...), or hw.foreach_batch(...), which writes wherever Spark does"
 )
 
 
 class Sink(Protocol):
     """Takes the rows of one batch; ``batch`` numbers go up, and the last may be given again."""
 
+    def open(self, stream: Claimant) -> None:
+        """Called before the first batch: whose rows it gets. What cannot be written to is refused here."""
+        return
+
     def write(self, batch: int, rows: pa.Table) -> None: ...
     def close(self) -> None:
         """Nothing is open between batches, unless a sink says otherwise."""
         return
+
+
+@runtime_checkable
+class GatheringSink(Protocol):
+    """A sink that may let rows wait, and has to be told what was said of them."""
+
+    def write_after(self, said: Gathering | None, batch: int, rows: pa.Table, planned_ns: int) -> Gathering | None:
+        """Write the rows of a batch, or let them wait, as was said after the one before; what is to be said after this one."""
+
+    def put_out(self, said: Gathering | None) -> None:
+        """Write all rows that wait after a batch that is done."""
 
 
 class MemorySink(Sink):

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
 
 from headwater.errors import HeadwaterError
+from headwater.language.query import Query
 from headwater.logs import files
 
 if TYPE_CHECKING:
@@ -45,8 +48,16 @@ class Life(NamedTuple):
     id: str
 
 
-def _no_keys(query: str) -> Sequence[str]:
-    return ()
+def _no_query(name: str) -> Query:
+    raise KeyError(name)
+
+
+def _no_session() -> Any:
+    return None
+
+
+def _no_columns(query: str | None) -> pa.Schema:
+    return pa.schema([])
 
 
 def _runs() -> None:
@@ -58,17 +69,22 @@ class Claimant:
     """The stream that is to write to a sink. ``stream``: its identity; that of its side output is another.
 
     ``lives``: oldest first; the last is the present one. ``row_counts``: how many rows batches had, as far as the checkpoint
-    knows. ``gathered``: rows that wait for the sink. ``keys_of``: the key columns of a query. ``born_ms``: nothing of this stream
-    is older. ``check``: raises an error once another driver runs the stream.
+    knows. ``gathered``: rows that wait for the sink. ``query_of``: a query that has rows in the batch that is being written.
+    ``born_ms``: nothing of this stream is older. ``check``: raises an error once another driver runs the stream. ``session``:
+    Spark's, for the batch that is being written. ``columns``: those of the rows to come, of one query or of all. ``only``: the
+    query whose rows it gets; None if they are of several, and say themselves of which.
     """
 
     stream: str
     lives: Sequence[Life] = (Life(0, ""),)
     row_counts: Mapping[int, int] = field(default_factory=dict)
     gathered: GatheredRows | None = None
-    keys_of: Callable[[str], Sequence[str]] = _no_keys
+    query_of: Callable[[str], Query] = _no_query
     born_ms: int = 0
     check: Callable[[], None] = _runs
+    session: Callable[[], Any] = _no_session
+    columns: Callable[[str | None], pa.Schema] = _no_columns
+    only: str | None = None
 
     @property
     def life(self) -> str:
@@ -78,6 +94,18 @@ class Claimant:
     def next_batch(self) -> int:
         """The batch with which it goes on. It may be in a sink already, if it was not finished."""
         return self.lives[-1].first
+
+    def keys_of(self, query: str) -> Sequence[str]:
+        """The key columns of a query that has rows in the batch that is being written."""
+        return self.query_of(query).keys
+
+    def part(self, tag: str, only: str | None, gathered: GatheredRows) -> Claimant:
+        """The same stream, for a sink that gets the rows of one query, or of all that have no sink of their own.
+
+        >>> Claimant("s").part("rest", None, GatheredRows(Path("gathered/sink-rest"))).stream
+        's-rest'
+        """
+        return replace(self, stream=f"{self.stream}-{tag}", row_counts={}, gathered=gathered, only=only)
 
     def wrote(self, life: str, last: int) -> bool:
         """Whether what a life wrote up to this batch is part of this stream's past.

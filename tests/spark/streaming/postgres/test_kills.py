@@ -1,0 +1,146 @@
+"""A stream into PostgreSQL whose driver dies at every moment: the table is what the reference says, nothing is twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Decimal
+from itertools import cycle
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from spark.streaming.loop_run import Run
+
+from headwater.spark.stream import _open
+from headwater.spark.streaming.postgres.client import Connection
+from headwater.spark.streaming.postgres.sink import PostgresSink
+from headwater.spark.streaming.runner import RowQueries
+from spark.streaming import local_loop
+
+pytestmark = [pytest.mark.postgres, pytest.mark.usefixtures("no_sync")]
+#: Also in the middle of a transaction, all of it said and nothing committed.
+MOMENTS = ("sql", *local_loop.MOMENTS)
+
+
+class WatchedSink(PostgresSink):
+    """Tells the loop what it was given, and may die in its transaction and behind it."""
+
+    def __init__(self, loop: local_loop.Loop, dsn: str, table: str, mode: Any, name: str, queries: RowQueries) -> None:
+        super().__init__(dsn, table, mode)
+        self._loop, self._name, self._queries = loop, name, queries
+
+    def write(self, batch: int, rows: pa.Table) -> None:
+        self._queries.of(batch)
+        (self._loop.sink if self._name == "rows" else self._loop.aside).write(batch, rows)
+        super().write(batch, rows)
+        self._loop.reached(self._name)
+
+    def _write(self, connection: Connection, *batch: Any) -> None:
+        super()._write(connection, *batch)
+        self._loop.reached("sql")
+
+
+class KilledRun(Run):
+    """Dies at one moment after the other."""
+
+    def __init__(self, place, seed: int, kills: int, roots: int) -> None:
+        self.died: Counter[str] = Counter()
+        self._moments, self._left = cycle(MOMENTS), kills
+        super().__init__(place, seed, crashes=False, roots=roots)
+
+    def _something_happens(self) -> None:
+        super()._something_happens()
+        self.loop.events_max = 3  # many small batches: each kill needs one
+
+    def _batches(self, count: int) -> None:
+        for _ in range(count):
+            if self._left and self.loop.crash_at is None:
+                self.loop.crash_at = next(self._moments)
+            moment, before = self.loop.crash_at, (len(self.loop.planned), self.loop.committed)
+            super()._batches(1)
+            if moment is not None and self.loop.crash_at is None:
+                self.died[moment] += 1
+                self._left -= 1
+            elif before == (len(self.loop.planned), self.loop.committed):
+                break
+
+
+def played(monkeypatch, dsn: str, place, table: str, mode: str, seed: int, kills: int, roots: int = 1) -> KilledRun:
+    """A stream from its first event to its end."""
+
+    open_sinks: list[WatchedSink] = []
+
+    def new_sinks(loop, driver):
+        for dead in open_sinks:
+            dead.close()  # as the kernel does for whoever has died
+        queries = RowQueries(loop.checkpoint)
+        rows = WatchedSink(loop, dsn, table, mode, "rows", queries)
+        aside = WatchedSink(loop, dsn, f"{table}_aside", "append", "aside", queries)
+        open_sinks[:] = rows, aside
+        _open(loop.checkpoint, {"sink": rows, "aside": aside}, queries)
+        return rows, aside
+
+    monkeypatch.setattr(local_loop.Loop, "new_sinks", new_sinks)
+    run = KilledRun(place, seed, kills, roots)
+    run.play()
+    run.loop.runner.close_sinks()
+    return run
+
+
+def texts(rows: list[dict[str, Any]]) -> list[str]:
+    """Rows in an order of their own, without what a table has only for other queries."""
+    pairs = ([(name, _plain(value)) for name, value in row.items() if value is not None] for row in rows)
+    return sorted(repr(sorted(each)) for each in pairs)
+
+
+def _plain(value: Any) -> Any:
+    """Decimals as the table has them: it is read as text, and forgets zeros at the end."""
+    return f"{value.normalize():f}" if isinstance(value, Decimal) else value
+
+
+def given_rows(sink: local_loop.DurableSink, *but: str) -> list[dict[str, Any]]:
+    tables = [table for table in sink.batches.values() if len(table)]
+    return [{name: row[name] for name in row if name not in but} for table in tables for row in table.to_pylist()]
+
+
+def check_append(database, table: str, run: KilledRun) -> None:
+    """Every row that was given, once; what they replace is JSON there."""
+    found = [{name: row[name] for name in row if name != "replaces"} for row in database.rows(table)]
+    assert texts(found) == texts(given_rows(run.loop.sink, "replaces"))
+    assert texts(database.rows(f"{table}_aside")) == texts(given_rows(run.loop.aside))
+
+
+def check_upsert(database, table: str, run: KilledRun) -> None:
+    """The last revision of every window, as the checker knows them, who has compared them with the reference."""
+    found = database.rows(table)
+    held = [standing.row for standing in run.checker.shown.values()]
+    assert sorted(map(_identity, found)) == sorted((row.query, row.event_count, row.revision) for row in held)
+    given = set(texts(given_rows(run.loop.sink, "replaces")))
+    assert len(set(texts(found))) == len(found) and given.issuperset(texts(found))
+
+
+def _identity(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["query"], row["event_count"], row["revision"]
+
+
+CHECKS = {"append": check_append, "upsert": check_upsert}
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_a_driver_that_dies_at_every_moment_leaves_a_table_of_the_reference(
+    monkeypatch, server, database, name, tmp_path, mode
+):
+    run = played(monkeypatch, server.dsn, tmp_path, name, mode, seed=3, kills=len(MOMENTS))
+    CHECKS[mode](database, name, run)
+    assert set(run.died) == set(MOMENTS)
+
+
+@pytest.mark.slow(reason="many kills")
+@pytest.mark.parametrize(("seed", "roots"), [(0, 1), (2, 1), (4, 2)])
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_thirty_kills_of_the_driver_leave_a_table_of_the_reference(
+    monkeypatch, server, database, name, tmp_path, mode, seed, roots
+):
+    run = played(monkeypatch, server.dsn, tmp_path, name, mode, seed, kills=30, roots=roots)
+    CHECKS[mode](database, name, run)
+    assert run.died.total() == 30
