@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,8 @@ from headwater.spark.streaming.planning import Offset, joining
 from headwater.spark.streaming.reducers import begin_roots
 from headwater.spark.streaming.runner import BatchRunner, RowQueries
 from headwater.spark.streaming.sinks import sink_of
-from headwater.spark.streaming.sinks.gathered import check_target
+from headwater.spark.streaming.sinks.gathered import check_targets
+from headwater.spark.streaming.sinks.per_query import open_sink, parts_of
 from headwater.spark.streaming.sinks.timeline import Claimant, begin_life
 from headwater.spark.streaming.start.driver_lock import DriverLock, refuse_running
 from headwater.spark.streaming.start.handle import Stream
@@ -49,11 +51,18 @@ from headwater.spark.streaming.start.prepare import (
     check_remote,
     check_same,
     check_same_home,
+    check_sinks,
     checked_ahead,
     choose_roots,
     renamed_input,
 )
-from headwater.spark.streaming.start.query_changes import change_queries, check_homes, running_queries
+from headwater.spark.streaming.start.query_changes import (
+    aside_columns,
+    change_queries,
+    check_homes,
+    row_columns,
+    running_queries,
+)
 from headwater.spark.streaming.start.trigger import spark_trigger
 from headwater.spark.streaming.watch.observer import StreamObserver
 
@@ -105,7 +114,8 @@ def stream(
     unless one is given. An event arrives when its file was last changed, by the timestamp of its Kafka message, else when the
     batch is planned that first takes it; with ``time=hw.arrival()`` that is its time.
 
-    Rows go to ``sink``: a folder, "memory", "console", a function of (rows, batch), or a sink of `headwater.spark.streaming`.
+    Rows go to ``sink``: a folder, "memory", "console", a function of (rows, batch), `foreach_batch`, `to_table`, `postgres`, or a
+    sink of `headwater.spark`; or to one for each query, ``{"load": ..., "*": ...}``, with its own columns, "*" being all others.
     Events that are in no result go to ``aside``, each with the reason. All that the stream knows is in ``checkpoint``; started
     again with the same, it goes on exactly where it was. Then queries that are new begin, and those that are not given any more
     end; without ``queries`` all go on.
@@ -158,6 +168,7 @@ def stream(
         check_same(about, opened, settings, place)
         check_same_home(about, home, place)
         check_homes(running_queries(known).values() if asked is None else asked, known)
+    check_sinks(sinks["sink"], asked, known)
     # Through Spark Connect batches run at the server, which takes the lock, without an observer.
     if is_remote:
         refuse_running(known.path)
@@ -179,7 +190,7 @@ def stream(
             watched: dict[str, Any] = {"metrics_port": metrics_port, "progress": progress}
             problems = getattr(opened, "problems", tuple)
             observer = StreamObserver(name or place.name, unit, untimed, problems=problems, **watched)
-        runner = BatchRunner(known, observer=observer, owner=owner, lock=lock, **sinks)
+        runner = BatchRunner(known, observer=observer, owner=owner, lock=lock, session=spark, **sinks)
         undo.callback(runner.close)
         _open(known, sinks, runner.queries)
         started = _start(spark, place, opened, runner, owner, triggered, max_events_per_trigger, name)
@@ -191,21 +202,31 @@ def _open(checkpoint: StreamCheckpoint, sinks: Mapping[str, Any], queries: RowQu
     """Sinks that have to know whose rows they get are told."""
     about, done = checkpoint.begun(), checkpoint.last_done()
     lives = begin_life(checkpoint.path, done + 1, uuid.uuid4().hex[:16])
-    for what, sink in sinks.items():
-        waiting = checkpoint.path / "gathered" / what
-        check_target(waiting, getattr(sink, "path", None), done)
-        if hasattr(sink, "open"):
-            is_rows = what == "sink"
-            stream = Claimant(
-                about.id if is_rows else f"{about.id}-{what}",
-                lives,
-                checkpoint.row_counts() if is_rows else {},
-                checkpoint.last_done,
-                waiting,
-                queries.keys_of,
-                about.born_ms,
-            )
-            sink.open(stream)
+    gathered = checkpoint.path / "gathered"
+    rows = Claimant(
+        about.id,
+        lives,
+        checkpoint.row_counts(),
+        checkpoint.last_done,
+        gathered / "sink",
+        queries.query_of,
+        about.born_ms,
+        queries.present_session,
+        partial(row_columns, checkpoint),
+    )
+    aside = replace(
+        rows,
+        stream=f"{about.id}-aside",
+        row_counts={},
+        waiting=gathered / "aside",
+        columns=partial(aside_columns, checkpoint),
+    )
+    claims = {"sink": rows, "aside": aside}
+    opened = [(sink, claims[what]) for what, sink in sinks.items() if sink is not None]
+    parts = [part for sink, stream in opened for part in parts_of(sink, stream)]
+    check_targets(gathered, {part.waiting: getattr(sink, "path", None) for sink, part in parts if part.waiting}, done)
+    for sink, stream in opened:
+        open_sink(sink, stream)
 
 
 def begin(

@@ -24,20 +24,20 @@ from headwater.errors import HeadwaterError
 from headwater.language.query import Query
 from headwater.spark.batch.leaf import FAN_IN
 from headwater.spark.batch.root import plain_rows, relayed
-from headwater.spark.result_rows import spark_shape
-from headwater.spark.streaming.checkpoint import ROW_FORM, StreamCheckpoint
+from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.errors import ReplacedError
 from headwater.spark.streaming.host import BatchOutput, RootHost
 from headwater.spark.streaming.owners import Ownership
 from headwater.spark.streaming.reducers import joint, reduced
-from headwater.spark.streaming.sinks import FolderSink, Sink
+from headwater.spark.streaming.sinks.sink import Sink, write_to
 from headwater.spark.streaming.start.driver_lock import DriverLock
+from headwater.spark.streaming.start.query_changes import stream_shape
 from headwater.spark.streaming.watch.observer import StreamObserver
 from headwater.spark.tasks import bug
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class RowQueries:
@@ -47,8 +47,10 @@ class RowQueries:
     comes in this batch has none, and a batch that is run again is to look the same.
     """
 
-    def __init__(self, checkpoint: StreamCheckpoint) -> None:
+    def __init__(self, checkpoint: StreamCheckpoint, session: SparkSession | None = None) -> None:
         self._checkpoint = checkpoint
+        #: That of Spark in which the batch runs; before the first, that of the user.
+        self.session = session
         self._name = ""
         self._queries: Mapping[str, Query] = {}
 
@@ -60,11 +62,23 @@ class RowQueries:
             self._name, self._queries = name, {entry.query.name: entry.query for entry in entries}
         return self._queries
 
+    def query_of(self, name: str) -> Query:
+        """A query that has rows in the batch that is being written."""
+        if name not in self._queries:
+            raise bug(f"there are rows of query {name!r}, which did not run")
+        return self._queries[name]
+
     def keys_of(self, query: str) -> Sequence[str]:
         """The key columns of a query that has rows in the batch that is being written."""
-        if query not in self._queries:
-            raise bug(f"there are rows of query {query!r}, which did not run")
-        return self._queries[query].keys
+        return self.query_of(query).keys
+
+    def present_session(self) -> SparkSession | None:
+        """Spark's session of the batch that is being written."""
+        return self.session
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Through Spark Connect it is pickled; every batch brings its session there."""
+        return {**self.__dict__, "session": None}
 
 
 class BatchRunner:
@@ -78,6 +92,7 @@ class BatchRunner:
         observer: StreamObserver | None = None,
         owner: Ownership | None = None,
         lock: DriverLock | None = None,
+        session: SparkSession | None = None,
     ) -> None:
         self.sink = sink
         self.aside = aside
@@ -90,9 +105,9 @@ class BatchRunner:
         self._lock = lock
         self.observer = observer
         self._host = RootHost(checkpoint, self._owner.number)
-        #: Sinks that have to know the keys of rows ask these.
-        self.queries = RowQueries(checkpoint)
-        self._shaped: tuple[Mapping[str, Query], ResultShape] | None = None
+        #: Sinks that have to know whose rows they get ask these.
+        self.queries = RowQueries(checkpoint, session)
+        self._shaped: tuple[Mapping[str, Query], ResultShape | None] | None = None
         self._about = about = checkpoint.about()
         self._roots, self._chains = (1, 1) if about is None else (about.roots, about.chains)
         self._is_warned = False
@@ -157,6 +172,7 @@ class BatchRunner:
         self._owner.check()
         if self._checkpoint.directive(batch) is not None:
             return  # done before Spark could say so
+        self.queries.session = getattr(frames, "sparkSession", None)
         outcome, finish = self._computed(frames, batch)
         computed = time.monotonic()
         self._owner.check()
@@ -172,13 +188,13 @@ class BatchRunner:
         """Give the sinks what came out; returns when one of them has gathered for long enough."""
         shape = self._shape(batch)
         rows = joined(outcome.rows) if shape is None else shape.rows(joined(outcome.rows))
-        due = [_given(self.sink, batch, rows, outcome.now_ns)]
+        due = [write_to(self.sink, batch, rows, outcome.now_ns)]
         if self.observer is not None:
             self.observer.rows_out(rows)
         self._warn(outcome.aside)
         if self.aside is not None:
             aside = pa.concat_tables([ASIDE.empty_table(), *outcome.aside])
-            due.append(_given(self.aside, batch, aside if shape is None else shape.aside(aside), outcome.now_ns))
+            due.append(write_to(self.aside, batch, aside if shape is None else shape.aside(aside), outcome.now_ns))
         return min((at for at in due if at is not None), default=None)
 
     def _commit(self, directive: Directive) -> None:
@@ -199,12 +215,11 @@ class BatchRunner:
 
     def _shape(self, batch: int) -> ResultShape | None:
         """How the rows of a batch look; None in a stream that began with the columns of an earlier release."""
-        about, queries = self._about, self.queries.of(batch)
-        if about is None or about.row_form != ROW_FORM:
+        queries = self.queries.of(batch)
+        if self._about is None:
             return None
         if self._shaped is None or self._shaped[0] is not queries:
-            time, unit = about.settings["time"], about.settings["unit"]
-            self._shaped = queries, spark_shape(list(queries.values()), about.schema, time, unit, is_stream=True)
+            self._shaped = queries, stream_shape(self._about, queries.values())
         return self._shaped[1]
 
     def _computed(self, frames: DataFrame, batch: int) -> tuple[BatchOutput, Callable[[], Directive]]:
@@ -221,14 +236,6 @@ class BatchRunner:
             return self._host.directive(offset, outcome, self._host.status(offset, outcome))
 
         return outcome, finish
-
-
-def _given(sink: Sink, batch: int, rows: pa.Table, now_ns: int) -> int | None:
-    """Give a sink the rows of a batch; when the next batch is due for it, if it gathers them."""
-    if isinstance(sink, FolderSink):
-        return sink.write_at(batch, rows, now_ns)
-    sink.write(batch, rows)
-    return None
 
 
 def joined(tables: list[pa.Table]) -> pa.Table:

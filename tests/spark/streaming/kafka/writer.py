@@ -7,9 +7,11 @@ from functools import partial
 
 import pyarrow as pa
 
+import headwater as hw
 from headwater.spark.streaming.kafka.sink import KafkaSink
 from headwater.spark.streaming.sinks.timeline import Claimant, Life
 
+LOAD = hw.query("load", hw.tumbling(10), keys=["house"], peak=hw.max("load"))
 #: Where it may die: the step of the sink, and whether before or behind it.
 POINTS = {
     "produced": ("_produce", "behind"),
@@ -40,7 +42,7 @@ def rows_of(batch: int) -> pa.Table:
 
 def opened(servers: str, topic: str, stream: str, lives=(Life(0, "life"),), **options) -> KafkaSink:
     sink = KafkaSink(servers, topic, **options)
-    sink.open(Claimant(stream, lives, keys_of=lambda query: ["house"]))
+    sink.open(Claimant(stream, lives, query_of=lambda name: LOAD))
     return sink
 
 

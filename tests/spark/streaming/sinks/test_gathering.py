@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headwater.errors import DataError, QueryError
 from headwater.logs import files
 from headwater.spark.streaming.sinks import FolderSink, SinkError, folder
-from headwater.spark.streaming.sinks.gathered import check_target
+from headwater.spark.streaming.sinks.gathered import check_targets
 from spark.streaming.sinks.streams import History, table
 
 SECOND = 10**9
@@ -102,14 +102,14 @@ def test_a_batch_that_failed_later_is_not_written_by_stopping(tmp_path):
 def test_another_sink_is_refused_while_rows_wait(tmp_path):
     history = History()
     run(started(tmp_path, history, "a", "1 min"), history, table(1), 0)
-    check_target(history.waiting, tmp_path / "out", history.done)
+    check_targets(history.waiting.parent, {history.waiting: tmp_path / "out"}, history.done)
     for other in (None, tmp_path / "other"):
         with pytest.raises(
             SinkError, match=r"batches 0 to 0 are gathered for the folder .*out and not written there yet"
         ):
-            check_target(history.waiting, other, history.done)
+            check_targets(history.waiting.parent, {history.waiting: other}, history.done)
     started(tmp_path, history, "b", "1 min").close()
-    check_target(history.waiting, None, history.done)
+    check_targets(history.waiting.parent, {}, history.done)
 
 
 def test_wrong_times_to_gather_are_said(tmp_path):

@@ -35,8 +35,10 @@ def json_rows(rows: pa.Table) -> list[bytes]:
     return [f"{{{each}}}".encode() for each in objects]
 
 
-def row_keys(rows: pa.Table, keys_of: KeysOf) -> tuple[list[bytes], list[int]]:
+def row_keys(rows: pa.Table, keys_of: KeysOf, only: str | None = None) -> tuple[list[bytes], list[int]]:
     """For each row the key of its message, the same whenever it is written, and a number for its query and keys alone.
+
+    ``only``: the query of all rows, which then do not say it.
 
     >>> rows = pa.table({"query": ["load"], "window_start": [0], "window_end": [10], "house": [3], "revision": [1]})
     >>> row_keys(rows, lambda query: ["house"])[0]
@@ -46,7 +48,7 @@ def row_keys(rows: pa.Table, keys_of: KeysOf) -> tuple[list[bytes], list[int]]:
     """
     count = rows.num_rows
     starts, ends = _place(rows)
-    queries = _whole(rows.column("query")).to_pylist()
+    queries = _whole(rows.column("query")).to_pylist() if only is None else [only] * count
     groups = [""] * count
     for query in dict.fromkeys(queries):
         here = np.array([name == query for name in queries])

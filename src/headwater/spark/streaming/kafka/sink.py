@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -22,7 +22,9 @@ from headwater.errors import DataError, HeadwaterError
 from headwater.spark.streaming.kafka.client import TIMEOUT_S, Connection, KafkaSettings, library, said
 from headwater.spark.streaming.kafka.reading import Place, messages_of, new_client
 from headwater.spark.streaming.kafka.rows import json_rows, row_keys
-from headwater.spark.streaming.sinks.timeline import Claimant, SinkError
+from headwater.spark.streaming.sinks.noted import Note, NotedBatches
+from headwater.spark.streaming.sinks.sink import Sink
+from headwater.spark.streaming.sinks.timeline import Claimant
 
 _log = logging.getLogger(__name__)
 
@@ -34,29 +36,22 @@ WRITE_OWN = {"linger.ms": 5, "compression.type": "lz4", "queue.buffering.max.mes
 WRITE_FIXED = {"enable.idempotence": True}
 
 
-class Note(NamedTuple):
-    """What the topic remembers of its last batch: who wrote it, and a digest of its rows. Older releases noted the batch only."""
-
-    batch: int
-    stream: str = ""
-    life: str = ""
-    digest: str = ""
-
-    def to_text(self) -> str:
-        return f"{self.stream}:{self.life}:{self.digest}"
-
-    @classmethod
-    def of(cls, offset: int, text: str | None) -> Note:
-        """The note in a committed offset.
-
-        >>> Note.of(8, "s:l:d"), Note.of(8, None).batch
-        (Note(batch=7, stream='s', life='l', digest='d'), 7)
-        """
-        parts = (text or "").split(":")
-        return cls(offset - 1, *parts) if len(parts) == 3 else cls(offset - 1)
+def note_text(note: Note) -> str:
+    """A note as it stands beside a committed offset."""
+    return f"{note.stream}:{note.life}:{note.digest}"
 
 
-class KafkaSink:
+def note_of(offset: int, text: str | None) -> Note:
+    """The note in a committed offset.
+
+    >>> note_of(8, "s:l:d"), note_of(8, None).batch
+    (Note(batch=7, stream='s', life='l', digest='d'), 7)
+    """
+    parts = (text or "").split(":")
+    return Note(offset - 1, *parts) if len(parts) == 3 else Note(offset - 1)
+
+
+class KafkaSink(Sink):
     """A message for each row: JSON, with the key (query, window, keys, revision), in the partition of its query and keys.
 
     ``transactions=False`` writes at least once: after a crash a batch may come again, with the same keys. ``shared=True`` is for
@@ -78,17 +73,19 @@ class KafkaSink:
         self._transactions = transactions
         self._shared = shared
         self._stream: Claimant | None = None
+        self._notes: NotedBatches | None = None
         self._producer: Any = None
         self._connection = Connection(self._settings)
         self._partitions = 0
         self._group: Any = None
-        self._last = Note(-1)
         self._undelivered: list[str] = []
 
     def open(self, stream: Claimant) -> None:
         """Called before the first batch: whose rows it gets."""
         library()
         self._stream = stream
+        shared = "give another topic, or write it with KafkaSink(..., shared=True) from all of them"
+        self._notes = NotedBatches(f"topic {self._topic!r}", stream, shared, "give another topic")
 
     def write(self, batch: int, rows: pa.Table) -> None:
         """Write the rows of a batch, if they are not there; afterwards they are, and stay."""
@@ -102,22 +99,10 @@ class KafkaSink:
         for left in reversed(range(TRIES)):
             if self._producer is None:
                 self._start()
-            if self._has(batch, digest):
+            if self._noted.has(batch, digest):
                 return
-            note = Note(batch, self._own.stream, self._own.life, digest)
-            if self._write_once(note, rows, values, is_last=left == 0):
+            if self._write_once(self._noted.next(batch, digest), rows, values, is_last=left == 0):
                 return
-
-    def _has(self, batch: int, digest: str) -> bool:
-        """Whether the batch is written already; SinkError if it is with other rows."""
-        last = self._last
-        if batch < last.batch or batch == last.batch and last.digest in ("", digest):
-            # Seen in this life: what comes next follows it.
-            self._last = last._replace(life=self._own.life)
-            return True
-        if batch == last.batch or last.life != self._own.life and last.batch >= self._own.next_batch:
-            raise self._newer(f"batch {last.batch} is there with other rows")
-        return False
 
     def close(self) -> None:
         """Nothing is open between batches; a batch that was not finished is given up."""
@@ -144,7 +129,7 @@ class KafkaSink:
         except BaseException:
             self._drop()
             raise
-        self._last = note
+        self._noted.last = note
         return True
 
     def _is_aborted(self) -> bool:
@@ -156,7 +141,7 @@ class KafkaSink:
 
     def _note(self, note: Note) -> None:
         """Commit the note of the batch as part of the transaction."""
-        place = library().TopicPartition(self._topic, 0, note.batch + 1, note.to_text())
+        place = library().TopicPartition(self._topic, 0, note.batch + 1, note_text(note))
         self._again(lambda: self._producer.send_offsets_to_transaction([place], self._group, self._settings.timeout_s))
 
     def _commit(self) -> None:
@@ -220,7 +205,7 @@ class KafkaSink:
 
     def _keys(self, batch: int, rows: pa.Table) -> tuple[Sequence[bytes], Sequence[int]]:
         if "window_start" in rows.column_names:
-            return row_keys(rows, self._own.keys_of)
+            return row_keys(rows, self._own.keys_of, self._own.only)
         # Events that were set aside: nothing else is theirs alone.
         return [f'["{self._own.stream}",{batch},{row}]'.encode() for row in range(rows.num_rows)], range(rows.num_rows)
 
@@ -240,7 +225,7 @@ class KafkaSink:
                 # Before the note is read: this ends what a predecessor left open, one way or the other.
                 self._asked("no transaction can begin", lambda: producer.init_transactions(self._settings.timeout_s))
                 self._group = reader.consumer.consumer_group_metadata()
-            self._last = self._claimed(reader)
+            self._noted.last = self._claimed(reader)
         finally:
             reader.consumer.close()
         self._producer = producer
@@ -255,54 +240,43 @@ class KafkaSink:
     @property
     def _own(self) -> Claimant:
         if self._stream is None:
-            raise DataError("the sink was not opened: call open(stream) before the first batch")
+            raise _unopened()
         return self._stream
+
+    @property
+    def _noted(self) -> NotedBatches:
+        if self._notes is None:
+            raise _unopened()
+        return self._notes
 
     def _claimed(self, reader: Any) -> Note:
         """The last note of a topic that is this stream's own, as it is from now on if it was nobody's."""
-        note = self._noted(reader)
+        note = self._found(reader)
         if note is not None:
-            self._check(note)
+            self._noted.check(note)
             return note
         note = self._unsigned(reader) if self._transactions else Note(-1)
-        self._check(note)
-        text = Note(note.batch, self._own.stream, self._own.life).to_text()
+        self._noted.check(note)
+        text = note_text(self._noted.next(note.batch))
         place = library().TopicPartition(self._topic, 0, note.batch + 1, text)
         self._asked("it is not claimed", lambda: reader.consumer.commit(offsets=[place], asynchronous=False))
         # Looked at again: of two streams that begin at once one has come last.
-        self._check(self._noted(reader) or note)
+        self._noted.check(self._found(reader) or note)
         return note
 
-    def _check(self, note: Note) -> None:
-        """SinkError if the topic is another stream's, or of another past."""
-        if note.stream not in ("", self._own.stream):
-            raise SinkError(
-                f"topic {self._topic!r} belongs to another stream, {note.stream} (this one is {self._own.stream}): give another"
-                " topic, or write it with KafkaSink(..., shared=True) from all of them"
-            )
-        is_own = self._own.wrote(note.life, note.batch) if note.life else note.batch <= self._own.next_batch
-        if note.batch >= 0 and not is_own:
-            raise self._newer(f"it has rows up to batch {note.batch}")
-
-    def _newer(self, what: str) -> SinkError:
-        return SinkError(
-            f"topic {self._topic!r}: {what} that are not of this checkpoint, which goes on with batch {self._own.next_batch}: an"
-            " older one was restored, or a copy ran elsewhere; go on with the newest checkpoint, or give another topic"
-        )
-
-    def _noted(self, reader: Any) -> Note | None:
+    def _found(self, reader: Any) -> Note | None:
         place = library().TopicPartition(self._topic, 0)
         (noted,) = self._asked(
             "it does not say which batch was written last",
             lambda: reader.consumer.committed([place], self._settings.timeout_s),
         )
-        return Note.of(noted.offset, noted.metadata) if noted.offset >= 0 else None
+        return note_of(noted.offset, noted.metadata) if noted.offset >= 0 else None
 
     def _unsigned(self, reader: Any) -> Note:
         """The last batch of this stream in a topic without a note: by that of an older release, or by messages."""
         older = new_client(self._settings, group=f"headwater-{self._own.stream}-{self._topic}")
         try:
-            return self._noted(older) or Note(self._last_seen(reader))
+            return self._found(older) or Note(self._last_seen(reader))
         finally:
             older.consumer.close()
 
@@ -341,3 +315,7 @@ class KafkaSink:
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge()
+
+
+def _unopened() -> DataError:
+    return DataError("the sink was not opened: call open(stream) before the first batch")

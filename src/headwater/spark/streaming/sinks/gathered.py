@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from headwater.base.arrow import table_from_bytes, table_to_bytes
@@ -50,14 +51,15 @@ class GatheredRows:
         return self._folder / f"{batch:012d}{_SUFFIX}"
 
 
-def check_target(folder: Path, target: Path | None, done: int) -> None:
-    """Refuse another sink while rows of batches that are done wait for a folder."""
-    waiting = [batch for batch in _batches(folder) if batch <= done]
-    if waiting and (meant := (folder / _TARGET).read_text()) != str(target):
-        raise SinkError(
-            f"rows of batches {waiting[0]} to {waiting[-1]} are gathered for the folder {meant} and not written there yet: start"
-            " the stream with this sink and stop it, and then give the other"
-        )
+def check_targets(gathered: Path, targets: Mapping[Path, Path | None], done: int) -> None:
+    """Refuse other sinks while rows of batches that are done wait for a folder; ``targets``: by where rows wait for them."""
+    for folder in sorted(gathered.iterdir()) if gathered.is_dir() else ():
+        waiting = [batch for batch in _batches(folder) if batch <= done]
+        if waiting and (meant := (folder / _TARGET).read_text()) != str(targets.get(folder)):
+            raise SinkError(
+                f"rows of batches {waiting[0]} to {waiting[-1]} are gathered for the folder {meant} and not written there yet:"
+                " start the stream with this sink and stop it, and then give the other"
+            )
 
 
 def _batches(folder: Path) -> list[int]:

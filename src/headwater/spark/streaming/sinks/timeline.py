@@ -8,14 +8,18 @@ not written, and is refused.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from headwater.errors import HeadwaterError
+from headwater.language.query import Query
 from headwater.logs import files
 
 #: How many lives a checkpoint remembers: a sink that has not been used for longer is not known any more.
@@ -42,8 +46,16 @@ class Life(NamedTuple):
     id: str
 
 
-def _no_keys(query: str) -> Sequence[str]:
-    return ()
+def _no_query(name: str) -> Query:
+    raise KeyError(name)
+
+
+def _no_session() -> Any:
+    return None
+
+
+def _no_columns(query: str | None) -> pa.Schema:
+    return pa.schema([])
 
 
 def _nothing_done() -> int:
@@ -55,8 +67,10 @@ class Claimant:
     """The stream that is to write to a sink. ``stream``: its identity; that of its side output is another.
 
     ``lives``: oldest first; the last is the present one. ``row_counts``: how many rows batches had, as far as the checkpoint
-    knows. ``done``: the last batch that is done. ``waiting``: where rows wait that are gathered for the sink. ``keys_of``: the
-    key columns of a query. ``born_ms``: nothing of this stream is older.
+    knows. ``done``: the last batch that is done. ``waiting``: where rows wait that are gathered for the sink. ``query_of``: a
+    query that has rows in the batch that is being written. ``born_ms``: nothing of this stream is older. ``session``: Spark's,
+    for the batch that is being written. ``columns``: those of the rows to come, of one query or of all. ``only``: the query
+    whose rows it gets; None if they are of several, and say themselves of which.
     """
 
     stream: str
@@ -64,8 +78,11 @@ class Claimant:
     row_counts: Mapping[int, int] = field(default_factory=dict)
     done: Callable[[], int] = _nothing_done
     waiting: Path | None = None
-    keys_of: Callable[[str], Sequence[str]] = _no_keys
+    query_of: Callable[[str], Query] = _no_query
     born_ms: int = 0
+    session: Callable[[], Any] = _no_session
+    columns: Callable[[str | None], pa.Schema] = _no_columns
+    only: str | None = None
 
     @property
     def life(self) -> str:
@@ -75,6 +92,22 @@ class Claimant:
     def next_batch(self) -> int:
         """The batch with which it goes on. It may be in a sink already, if it was not finished."""
         return self.lives[-1].first
+
+    def keys_of(self, query: str) -> Sequence[str]:
+        """The key columns of a query that has rows in the batch that is being written."""
+        return self.query_of(query).keys
+
+    def part(self, query: str | None) -> Claimant:
+        """The same stream, for a sink that gets the rows of one query, or of all that have no sink of their own.
+
+        >>> whole = Claimant("s", waiting=Path("gathered/sink"))
+        >>> whole.part(None).stream, whole.part("load").stream, whole.part("load").waiting.name
+        ('s-rest', 's-0cf67fc72b3c', 'sink-0cf67fc72b3c')
+        """
+        # By a hash: a query may be called anything, and this becomes the name of a file.
+        tag = "rest" if query is None else hashlib.sha256(query.encode()).hexdigest()[:12]
+        waiting = None if self.waiting is None else self.waiting.with_name(f"{self.waiting.name}-{tag}")
+        return replace(self, stream=f"{self.stream}-{tag}", row_counts={}, waiting=waiting, only=query)
 
     def wrote(self, life: str, last: int) -> bool:
         """Whether what a life wrote up to this batch is part of this stream's past.

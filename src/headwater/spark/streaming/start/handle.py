@@ -15,6 +15,7 @@ from headwater.node.explanation import explain
 from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.inputs.input import Input
 from headwater.spark.streaming.runner import BatchRunner
+from headwater.spark.streaming.sinks import SinkPerQuery
 from headwater.spark.streaming.start.query_changes import running_queries
 from headwater.spark.streaming.watch.status import StreamStatus
 
@@ -50,7 +51,7 @@ class Stream:
 
     @property
     def sink(self) -> Any:
-        """Where rows go; a memory sink has them as ``stream.sink.table()``."""
+        """Where rows go; a memory sink has them as ``stream.sink.table()``, that of one query as ``stream.sink["load"]``."""
         return self._runner.sink
 
     @property
@@ -111,6 +112,8 @@ class Stream:
 
     def add_query(self, query: Query) -> None:
         """Answer one more query, from an event time on that lies above all seen so far. Returns when the root has it."""
+        if isinstance(self.sink, SinkPerQuery):
+            self.sink.check_taken([query.name])
         asked = homed([query], self._checkpoint.begun().home)
         self._ask({"what": "add", "queries": to_json(asked)})
 

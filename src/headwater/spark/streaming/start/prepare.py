@@ -28,7 +28,8 @@ from headwater.spark.formats.paths import split_pattern
 from headwater.spark.streaming.checkpoint import About, StreamCheckpoint
 from headwater.spark.streaming.errors import CheckpointError
 from headwater.spark.streaming.inputs.input import Input, LogInput, stores_arrivals
-from headwater.spark.streaming.sinks import CallableSink, ConsoleSink, FolderSink, MemorySink
+from headwater.spark.streaming.sinks import CallableSink, ConsoleSink, FolderSink, MemorySink, SinkPerQuery
+from headwater.spark.streaming.start.query_changes import running_queries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -157,7 +158,7 @@ def check_remote(sinks: Mapping[str, Any], metrics_port: int | None, progress: b
     """Refuse sinks and metrics that cannot work through Spark Connect: they would be lost without a word."""
     from pyspark import cloudpickle
 
-    for what, sink in sinks.items():
+    for what, sink in _each(sinks):
         if isinstance(sink, FolderSink) and sink.every_ns:
             raise DataError(
                 f"{what} gathers rows: {_THERE}, and stopping the stream here would not write the last; leave every out"
@@ -175,6 +176,25 @@ def check_remote(sinks: Mapping[str, Any], metrics_port: int | None, progress: b
             raise DataError(
                 f"{name} is {value!r}: {_THERE}, and only stream.progress tells of them here; leave {name} out"
             )
+
+
+def _each(sinks: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for what, sink in sinks.items():
+        if isinstance(sink, SinkPerQuery):
+            yield from ((f"{what}[{name!r}]", sink[name]) for name in sink.names)
+        else:
+            yield what, sink
+
+
+def check_sinks(sink: Any, asked: Sequence[Query] | None, checkpoint: StreamCheckpoint) -> None:
+    """Refuse sinks by query that are for no query, or leave one out: its rows would have no place."""
+    if not isinstance(sink, SinkPerQuery):
+        return
+    # One that is to end now may have rows in the batch that ends it.
+    running = running_queries(checkpoint) if checkpoint.about() is not None else {}
+    names = {**running, **{query.name: query for query in asked or ()}}
+    sink.check_known(names)
+    sink.check_taken(names)
 
 
 def choose_roots(opened: Input, queries: Sequence[Query], cores: int, wanted: str) -> tuple[int, str]:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
+from headwater.engine.results.shape import ResultShape
+from headwater.engine.results.side_output import SCHEMA as ASIDE
 from headwater.engine.wire.query_set import read_query_set
 from headwater.errors import QueryError
 from headwater.language.files.queries import from_json, to_json
 from headwater.language.homes import refuse_homeless
 from headwater.language.query import Query
 from headwater.language.schemas import check_schemas
+from headwater.spark.batch.initial_root import initial_root
+from headwater.spark.batch.root import plain_rows
 from headwater.spark.result_rows import spark_shape
 from headwater.spark.streaming.checkpoint import ROW_FORM, About, StreamCheckpoint
 
@@ -32,6 +38,33 @@ def _apply(running: dict[str, Query], command: Mapping[str, Any]) -> None:
         running.update({query.name: query for query in from_json(command["queries"])})
     elif command["what"] == "remove":
         running.pop(command["name"], None)
+
+
+def row_columns(checkpoint: StreamCheckpoint, query: str | None = None) -> pa.Schema:
+    """The columns of the rows to come, as sinks get them: of one query, or of all."""
+    about, queries = checkpoint.begun(), running_queries(checkpoint)
+    engine = {name: about.settings[name] for name in ("time", "unit", "disorder", "strict")}
+    inside = plain_rows(initial_root(queries.values(), about.schema, **engine).result_schema)
+    shape = stream_shape(about, queries.values())
+    shown = inside if shape is None else shape.rows(inside.empty_table()).schema
+    if query is None or query not in queries:
+        return shown
+    own = queries[query].own_columns(may_revise="replaces" in shown.names)
+    return pa.schema([shown.field(name) for name in own if name in shown.names])
+
+
+def aside_columns(checkpoint: StreamCheckpoint, query: str | None = None) -> pa.Schema:
+    """The columns of the side output, as its sink gets them."""
+    shape = stream_shape(checkpoint.begun(), running_queries(checkpoint).values())
+    return ASIDE if shape is None else shape.aside(ASIDE.empty_table()).schema
+
+
+def stream_shape(about: About, queries: Iterable[Query]) -> ResultShape | None:
+    """How the rows of queries look; None in a stream that began with the columns of an earlier release."""
+    if about.row_form != ROW_FORM:
+        return None
+    time, unit = about.settings["time"], about.settings["unit"]
+    return spark_shape(list(queries), about.schema, time, unit, is_stream=True)
 
 
 def change_queries(checkpoint: StreamCheckpoint, about: About, asked: Sequence[Query]) -> None:
@@ -58,8 +91,8 @@ def change_queries(checkpoint: StreamCheckpoint, about: About, asked: Sequence[Q
 
 def check_shown(query: Query, about: About | None) -> None:
     """Refuse a query whose bounds the sink's column of times cannot hold."""
-    if about is not None and about.row_form == ROW_FORM:
-        spark_shape([query], about.schema, about.settings["time"], about.settings["unit"], is_stream=True)
+    if about is not None:
+        stream_shape(about, [query])
 
 
 def check_homes(queries: Iterable[Query], checkpoint: StreamCheckpoint) -> None:
