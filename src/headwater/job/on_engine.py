@@ -9,6 +9,7 @@ import time as clocks
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from headwater.job.waiting_rows import WaitingRows
 from headwater.job.watching import metrics_server
 from headwater.language.arguments import check_real_time
 from headwater.language.homes import check_home, homed
+from headwater.language.query import Query
 from headwater.language.time_columns import ARRIVAL, time_column
 from headwater.language.windows import CountWindow
 from headwater.local.engine import Engine
@@ -93,7 +95,7 @@ class EngineRun:
         self.board = StatusBoard(file.name, unit=unit, untimed=untimed)
         self._targets = _opened_sinks(sinks, asked)
 
-    def _columns(self, asked: list[Any], time: str) -> Wanted:
+    def _columns(self, asked: list[Query], time: str) -> Wanted:
         """What is read of the events: what queries name, in the order of the data."""
         needed = {time_column(time).name, *(name for query in asked for name in query.columns())}
         schema = self._opened.schema
@@ -208,11 +210,11 @@ class EngineRun:
             target.close()
 
 
-def _opened_sinks(sinks: Mapping[str, Any], asked: list[Any]) -> dict[str, WaitingRows]:
+def _opened_sinks(sinks: Mapping[str, Any], asked: list[Query]) -> dict[str, WaitingRows]:
     """The sinks, each told whose rows it gets: those of this run alone."""
-    keys = {query.name: query.keys for query in asked}
+    by_name = {query.name: query for query in asked}
     run = uuid.uuid4().hex
+    whole = Claimant(run, [Life(0, run[:16])], query_of=by_name.__getitem__)
     for name, sink in sinks.items():
-        if hasattr(sink, "open"):
-            sink.open(Claimant(f"{run}-{name}", [Life(0, run[:16])], keys_of=lambda query: keys.get(query, ())))
+        sink.open(replace(whole, stream=f"{run}-{ASIDE}") if name == ASIDE else whole.part(name))
     return {name: WaitingRows(sink) for name, sink in sinks.items()}

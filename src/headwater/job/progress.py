@@ -97,7 +97,7 @@ def heading(status: StreamStatus) -> str:
     """
     if status.batch < 0:
         return f"{status.stream}: waiting for the first events"
-    parts = [f"{status.events:,} events", f"{scaled(status.events_per_second)} events/s"]
+    parts = [f"{status.events:,} events", f"{scaled(status.events_per_second).rstrip()} events/s"]
     if status.watermark_us is not None:
         lag = status.watermark_lag_s
         parts.append(
