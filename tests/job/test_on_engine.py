@@ -156,7 +156,7 @@ def test_rows_of_an_earlier_run_are_neither_added_to_nor_lost_in_silence(folder,
     assert run(folder, text) == DONE
     before = rows("out/load")
     assert run(folder, text) == WRONG
-    assert "job.yaml:15:9: sinks.load: " in capsys.readouterr().err
+    assert "job.yaml:13:9: sinks.load: " in capsys.readouterr().err
     replaced = text.replace("load: out/load", "load: {type: folder, path: out/load, replace: true}")
     replaced = replaced.replace("active: out/active", "active: out/again").replace(
         "aside: out/aside", "aside: out/beside"

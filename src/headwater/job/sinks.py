@@ -63,7 +63,7 @@ def _check_folder(folder: Path, has_checkpoint: bool, is_replaced: bool) -> None
         )
     if not is_replaced and not has_checkpoint and len(found) > len(foreign):
         raise DataError(
-            f"{folder} holds rows of an earlier run, and a job without a checkpoint begins anew; empty it, write "
+            f"{folder} is of an earlier run, and a job without a checkpoint begins anew; empty it, write "
             "{type: folder, path: ..., replace: true}, or give the job a checkpoint"
         )
 

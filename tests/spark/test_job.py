@@ -1,6 +1,7 @@
 """The same job in this process and on Spark: the same rows, for a folder and for generators."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,10 @@ import pytest
 
 from headwater.generator import SmartHome
 from headwater.job.command import DONE, first_file, run_job
+from headwater.job.file.job_file import load_job
+from headwater.job.interrupts import Stopping
+from headwater.job.on_spark import run_on_spark
+from headwater.job.progress import Show
 from waiting import SECONDS_MAX
 
 QUERIES = """\
@@ -30,18 +35,6 @@ sinks:
   aside: out/aside
 spark: {master: "local[2]"}
 """
-
-
-@pytest.fixture(scope="module")
-def spark_here():
-    """Skips where Spark cannot start."""
-    from headwater.spark.setup import SetupError, check_java, check_libraries
-
-    try:
-        check_libraries()
-        check_java()
-    except SetupError as error:
-        pytest.skip(str(error))
 
 
 def rows(path: Path) -> list[dict[str, object]]:
@@ -71,25 +64,49 @@ def job_over_generators(folder: Path) -> str:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("make", [job_over_a_folder, job_over_generators])
-def test_spark_gives_the_rows_of_this_process(spark_here, tmp_path, make, capsys):
+def test_spark_gives_the_rows_of_this_process(spark, tmp_path, make):
     found = {}
     for host in ("engine", "spark"):
         folder = tmp_path / host
         folder.mkdir()
         (folder / "job.yaml").write_text(make(folder))
-        assert run_job(folder / "job.yaml", once=True, on=host) == DONE, capsys.readouterr().err
+        if host == "engine":
+            assert run_job(folder / "job.yaml", once=True, on="engine") == DONE
+        else:
+            options = {"once": True, "show": Show.nobody(), "stopping": Stopping(), "event_bytes": 20.0}
+            done = run_on_spark(load_job(folder / "job.yaml"), spark, **options)
+            assert done.sent_bytes > 0
+            assert "of partials travelled instead" in done.text()
         found[host] = {name: rows(folder / "out" / name) for name in ("load", "active", "aside")}
     assert len(found["engine"]["load"]) > 50
     assert found["spark"]["load"] == found["engine"]["load"]
     assert found["spark"]["active"] == found["engine"]["active"]
     assert len(found["spark"]["aside"]) == len(found["engine"]["aside"])
-    assert "of partials travelled instead" in capsys.readouterr().out
+
+
+@pytest.mark.spark
+def test_a_job_with_a_checkpoint_goes_on_where_it_was(spark, tmp_path):
+    (tmp_path / "job.yaml").write_text(job_over_a_folder(tmp_path) + "checkpoint: state\n")
+    options = {"once": True, "show": Show.nobody(), "stopping": Stopping(), "event_bytes": None}
+    last = tmp_path / "events" / "1" / "1.parquet"
+    late = last.rename(tmp_path / "later.parquet")
+    first = run_on_spark(load_job(tmp_path / "job.yaml"), spark, **options)
+    late.rename(last)
+    second = run_on_spark(load_job(tmp_path / "job.yaml"), spark, **options)
+    assert 0 < first.status.events < second.status.events
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    (whole / "job.yaml").write_text(job_over_a_folder(whole) + "end: keep\n")
+    assert run_job(whole / "job.yaml", once=True, on="engine") == DONE
+    assert rows(tmp_path / "out" / "load") == rows(whole / "out" / "load")
 
 
 @pytest.mark.spark
 @pytest.mark.slow(reason="starts a Spark of its own, as people do")
-def test_the_file_that_init_writes_runs_under_spark_submit(spark_here, tmp_path):
-    import pyspark
+def test_the_file_that_init_writes_runs_under_spark_submit(tmp_path):
+    pyspark = pytest.importorskip("pyspark")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("there is no Java, which Spark needs")
 
     text = first_file().replace("seconds: 600", "seconds: 60").replace("# checkpoint: ", "checkpoint: ")
     (tmp_path / "job.yaml").write_text(text.replace(", replace: true", ""))
