@@ -76,9 +76,9 @@ def load_job(path: str | Path) -> JobFile:
 def _sink_names(document: Located, queries: JobQueries) -> Iterator[JobProblem]:
     """Every query has a sink, and every sink a query."""
     sinks = document.inner.get("sinks")
-    if sinks is None or not isinstance(sinks.value, Mapping):
-        return
     names = queries.names
+    if sinks is None or not isinstance(sinks.value, Mapping) or not names:
+        return  # which is said elsewhere
     for name in sinks.inner:
         if name not in (*names, ASIDE):
             hint = meant(name, [*names, ASIDE])

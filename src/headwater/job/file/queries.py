@@ -50,12 +50,9 @@ class JobQueries:
             form = "there is no such file; name one beside the job file, such as queries.yaml"
             raise JobError([JobProblem(found.place, f"queries is {found.value!r}: {form}")])
         document = read_document(named)
-        listed = document.inner.get("queries")
-        if (
-            document.value.get("headwater") != VERSION
-            or listed is None
-            or set(document.inner) != {"headwater", "queries"}
-        ):
+        listed = document.found(["queries"])
+        version = document.found(["headwater"]).value
+        if set(document.inner) != {"headwater", "queries"} or version != VERSION or not isinstance(listed.value, list):
             form = f"a file of queries is written as headwater: {VERSION} and queries: [...]"
             raise JobError([JobProblem(document.place, form)])
         return listed
