@@ -12,11 +12,11 @@ from headwater.errors import HeadwaterError
 from headwater.job.file.job_file import JobFile, load_job
 from headwater.job.file.problems import JobError
 from headwater.job.interrupts import stopped_by_signals
-from headwater.job.opening import Host, HostName, choose_host, open_job
+from headwater.job.opening import HostChoice, HostName, choose_host, open_job
 from headwater.job.progress import Show
 from headwater.job.sinks import build_sinks
 from headwater.job.sources import time_arguments
-from headwater.job.summary import Summary
+from headwater.job.summary import RunSummary
 from headwater.node.explanation import explain
 from headwater.spark.setup import SetupError
 from headwater.spark.streaming.inputs.input import Input
@@ -47,7 +47,7 @@ def run_job(
     with TemporaryDirectory(prefix="headwater-look-", ignore_cleanup_errors=True) as kept:
         try:
             file = load_job(path)
-            host = Host("spark") if is_submitted and on is None else choose_host(file, on)
+            host = HostChoice("spark") if is_submitted and on is None else choose_host(file, on)
             opened = open_job(file, host, Path(kept))
         except JobError as error:
             show.say(str(error))
@@ -68,7 +68,7 @@ def _is_once(file: JobFile) -> bool:
     return "".join(filter(str.isalpha, file.job.trigger or "")).lower() == "availablenow"
 
 
-def _run(file: JobFile, host: Host, opened: Input, once: bool, is_submitted: bool, show: Show) -> int:
+def _run(file: JobFile, host: HostChoice, opened: Input, once: bool, is_submitted: bool, show: Show) -> int:
     try:
         with stopped_by_signals() as stopping:
             if host.name == "engine":
@@ -90,7 +90,7 @@ def _run(file: JobFile, host: Host, opened: Input, once: bool, is_submitted: boo
     return DONE
 
 
-def _on_spark(file: JobFile, opened: Input, once: bool, is_submitted: bool, show: Show) -> Summary:
+def _on_spark(file: JobFile, opened: Input, once: bool, is_submitted: bool, show: Show) -> RunSummary:
     from headwater.job.on_spark import event_size, run_on_spark, session_of
 
     show.say("Starting Spark ...")
@@ -101,7 +101,7 @@ def _on_spark(file: JobFile, opened: Input, once: bool, is_submitted: bool, show
         return run_on_spark(file, spark, once=once, show=show, stopping=stopping, event_bytes=size)
 
 
-def plan_text(file: JobFile, host: Host) -> str:
+def plan_text(file: JobFile, host: HostChoice) -> str:
     """What a run would do, for `--check`."""
     where = "in this process" if host.name == "engine" else "on Spark"
     count = len(file.queries)

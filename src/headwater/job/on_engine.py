@@ -20,7 +20,7 @@ from headwater.job.file.job_file import JobFile
 from headwater.job.interrupts import Stopping
 from headwater.job.progress import Show
 from headwater.job.sources import ahead_argument, time_arguments
-from headwater.job.summary import Summary
+from headwater.job.summary import RunSummary
 from headwater.job.waiting_rows import WaitingRows
 from headwater.job.watching import metrics_server
 from headwater.language.arguments import check_real_time
@@ -43,7 +43,7 @@ LOOK_SECONDS = 0.2
 
 def run_on_engine(
     file: JobFile, opened: Input, sinks: Mapping[str, Any], *, once: bool, show: Show, stopping: Stopping
-) -> Summary:
+) -> RunSummary:
     """Read what there is, or go on until somebody stops it, and write the rows. Whatever happens, sinks are closed."""
     began = clocks.monotonic()
     run = EngineRun(file, opened, sinks)
@@ -58,7 +58,7 @@ def run_on_engine(
                 break
             run.take_in(opened.extents(), stopping, show)
         run.end(is_flushed=(file.job.end or "flush") == "flush" and not (once and stopping.is_set()))
-    return Summary(run.board.status(), clocks.monotonic() - began, run.raw_bytes, run.row_bytes, "result rows")
+    return RunSummary(run.board.status(), clocks.monotonic() - began, run.raw_bytes, run.row_bytes, "result rows")
 
 
 def _look_seconds(file: JobFile) -> float:

@@ -18,7 +18,7 @@ from headwater.job.interrupts import Stopping
 from headwater.job.progress import Show
 from headwater.job.sinks import build_sinks
 from headwater.job.sources import ahead_argument, stream_source, time_arguments
-from headwater.job.summary import Summary
+from headwater.job.summary import RunSummary
 from headwater.job.watching import stream_watching
 from headwater.language.time_columns import time_column
 from headwater.spark.formats import Wanted
@@ -71,7 +71,7 @@ def _see_modules(folder: Path) -> None:
 
 def run_on_spark(
     file: JobFile, spark: SparkSession, *, once: bool, show: Show, stopping: Stopping, event_bytes: float | None
-) -> Summary:
+) -> RunSummary:
     """Run the stream to its end, or until somebody stops it."""
     began = time.monotonic()
     job = file.job
@@ -95,7 +95,7 @@ def run_on_spark(
         status = _status(stream)
     sent = sum(status.link_bytes.values())
     raw = None if event_bytes is None else round(event_bytes * status.events)
-    return Summary(status, time.monotonic() - began, raw, sent, "partials", is_estimate=True)
+    return RunSummary(status, time.monotonic() - began, raw, sent, "partials", is_estimate=True)
 
 
 def _start(file: JobFile, spark: SparkSession, checkpoint: str, trigger: str | None) -> Stream:

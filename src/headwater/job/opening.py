@@ -28,14 +28,14 @@ HostName: TypeAlias = Literal["engine", "spark"]
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class HostChoice:
     """What runs a job; ``note``: what its user has to be told about the choice."""
 
     name: HostName
     note: str = ""
 
 
-def choose_host(file: JobFile, asked: HostName | None) -> Host:
+def choose_host(file: JobFile, asked: HostName | None) -> HostChoice:
     """Spark where the file speaks of it or keeps a checkpoint, else this process; what is asked for counts first.
 
     A job that only prefers Spark runs in this process where none can start; one that needs it is refused there.
@@ -46,15 +46,15 @@ def choose_host(file: JobFile, asked: HostName | None) -> Host:
             raise JobError(
                 [file.problem([field], f"{why}; run it with --on spark, or leave {field} out") for field, why in needs]
             )
-        return Host("engine")
+        return HostChoice("engine")
     try:
         check_libraries()
         check_java()
     except SetupError as error:
         if asked is None and not needs:
-            return Host("engine", f"Spark cannot start here, so the job runs in this process ({error})")
+            return HostChoice("engine", f"Spark cannot start here, so the job runs in this process ({error})")
         raise
-    return Host("spark")
+    return HostChoice("spark")
 
 
 def _needs_spark(job: Job) -> list[tuple[str, str]]:
@@ -69,7 +69,7 @@ def _needs_spark(job: Job) -> list[tuple[str, str]]:
     return found
 
 
-def open_job(file: JobFile, host: Host, kept: Path) -> Input:
+def open_job(file: JobFile, host: HostChoice, kept: Path) -> Input:
     """The opened source of a job; a JobError with everything that would go wrong. ``kept``: a folder for what a look leaves."""
     problems = list(sink_problems(file))
     opened = None
@@ -86,7 +86,7 @@ def open_job(file: JobFile, host: Host, kept: Path) -> Input:
     return opened
 
 
-def _query_problems(file: JobFile, opened: Input, host: Host) -> Iterator[JobProblem]:
+def _query_problems(file: JobFile, opened: Input, host: HostChoice) -> Iterator[JobProblem]:
     """Queries that do not fit the columns of the source, each with its first misfit; else what all are told together."""
     time, unit = time_arguments(file.job)
     schema = opened.schema
@@ -104,7 +104,7 @@ def _query_problems(file: JobFile, opened: Input, host: Host) -> Iterator[JobPro
         yield file.query_problem(error)
 
 
-def _check_all(asked: Sequence[Query], schema: object, time: str, unit: str, host: Host) -> None:
+def _check_all(asked: Sequence[Query], schema: object, time: str, unit: str, host: HostChoice) -> None:
     if host.name == "spark":
         spark_shape(asked, schema, time, unit, is_stream=True)
     else:

@@ -20,7 +20,7 @@ from headwater.job.file.description import (
     IsoTime,
     Job,
     KafkaSource,
-    LogSource,
+    SegmentLogSource,
     Source,
 )
 from headwater.job.file.job_file import JobFile
@@ -33,14 +33,14 @@ from headwater.spark.streaming.inputs.input import Input
 from headwater.spark.streaming.start.prepare import renamed_input
 
 
-class StreamSource(NamedTuple):
+class JobSource(NamedTuple):
     """The ``source`` of `hw.stream`, and what else it is told of it."""
 
     source: Any
     options: dict[str, Any]
 
 
-def stream_source(file: JobFile) -> StreamSource:
+def stream_source(file: JobFile) -> JobSource:
     """What a job reads; brokers are asked, and lists of files are looked through."""
     given = _described(file.job.source, file)
     options = {"format": None, "sources": "folder", "schema": None, "types": None, "pace": "fast"}
@@ -52,18 +52,18 @@ def stream_source(file: JobFile) -> StreamSource:
                 "schema": _schema(given.schema),
                 "types": given.types,
             }
-            return StreamSource(file.below(path), options | own)
+            return JobSource(file.below(path), options | own)
         case FilesSource(paths=paths):
             listed = [file.below(path) for path in paths]
-            return StreamSource(FilesInput(listed, format=given.format, types=given.types), options)
-        case LogSource(path=path):
-            return StreamSource(
+            return JobSource(FilesInput(listed, format=given.format, types=given.types), options)
+        case SegmentLogSource(path=path):
+            return JobSource(
                 _log_folder(file.below(path)), options | {"format": "log", "schema": _schema(given.schema)}
             )
         case KafkaSource():
-            return StreamSource(_kafka(given), options)
+            return JobSource(_kafka(given), options)
         case GeneratorSource():
-            return StreamSource(_generators(given), options | {"pace": given.pace})
+            return JobSource(_generators(given), options | {"pace": given.pace})
 
 
 def open_source(file: JobFile, kept: Path) -> Input:
@@ -93,7 +93,9 @@ def ahead_argument(job: Job) -> object:
     return "auto" if job.ahead_max is None else None if job.ahead_max == "any" else job.ahead_max
 
 
-def _described(source: Source, file: JobFile) -> FolderSource | FilesSource | LogSource | KafkaSource | GeneratorSource:
+def _described(
+    source: Source, file: JobFile
+) -> FolderSource | FilesSource | SegmentLogSource | KafkaSource | GeneratorSource:
     """A source that was given as text: a folder, a file, a pattern, or kafka://host:9092/topic."""
     if not isinstance(source, str):
         return source

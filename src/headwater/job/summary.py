@@ -8,7 +8,7 @@ from headwater.spark.streaming.watch.status import StreamStatus, scaled
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class RunSummary:
     """A run at its end. ``raw_bytes``: of the events that were read, as Arrow, in the columns that queries read.
 
     ``sent_bytes``: what went from the readers of events to where windows are put together. Both None where nobody has measured.
@@ -26,7 +26,7 @@ class Summary:
         """
         >>> from headwater.spark.streaming.watch.status import QueryStatus
         >>> queries = {"load": QueryStatus(9, {"member": 6, "late": 2, "malformed": 1}, rows=4)}
-        >>> print(Summary(StreamStatus(events=9, queries=queries), 2.0, 5_000, 250, "result rows").text())
+        >>> print(RunSummary(StreamStatus(events=9, queries=queries), 2.0, 5_000, 250, "result rows").text())
         9 events in 2.0 s, 4 rows
         query  rows  late  malformed
         load      4     2          1

@@ -82,7 +82,7 @@ class FilesSource(Section, tag="files", frozen=True):
     types: Types | None = None
 
 
-class LogSource(Section, tag="log", frozen=True):
+class SegmentLogSource(Section, tag="log", frozen=True):
     """A segment log."""
 
     path: Annotated[str, _text("name the folder of a segment log")]
@@ -119,7 +119,7 @@ class GeneratorSource(Section, tag="generators", frozen=True):
     ] = "fast"
 
 
-Source: TypeAlias = str | FolderSource | FilesSource | LogSource | KafkaSource | GeneratorSource
+Source: TypeAlias = str | FolderSource | FilesSource | SegmentLogSource | KafkaSource | GeneratorSource
 
 
 # --- when events were ---

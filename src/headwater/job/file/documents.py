@@ -10,7 +10,7 @@ from typing import Any, Final
 import yaml
 
 from headwater.errors import shown
-from headwater.job.file.problems import JobError, JobProblem, Place
+from headwater.job.file.problems import FilePlace, JobError, JobProblem
 
 #: How deep values may stand in each other: a file that is deeper is no job, and a recursion would end in the middle.
 DEPTH_MAX: Final = 60
@@ -24,10 +24,10 @@ class Located:
     """
 
     value: Any
-    place: Place
+    place: FilePlace
     node: yaml.Node
     inner: dict[Any, Located] = field(default_factory=dict)
-    names: dict[Any, Place] = field(default_factory=dict)
+    names: dict[Any, FilePlace] = field(default_factory=dict)
 
     def found(self, path: Sequence[object]) -> Located:
         """What stands at a path, or the innermost value on the way that is there."""
@@ -51,9 +51,9 @@ def read_document(path: Path, file: str | None = None) -> Located:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise JobError([JobProblem(Place(file, 1, 1), f"the file cannot be read: {error.strerror}")]) from error
+        raise JobError([JobProblem(FilePlace(file, 1, 1), f"the file cannot be read: {error.strerror}")]) from error
     except UnicodeDecodeError as error:
-        raise JobError([JobProblem(Place(file, 1, 1), f"the file is not UTF-8 ({error.reason})")]) from error
+        raise JobError([JobProblem(FilePlace(file, 1, 1), f"the file is not UTF-8 ({error.reason})")]) from error
     return parse_document(text, file)
 
 
@@ -70,20 +70,20 @@ def parse_document(text: str, file: str) -> Located:
         node = loader.get_single_node()
         if node is None:
             raise JobError(
-                [JobProblem(Place(file, 1, 1), "the file is empty: headwater init writes one to begin with")]
+                [JobProblem(FilePlace(file, 1, 1), "the file is empty: headwater init writes one to begin with")]
             )
         reader = _Reader(loader, file)
         document = reader.located(node, ())
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = Place(file, 1, 1) if mark is None else Place(file, mark.line + 1, mark.column + 1)
+        place = FilePlace(file, 1, 1) if mark is None else FilePlace(file, mark.line + 1, mark.column + 1)
         # Between braces YAML takes the brace of a variable for one of its own.
         has_variable = "${" in (text.splitlines() or [""])[min(place.line, text.count("\n") + 1) - 1]
         hint = "; between braces a variable stands in quotes, '${NAME}'" if has_variable else ""
         raise JobError([JobProblem(place, f"this is not YAML: {error.problem}{hint}")]) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         told = str(error).partition("\n")[0]
-        raise JobError([JobProblem(Place(file, 1, 1), f"this is not YAML: {told}")]) from error
+        raise JobError([JobProblem(FilePlace(file, 1, 1), f"this is not YAML: {told}")]) from error
     finally:
         loader.dispose()
     if reader.problems:
@@ -110,7 +110,7 @@ class _Reader:
             return Located([each.value for each in inner.values()], place, node, dict(inner))
         return Located(self._loader.construct_object(node), place, node)
 
-    def _mapping(self, node: yaml.MappingNode, place: Place, path: tuple[object, ...]) -> Located:
+    def _mapping(self, node: yaml.MappingNode, place: FilePlace, path: tuple[object, ...]) -> Located:
         self._refuse_doubled(node, path)
         self._loader.flatten_mapping(node)
         pairs = {self._name(key): (self._place(key), value) for key, value in node.value}
@@ -122,7 +122,7 @@ class _Reader:
         if id(node) in self._seen:
             return  # an alias: what it merges stands in it by now
         self._seen.add(id(node))
-        first: dict[str, Place] = {}
+        first: dict[str, FilePlace] = {}
         for key, _ in node.value:
             name, where = self._name(key), self._place(key)
             if name in first:
@@ -138,8 +138,8 @@ class _Reader:
             raise JobError([JobProblem(self._place(key), "a name is a list or a mapping: write plain text")])
         return str(key.value)
 
-    def _place(self, node: yaml.Node) -> Place:
-        return Place(self._file, node.start_mark.line + 1, node.start_mark.column + 1)
+    def _place(self, node: yaml.Node) -> FilePlace:
+        return FilePlace(self._file, node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 def dotted(path: Sequence[object]) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from headwater.errors import HeadwaterError
 
 
-class Place(NamedTuple):
+class FilePlace(NamedTuple):
     """Where something stands: a file, and line and column as editors count them, from 1."""
 
     file: str
@@ -23,11 +23,11 @@ class Place(NamedTuple):
 class JobProblem(NamedTuple):
     """One mistake.
 
-    >>> print(JobProblem(Place("job.yaml", 4, 7), "idle is '5 sx': write a duration with its unit, such as '30 s'"))
+    >>> print(JobProblem(FilePlace("job.yaml", 4, 7), "idle is '5 sx': write a duration with its unit, such as '30 s'"))
     job.yaml:4:7: idle is '5 sx': write a duration with its unit, such as '30 s'
     """
 
-    place: Place
+    place: FilePlace
     sentence: str
 
     def __str__(self) -> str:

@@ -12,7 +12,7 @@ import yaml
 from headwater.errors import HeadwaterError, QueryError
 from headwater.job.file.description import ASIDE
 from headwater.job.file.documents import Located, read_document
-from headwater.job.file.problems import JobError, JobProblem, Place
+from headwater.job.file.problems import FilePlace, JobError, JobProblem
 from headwater.language.files.queries import VERSION, from_yaml
 from headwater.language.query import Query
 
@@ -39,7 +39,7 @@ class JobQueries:
         for number, each in found.inner.items():
             self._read(each, number + 1)
 
-    def place(self, error: QueryError) -> Place | None:
+    def place(self, error: QueryError) -> FilePlace | None:
         """Where that stands of which an error speaks; None if it names none of these queries."""
         located = self._located.get(str(error.query))
         return None if located is None else _place_in(located, error)
@@ -85,7 +85,7 @@ class JobQueries:
             )
 
 
-def _place_in(query: Located, error: QueryError) -> Place:
+def _place_in(query: Located, error: QueryError) -> FilePlace:
     """Where the field of a query stands of which an error speaks, or the name that is none."""
     found = query.found(_path(error.field))
     return found.names.get(error.value, found.place) if isinstance(error.value, str) else found.place
