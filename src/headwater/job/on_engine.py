@@ -79,6 +79,7 @@ class EngineRun:
         self._engine = Engine(
             asked, time=time, unit=unit, disorder=job.disorder, strict=job.strict, schema=opened.schema
         )
+        self._strict = job.strict
         self._unit, self._ahead = unit, checked_ahead(ahead_argument(job), None, opened, time, unit)
         needs_arrivals = self._ahead is not None or time_column(time).reading == "arrival"
         self._stores_arrivals = needs_arrivals and stores_arrivals(opened.kind, opened.to_data())
@@ -100,7 +101,7 @@ class EngineRun:
         needed = {time_column(time).name, *(name for query in asked for name in query.columns())}
         schema = self._opened.schema
         columns = [name for name in schema.names if name in needed] or schema.names[:1]
-        return Wanted([*columns, ARRIVAL] if self._stores_arrivals else columns, schema, strict=False)
+        return Wanted([*columns, ARRIVAL] if self._stores_arrivals else columns, schema, strict=self._strict)
 
     @property
     def is_over(self) -> bool:
