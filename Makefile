@@ -25,7 +25,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 TYPED := src/headwater
 
 .DEFAULT_GOAL := help
-.PHONY: help setup constraints demo test test-core test-slow test-spark test-minimum check format lint types pages bench bench-quick bench-sharing bench-tree bench-spark bench-stream bench-deco simulate chaos fuzz kafka kafka-stop test-kafka java clean
+.PHONY: help setup constraints demo test test-core test-slow test-spark test-minimum check dist format lint types pages bench bench-quick bench-sharing bench-tree bench-spark bench-stream bench-deco simulate chaos fuzz kafka kafka-stop test-kafka java clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ test-minimum: ## run all tests with the oldest libraries that pyproject.toml all
 	@$(MAKE) --no-print-directory test VENV=$(MINIMUM) CONSTRAINTS=build/minimum.txt
 
 check: lint types test ## what CI runs: format, lint, types, tests
+
+dist: $(STAMP) ## build the wheel, and run a first job from it in an empty environment without Spark (a few minutes)
+	@$(BIN)/python scripts/try_dist
 
 format: $(STAMP) ## rewrite the code in the project's format
 	$(BIN)/ruff format .

@@ -47,7 +47,7 @@ LAYERS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
         frozenset({"language", "base", "reference", "engine", "protocols", "node"}),
     ),
     "tools": (
-        frozenset({"cases", "generator", "demo", "bench", "warm"}),
+        frozenset({"cases", "generator", "demo", "bench", "job", "warm"}),
         frozenset({"language", "base", "reference", "engine", "protocols", "node", "logs", "hosts", "public"}),
     ),
     "entry": (frozenset({"cli", "__main__"}), frozenset({"language", "logs", "hosts", "public", "tools"})),

@@ -101,6 +101,54 @@ def explain(
 
 
 @app.command()
+def init() -> None:
+    """Write a job file to begin with, commented, to standard output: headwater init > job.yaml"""
+    from headwater.job.command import first_file
+
+    typer.echo(first_file(), nl=False)
+
+
+class JobHost(StrEnum):
+    """What runs a job."""
+
+    engine = "engine"
+    spark = "spark"
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(help="A job file (YAML): see headwater init.")],
+    once: Annotated[bool, typer.Option("--once", help="All that is there now, and stop.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only check, and say what would run.")] = False,
+    on: Annotated[
+        JobHost | None,
+        typer.Option(help="This process, or Spark; by default Spark if the file has a checkpoint or speaks of it."),
+    ] = None,
+) -> None:
+    """Run a job file: a source, window queries, sinks. Exit code 0: done, 1: failed, 2: the file or the setup is wrong."""
+    from headwater.job.command import run_job
+
+    raise typer.Exit(run_job(file, once=once, check_only=check, on=None if on is None else on.value))
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of job files, by which editors complete and check them."""
+    from headwater.job.file.json_schema import schema_text
+
+    typer.echo(schema_text(), nl=False)
+
+
+@app.command("job-script")
+def job_script() -> None:
+    """Print the path of the program that runs a job under spark-submit: spark-submit $(headwater job-script) job.yaml"""
+    from importlib.util import find_spec
+
+    found = find_spec("headwater.job.submit")
+    typer.echo(found.origin if found is not None else "")
+
+
+@app.command()
 def warm() -> None:
     """Compile all kernels ahead, so that no first query waits for them: when an image is made, or after an upgrade."""
     import time

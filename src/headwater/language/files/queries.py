@@ -34,7 +34,7 @@ VERSION: Final = 1
 _FORM: Final = f'{{"headwater": {VERSION}, "queries": [...]}}'
 
 #: Window types: what makes one, and its fields; "?" marks a field that may be left out.
-_WINDOWS: Final[dict[str, tuple[Callable[..., Window], str]]] = {
+WINDOWS: Final[dict[str, tuple[Callable[..., Window], str]]] = {
     "tumbling": (windows.tumbling, "size offset?"),
     "sliding": (windows.sliding, "size slide offset?"),
     "band": (windows.band, "start size"),
@@ -47,14 +47,14 @@ _WINDOWS: Final[dict[str, tuple[Callable[..., Window], str]]] = {
 }
 #: Functions under the names they have in files: what makes one, and its fields. `median` is read as the quantile it is.
 _NAMES_IN_CODE: Final = {"range": "value_range", "user": "apply"}
-_FUNCTIONS: Final[dict[str, tuple[Callable[..., Aggregation], str]]] = {
+FUNCTIONS: Final[dict[str, tuple[Callable[..., Aggregation], str]]] = {
     "median": (aggregations.median, "column method?"),
     **{
         ("apply" if name == "user" else name): (getattr(aggregations, _NAMES_IN_CODE.get(name, name)), function.fields)
         for name, function in aggregations.FUNCTIONS.items()
     },
 }
-_QUERY_FIELDS: Final = "name window aggregates keys? where? distinct? lateness? emit_empty? scope? sums? home?"
+QUERY_FIELDS: Final = "name window aggregates keys? where? distinct? lateness? emit_empty? scope? sums? home?"
 
 
 def to_json(queries: Query | Iterable[Query]) -> str:
@@ -249,7 +249,7 @@ def _read_query(data: Any, position: int) -> Query:
     # A query without a name is called by its place.
     name = data.get("name") if isinstance(data, _Object) and data.get("name") else f"number {position}"
     try:
-        given = _fields("query", data, _QUERY_FIELDS)
+        given = _fields("query", data, QUERY_FIELDS)
         given["window"] = _read_window(given["window"])
         given["aggregates"] = _read_aggregates(given["aggregates"])
         if given.get("where") is not None:
@@ -263,9 +263,9 @@ def _read_query(data: Any, position: int) -> Query:
 
 def _read_window(data: Any) -> Window:
     kind = data.get("type") if isinstance(data, Mapping) else None
-    if not isinstance(kind, str) or kind not in _WINDOWS:
-        raise QueryError.of(Problem("window.type", kind, f"use one of {', '.join(_WINDOWS)}"))
-    make, names = _WINDOWS[kind]
+    if not isinstance(kind, str) or kind not in WINDOWS:
+        raise QueryError.of(Problem("window.type", kind, f"use one of {', '.join(WINDOWS)}"))
+    make, names = WINDOWS[kind]
     given = _fields("window", data, f"type {names}")
     del given["type"]
     for marker in ("marker", "start", "end"):
@@ -284,9 +284,9 @@ def _read_aggregates(data: Any) -> tuple[tuple[str, Aggregation], ...]:
 
 def _read_aggregation(field: str, data: Any) -> Aggregation:
     function = data.get("function") if isinstance(data, Mapping) else None
-    if not isinstance(function, str) or function not in _FUNCTIONS:
-        raise QueryError.of(Problem(f"{field}.function", function, f"use one of {', '.join(_FUNCTIONS)}"))
-    make, names = _FUNCTIONS[function]
+    if not isinstance(function, str) or function not in FUNCTIONS:
+        raise QueryError.of(Problem(f"{field}.function", function, f"use one of {', '.join(FUNCTIONS)}"))
+    make, names = FUNCTIONS[function]
     given = _fields(field, data, f"function {names}")
     del given["function"]
     return make(**given)

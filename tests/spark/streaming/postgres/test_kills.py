@@ -9,28 +9,26 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from spark.streaming.loop_run import Run
 
-from headwater.spark.stream import _open
+from headwater.simulator import stream
+from headwater.simulator.stream import Loop, Run
+from headwater.simulator.stream.loop import DurableSink
 from headwater.spark.streaming.postgres.client import Connection
 from headwater.spark.streaming.postgres.sink import PostgresSink
-from headwater.spark.streaming.runner import RowQueries
-from spark.streaming import local_loop
 
 pytestmark = [pytest.mark.postgres, pytest.mark.usefixtures("no_sync")]
 #: Also in the middle of a transaction, all of it said and nothing committed.
-MOMENTS = ("sql", *local_loop.MOMENTS)
+MOMENTS = ("sql", *stream.MOMENTS)
 
 
 class WatchedSink(PostgresSink):
     """Tells the loop what it was given, and may die in its transaction and behind it."""
 
-    def __init__(self, loop: local_loop.Loop, dsn: str, table: str, mode: Any, name: str, queries: RowQueries) -> None:
+    def __init__(self, loop: Loop, dsn: str, table: str, mode: Any, name: str) -> None:
         super().__init__(dsn, table, mode)
-        self._loop, self._name, self._queries = loop, name, queries
+        self._loop, self._name = loop, name
 
     def write(self, batch: int, rows: pa.Table) -> None:
-        self._queries.of(batch)
         (self._loop.sink if self._name == "rows" else self._loop.aside).write(batch, rows)
         super().write(batch, rows)
         self._loop.reached(self._name)
@@ -70,17 +68,16 @@ def played(monkeypatch, dsn: str, place, table: str, mode: str, seed: int, kills
 
     open_sinks: list[WatchedSink] = []
 
-    def new_sinks(loop, driver):
+    def new_sinks(driver):
+        loop = driver.loop
         for dead in open_sinks:
             dead.close()  # as the kernel does for whoever has died
-        queries = RowQueries(loop.checkpoint)
-        rows = WatchedSink(loop, dsn, table, mode, "rows", queries)
-        aside = WatchedSink(loop, dsn, f"{table}_aside", "append", "aside", queries)
+        rows = WatchedSink(loop, dsn, table, mode, "rows")
+        aside = WatchedSink(loop, dsn, f"{table}_aside", "append", "aside")
         open_sinks[:] = rows, aside
-        _open(loop.checkpoint, {"sink": rows, "aside": aside}, queries)
         return rows, aside
 
-    monkeypatch.setattr(local_loop.Loop, "new_sinks", new_sinks)
+    monkeypatch.setattr(stream.loop, "watched_sinks", new_sinks)
     run = KilledRun(place, seed, kills, roots)
     run.play()
     run.loop.runner.close_sinks()
@@ -98,7 +95,7 @@ def _plain(value: Any) -> Any:
     return f"{value.normalize():f}" if isinstance(value, Decimal) else value
 
 
-def given_rows(sink: local_loop.DurableSink, *but: str) -> list[dict[str, Any]]:
+def given_rows(sink: DurableSink, *but: str) -> list[dict[str, Any]]:
     tables = [table for table in sink.batches.values() if len(table)]
     return [{name: row[name] for name in row if name not in but} for table in tables for row in table.to_pylist()]
 

@@ -162,6 +162,16 @@ class GeneratorProgress:
             self.end = self._known
         self._keep()
 
+    def reveal_all(self) -> None:
+        """Reveal all events, if the generator says that it ends; else as many as it would at once."""
+        if self._blocks.count is None:
+            self.go_on(STEP_EVENTS)
+            return
+        while self._learn():
+            pass
+        self.end = self._known
+        self._keep()
+
     def reveal_until(self, now_ns: int) -> None:
         """Reveal all events up to the first one whose time, or that of one before it, has not come."""
         # Largest times so far do not fall: blocks that are over come before those that are not.
@@ -312,6 +322,17 @@ class GeneratorInput:
             now_ns = min(begins, default=0) + self._clock() - self._began_ns
             for progress in self._progress.values():
                 progress.reveal_until(now_ns)
+        return self._extents()
+
+    def everything(self) -> dict[str, Extent]:
+        """With ``pace="fast"`` all events of generators that end are there."""
+        if self._pace != "fast":
+            return self.extents()
+        for progress in self._progress.values():
+            progress.reveal_all()
+        return self._extents()
+
+    def _extents(self) -> dict[str, Extent]:
         return {source: Extent(each.end, source, each.is_done) for source, each in self._progress.items()}
 
     def stretches(self, source: str, start: int, end: int) -> list[dict[str, Any]]:
