@@ -47,6 +47,7 @@ from headwater.local.engine import Engine, run
 from headwater.local.results import Results
 from headwater.node.explanation import Explanation
 from headwater.node.explanation import explain as _explain
+from headwater.page.settings import Page
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -67,6 +68,7 @@ __all__ = [
     "FormatError",
     "HeadwaterError",
     "Operator",
+    "Page",
     "Query",
     "QueryError",
     "Results",

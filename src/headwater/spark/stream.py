@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from time import time_ns
@@ -22,6 +22,7 @@ from headwater.language.schemas import check_unit_of
 from headwater.language.windows import CountWindow
 from headwater.node import NodeSettings, RootNode
 from headwater.node.splitting import Sharing
+from headwater.page.settings import Page
 from headwater.protocols.count_windows import Counting
 from headwater.protocols.events import MessageReceived
 from headwater.protocols.messages import Hello, encode
@@ -43,6 +44,7 @@ from headwater.spark.streaming.sinks.gathered import check_target
 from headwater.spark.streaming.sinks.timeline import Claimant, begin_life
 from headwater.spark.streaming.start.driver_lock import DriverLock, refuse_running
 from headwater.spark.streaming.start.handle import Stream
+from headwater.spark.streaming.start.page_start import page_start
 from headwater.spark.streaming.start.prepare import (
     as_spark_path,
     cheap_batches,
@@ -90,6 +92,8 @@ def stream(
     count_scheme: str | Counting = "auto",
     name: str | None = None,
     metrics_port: int | None = None,
+    metrics_host: str = "127.0.0.1",
+    page: int | Page | None = None,
     progress: bool | None = None,
     rename: Mapping[str, str] | None = None,
     home: Home = None,
@@ -124,12 +128,14 @@ def stream(
     topic, a generator in itself. ``home`` says it otherwise: a mapping from sources to nodes, or a column that holds the node of
     each event.
 
-    How it is doing: ``stream.status``, a line in the terminal (``progress``), on ``metrics_port`` for Prometheus (0: any port
-    that is free), and in the log "headwater.stream".
+    How it is doing: ``stream.status``, a line in the terminal (``progress``), a live page in the browser (``page``: a port, or
+    ``hw.Page(port=, host=, token=)``; ``stream.page_url`` says where), on ``metrics_port`` for Prometheus, of this machine unless
+    ``metrics_host`` says otherwise (0: any port that is free), and in the log "headwater.stream".
     """
     check_session(spark, "hw.stream")
     check_source_kind(source, "hw.stream")
     triggered = spark_trigger(trigger)
+    shown = None if page is None else Page.of(page)
     sinks: dict[str, Any] = {"sink": sink_of(sink, "sink"), "aside": None if aside is None else sink_of(aside, "aside")}
     place = checkpoint_folder(checkpoint)
     known = StreamCheckpoint(place / "headwater")
@@ -150,7 +156,7 @@ def stream(
     check_count("tasks", tasks)
     is_remote = type(spark).__module__.startswith("pyspark.sql.connect")
     if is_remote:
-        check_remote(sinks, metrics_port, progress)
+        check_remote(sinks, metrics_port, progress, shown)
     if about is None:
         cores = cores_of(spark)
         roots, why = choose_roots(opened, asked or (), cores, root)
@@ -165,6 +171,7 @@ def stream(
         lock = None if is_remote else DriverLock(known.path)
         if lock is not None:
             undo.callback(lock.release)
+        listening = None if shown is None else undo.enter_context(closing(shown.listen()))
         if about is None:
             leaves = cores if tasks is None else tasks
             owner = begin(known, opened, asked, settings, leaves, roots, why, counting, home=home)
@@ -176,7 +183,8 @@ def stream(
         observer = None
         if not is_remote:
             untimed = frozenset(n for n, q in running_queries(known).items() if isinstance(q.window, CountWindow))
-            watched: dict[str, Any] = {"metrics_port": metrics_port, "progress": progress}
+            watched: dict[str, Any] = {"metrics_port": metrics_port, "metrics_host": metrics_host, "progress": progress}
+            watched["page"] = None if listening is None else page_start(listening, known, owner.number)
             problems = getattr(opened, "problems", tuple)
             observer = StreamObserver(name or place.name, unit, untimed, problems=problems, **watched)
         runner = BatchRunner(known, observer=observer, owner=owner, lock=lock, **sinks)
@@ -289,6 +297,7 @@ def _start(
     with cheap_batches(spark):
         query = writer.start()
     runner.runs_as(lambda: bool(query.isActive))
+    stream = Stream(query, StreamCheckpoint(place / "headwater"), opened, runner)
     if runner.observer is not None:
-        runner.observer.begin(spark, query.id)
-    return Stream(query, StreamCheckpoint(place / "headwater"), opened, runner)
+        runner.observer.begin(spark, query.id, stream.end)
+    return stream

@@ -166,7 +166,7 @@ class BatchRunner:
         self._commit(directive)
         if self.observer is not None:
             seconds = {"batch": time.monotonic() - began, "compute": computed - began}
-            self.observer.batch_done({**directive.status, "seconds": seconds})
+            self.observer.batch_done({**directive.status, "seconds": seconds}, outcome.notes)
 
     def _write(self, batch: int, outcome: BatchOutput) -> int | None:
         """Give the sinks what came out; returns when one of them has gathered for long enough."""
@@ -174,7 +174,8 @@ class BatchRunner:
         rows = joined(outcome.rows) if shape is None else shape.rows(joined(outcome.rows))
         due = [_given(self.sink, batch, rows, outcome.now_ns)]
         if self.observer is not None:
-            self.observer.rows_out(rows)
+            self.observer.rows_out(rows, self.queries.of(batch))
+            self.observer.aside_out(outcome.aside)
         self._warn(outcome.aside)
         if self.aside is not None:
             aside = pa.concat_tables([ASIDE.empty_table(), *outcome.aside])
