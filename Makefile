@@ -120,7 +120,7 @@ java: ## look for the Java that Spark needs
 	@scripts/find_java
 
 clean: ## remove .venv and everything generated
-	rm -rf $(VENV) $(MINIMUM) build dist bench-plots headwater-demo src/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(MINIMUM) build dist bench-plots headwater-demo headwater-demo.html src/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp is newer than pyproject.toml and the constraints exactly while the installed environment fits it, so a second run starts at once.

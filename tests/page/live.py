@@ -13,6 +13,7 @@ import headwater as hw
 from headwater.page import Page
 from headwater.spark.streaming.start.page_start import page_start
 from headwater.spark.streaming.watch.observer import StreamObserver
+from headwater.spark.streaming.watch.status import now_us
 from spark.streaming.local_loop import TABLES, ListedInput, Loop
 
 SCHEMA = pa.schema([("time", pa.timestamp("us", "UTC")), ("house", pa.string()), ("load", pa.float64())])
@@ -42,16 +43,23 @@ class LiveStream:
             TABLES[name] = pa.RecordBatch.from_pylist([], SCHEMA)
         self._opened = ListedInput(SCHEMA, dict.fromkeys(self._names.values(), 0))
         self._page = page
+        #: By how much the observer's clock is ahead.
+        self.ahead_us = 0
         self.loop = Loop(place, self._opened, list(queries), {**SETTINGS, **settings}, 2, 1, seed=7)
         self._watch(1)
 
     def _watch(self, start: int) -> None:
         begun = page_start(self._page.listen(), self.loop.checkpoint, start)
-        self.observer = StreamObserver("readings", "us", frozenset(), metrics_port=None, progress=False, page=begun)
+        self.observer = StreamObserver(
+            "readings", "us", frozenset(), metrics_port=None, progress=False, page=begun, clock=self._clock
+        )
         self.loop.runner.observer = self.observer
         assert self.observer.page is not None
         self.url = self.observer.page.url
         self._page = Page(begun.listening.port, self._page.host, self._page.token)
+
+    def _clock(self) -> int:
+        return now_us() + self.ahead_us
 
     def feed(self, source: str, *rows: tuple[float, str, float | None]) -> None:
         """More events of a source: seconds since the beginning, a house, and its load."""

@@ -51,7 +51,7 @@ class LastWindows:
         shown = list(queries)[: self._queries_kept]
         found = {name: _own(mine, queries[name]) for name, mine in last_of_each(rows, self._rows_kept) if name in shown}
         with self._lock:
-            self._kept = {name: kept for name, kept in self._kept.items() if kept[0] is queries.get(name)}
+            self._kept = {name: kept for name, kept in self._kept.items() if _is_same(kept[0], queries.get(name))}
             for name, mine in found.items():
                 known = self._kept.get(name)
                 if known is not None and known[1].schema == mine.schema:
@@ -65,6 +65,11 @@ class LastWindows:
         with self._lock:
             changed = [kept for kept in self._kept.values() if kept[2] > version]
         return [_as_seen(query, rows, changed_at) for query, rows, changed_at in changed]
+
+
+def _is_same(query: Query, other: Query | None) -> bool:
+    """Whether this is still the query: when another one comes, all are read anew. Conditions cannot be compared by `==`."""
+    return query is other or repr(query) == repr(other)
 
 
 def last_of_each(rows: pa.Table, count: int) -> Iterator[tuple[str, pa.Table]]:

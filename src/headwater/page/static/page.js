@@ -87,7 +87,7 @@ function latencies(now) {
 
 function waits(now) {
   if (now.watermark_us == null) return "";
-  const mark = `at ${moment(now.watermark_us)}`;
+  const mark = `at ${moment(now.watermark_us, false, false)}`;
   if (!now.is_active || !now.waits_count) return mark;
   const more = now.waits_count - 1;
   return `${mark}, waits for ${now.waits_for[0]}${more ? ` and ${whole(more)} more` : ""}`;
@@ -148,7 +148,7 @@ function showQueries(queries) {
   at("no-windows").hidden = cards.size > 0;
   const more = queries.filter((query) => query.rows && !cards.has(query.name)).length;
   at("more-windows").hidden = !more;
-  say("more-windows", `The windows of ${more} more ${more === 1 ? "query is" : "queries are"} not shown.`);
+  say("more-windows", `The windows of ${more} more ${more === 1 ? "query" : "queries"} are not shown.`);
   if (!queries.length) return;
   at("queries").tBodies[0].replaceChildren(...queries.map(queryLine));
 }

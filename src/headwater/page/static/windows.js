@@ -1,10 +1,11 @@
 // A card for each query: what it asks, the last windows as a chart, and the very last as a table.
 
 import { windowChart } from "./charts.js";
-import { cell, moment } from "./words.js";
+import { alike, cell, moment } from "./words.js";
 
 const ROWS = 8;
 const LINES = 6;
+const SIDE = { key: "words", time: "left" };
 const DAY_US = 86_400_000_000;
 
 export function element(tag, options = {}, ...children) {
@@ -109,15 +110,16 @@ export class QueryCard {
     const { columns, rows } = this.table;
     const titles = { window_start: "from", window_end: "to", position_start: "from", position_end: "to" };
     this.head.replaceChildren(...columns.map(([name, kind]) =>
-      element("th", { scope: "col", className: kind === "key" ? "words" : "", textContent: titles[name] ?? name })));
+      element("th", { scope: "col", className: SIDE[kind] ?? "", textContent: titles[name] ?? name })));
     const last = rows.slice(-ROWS).reverse();
     const times = last.flatMap((row) => [row[0], row[1]]).filter((at) => typeof at === "number");
     const today = Date.now() * 1000;
+    const words = columns.map((_, at) => alike(last.map((row) => row[at])));
     const withDay = columns[1][1] === "time" && times.some((at) => Math.abs(today - at) > DAY_US);
     this.body.replaceChildren(...last.map((row) => element("tr", {}, ...row.map((value, at) => {
       const [, kind] = columns[at];
-      const text = kind === "time" ? moment(value, withDay && at === 0) : cell(value);
-      return element("td", { className: kind === "key" ? "words" : "", textContent: text, title: kind === "time" ? moment(value, true) : "" });
+      const text = kind === "time" ? moment(value, withDay && at === 0) : words[at](value);
+      return element("td", { className: SIDE[kind] ?? "", textContent: text, title: kind === "time" ? moment(value, true) : "" });
     }))));
   }
 }

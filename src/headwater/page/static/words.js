@@ -27,6 +27,21 @@ export function cell(value) {
   return digits(value, Math.max(0, 5 - Math.floor(Math.log10(size))));
 }
 
+/** A function that writes numbers of one column alike: with as many digits behind the point as the longest needs. */
+export function alike(values) {
+  const behind = (value) => {
+    const size = Math.abs(value);
+    if (Number.isInteger(value) || size >= 1e9 || size < 1e-4) return 0;
+    return (value.toPrecision(6).split(".")[1] ?? "").replace(/0+$/, "").length;
+  };
+  const count = Math.min(6, Math.max(0, ...values.filter((value) => typeof value === "number").map(behind)));
+  return (value) => {
+    const size = Math.abs(value);
+    const isPlain = typeof value === "number" && (value === 0 || (size < 1e9 && size >= 1e-4));
+    return isPlain ? value.toLocaleString("en-US", { minimumFractionDigits: count, maximumFractionDigits: count }) : cell(value);
+  };
+}
+
 export function bytes(value) {
   if (value == null) return [UNKNOWN, ""];
   if (value >= 1000 && value < 1e4) return [(value / 1000).toFixed(1), "kB"];
@@ -39,7 +54,7 @@ export function duration(seconds) {
   if (seconds == null) return [UNKNOWN, ""];
   const sign = seconds < 0 ? "−" : "";
   const size = Math.abs(seconds);
-  const told = (value, unit) => [sign + (value < 10 ? value.toFixed(1) : Math.round(value).toLocaleString("en-US")), unit];
+  const told = (value, unit) => [sign + digits(value, value < 10 ? 1 : 0), unit];
   if (size < 0.9995) return [sign + Math.round(size * 1000), "ms"];
   if (size < 120) return told(size, "s");
   if (size < 7200) return told(size / 60, "min");
@@ -59,12 +74,12 @@ export function clock(ms) {
 }
 
 /** An event time in microseconds since 1970, in UTC; the day only where it helps. */
-export function moment(us, withDay) {
+export function moment(us, withDay, withFraction = true) {
   if (us == null) return "";
   const at = new Date(us / 1000);
   if (Number.isNaN(at.getTime())) return String(us);
   const text = at.toISOString();
-  const fraction = us % 1_000_000 ? text.slice(19, 23) : "";
+  const fraction = withFraction && us % 1_000_000 ? text.slice(19, 23) : "";
   const time = text.slice(11, 19) + fraction;
   return withDay ? `${text.slice(0, 10)} ${time}` : time;
 }
