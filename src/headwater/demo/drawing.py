@@ -14,6 +14,8 @@ from headwater.demo.tables import readable
 WIDTH, HEIGHT, LEFT, RIGHT, ABOVE, BELOW = 560, 170, 58, 8, 22, 20
 #: Keys that are drawn, and windows of each.
 KEYS_MAX, WINDOWS_MAX = 6, 240
+#: So many windows are dots on their line.
+DOTS_MAX = 30
 
 
 def lines(query: hw.Query, rows: pa.Table) -> str:
@@ -32,6 +34,11 @@ def lines(query: hw.Query, rows: pa.Table) -> str:
     for number, (key, points) in enumerate(drawn.items()):
         places = " ".join(f"{plot.x(at):.1f},{plot.y(value):.1f}" for at, value in points)
         inside.append(f'<polyline class="line s{number}" points="{places}"><title>{escape(key)}</title></polyline>')
+        # Few windows are seen as such; a single one is no line at all.
+        dots = points if len(points) <= DOTS_MAX else ()
+        inside += [
+            f'<circle class="dot s{number}" cx="{plot.x(at):.1f}" cy="{plot.y(v):.1f}" r="2.2"/>' for at, v in dots
+        ]
     return _svg("".join(inside), f"{alias} of the last windows of {query.name}")
 
 
@@ -59,8 +66,8 @@ class _Plot:
     """Where times and values lie in a picture; ``axis`` is the column of the axis below."""
 
     def __init__(self, axis: str, first: float, last: float, low: float = 0.0, high: float = 1.0) -> None:
-        self._axis, self._first, self._span = axis, first, (last - first) or 1
-        self._low, self._height = low, (high - low) or 1
+        self._axis, self._first, self._span, self._has_length = axis, first, (last - first) or 1, last > first
+        self._low, self._high, self._height = low, high, (high - low) or 1
 
     @classmethod
     def around(cls, points: Sequence[tuple[Any, Any]], axis: str) -> _Plot:
@@ -75,13 +82,14 @@ class _Plot:
 
     def axes(self) -> str:
         """Three lines of values, and the axis below."""
-        values = [self._low + self._height * share for share in (0, 0.5, 1)]
+        # Where all values are the same, there is one line.
+        values = sorted({self._low, (self._low + self._high) / 2, self._high})
         grid = [_line("grid", LEFT, WIDTH - RIGHT, self.y(value)) for value in values]
         texts = [_text(LEFT - 8, self.y(value) + 3.5, f"{value:,.4g}", "end") for value in values]
         return "".join([*grid, *texts, self.below()])
 
     def below(self) -> str:
-        marks = ((0.0, "start"), (0.5, "middle"), (1.0, "end"))
+        marks = ((0.0, "start"), (0.5, "middle"), (1.0, "end")) if self._has_length else ((0.0, "start"),)
         times = ((self._first + self._span * share, anchor) for share, anchor in marks)
         return "".join(_text(self.x(at), HEIGHT - 4, self._mark(at), anchor) for at, anchor in times)
 

@@ -47,7 +47,7 @@ svg .grid { stroke: var(--line); }
 svg .line { fill: none; stroke-width: 1.6; stroke-linejoin: round; }
 svg .s0 { stroke: var(--s0); } svg .s1 { stroke: var(--s1); } svg .s2 { stroke: var(--s2); }
 svg .s3 { stroke: var(--s3); } svg .s4 { stroke: var(--s4); } svg .s5 { stroke: var(--s5); }
-svg .bar { stroke-width: 9; }
+svg .bar { stroke-width: 9; } svg .dot { fill: var(--panel); stroke-width: 1.2; }
 table { border-collapse: collapse; width: 100%; font-size: 13px; white-space: nowrap; }
 th { font-weight: 500; font-size: 12px; }
 th, td { text-align: right; padding: 3px 0 3px 14px; border-top: 1px solid var(--line); }
