@@ -136,7 +136,8 @@ class PageServer:
         seen: Seen | None = None
         while True:
             is_last = self._closing
-            if is_last:
+            # Whoever comes, and whoever is left behind, sees how it is at that very moment.
+            if is_last or seen is None:
                 self._look()
             told, seen = self._feed.news(seen)
             yield as_message(told)

@@ -119,7 +119,7 @@ export function windowChart(place, about) {
       cursor: { y: false, drag: { setScale: false, x: false, y: false }, points: { size: 7 } },
       axes: [
         { ...axis, stroke: colour("muted"), grid: { show: false }, size: 22, space: 90, values: below(kind) },
-        { ...axis, stroke: colour("muted"), grid: { stroke: colour("line"), width: 1 }, size: 54, space: 34,
+        { ...axis, stroke: colour("muted"), grid: { stroke: colour("line"), width: 1 }, size: 54, space: 24,
           values: (plot, splits) => splits.map(cell) },
       ],
       series: [{}, ...Array.from({ length: count }, (_, number) => line(number))],

@@ -65,11 +65,12 @@ function showReading(now) {
   big("lag", duration(now.lag_s));
   say("waits", waits(now));
   big("batch-seconds", duration(now.batch_seconds));
-  say("batch", now.batch == null ? "waiting for the first batch" : `batch ${whole(now.batch)}`);
+  say("batch", now.batch == null ? "none yet" : `batch ${whole(now.batch)}`);
   big("state-bytes", bytes(now.state_bytes));
   say("open", now.open_windows == null ? "" : `${whole(now.open_windows)} open windows, by key`);
   showSaved(now);
-  big("latency", duration(now.latency_p50_s));
+  const [half, unit] = duration(now.latency_p50_s);
+  big("latency", [now.latency_p50_s == null ? half : `≤ ${half}`, unit]);
   say("latency-sub", latencies(now));
   big("sources", [now.batch == null ? UNKNOWN : whole(now.sources_active), ""]);
   say("sources-sub", [now.sources_idle ? `${whole(now.sources_idle)} idle` : "none idle",
@@ -81,8 +82,7 @@ function showReading(now) {
 function latencies(now) {
   if (!now.rows) return "no row yet";
   if (now.latency_p50_s == null) return "longer than 5 min for half of the rows";
-  const most = now.latency_p99_s == null ? "" : `; ${joined(duration(now.latency_p99_s))} for 99 %`;
-  return `at most, for half of the rows${most}`;
+  return now.latency_p99_s == null ? "for half of them" : `for half of them; 99 % ≤ ${joined(duration(now.latency_p99_s))}`;
 }
 
 function waits(now) {

@@ -106,12 +106,18 @@ export class QueryCard {
     this.keys.replaceChildren(...(isKeyed ? [...shown, ...more] : []));
   }
 
+  /** Windows from the last to the first, and keys of one window in their order. */
+  newestFirst(a, b) {
+    const texts = (row) => this.columnsOf("key").map((at) => cell(row[at])).join(" ");
+    return b[1] - a[1] || b[0] - a[0] || texts(a).localeCompare(texts(b), "en", { numeric: true });
+  }
+
   drawTable() {
     const { columns, rows } = this.table;
     const titles = { window_start: "from", window_end: "to", position_start: "from", position_end: "to" };
     this.head.replaceChildren(...columns.map(([name, kind]) =>
       element("th", { scope: "col", className: SIDE[kind] ?? "", textContent: titles[name] ?? name })));
-    const last = rows.slice(-ROWS).reverse();
+    const last = [...rows].sort((a, b) => this.newestFirst(a, b)).slice(0, ROWS);
     const times = last.flatMap((row) => [row[0], row[1]]).filter((at) => typeof at === "number");
     const today = Date.now() * 1000;
     const words = columns.map((_, at) => alike(last.map((row) => row[at])));

@@ -6,6 +6,7 @@ import headwater as hw
 from headwater.errors import DataError
 from headwater.generator import SmartHome
 from page.live import LOAD
+from waiting import wait_for_events
 
 pytestmark = [pytest.mark.spark, pytest.mark.page]
 
@@ -22,6 +23,7 @@ def test_a_stream_on_spark_shows_its_windows_and_its_end(spark, tmp_path, visit)
     try:
         seen = visit(stream.page_url, was_silent=True)
         seen.wait_for_text("#stream", "homes")
+        wait_for_events(stream, 6_000)
         seen.wait("() => document.querySelectorAll('[data-query=load] tbody tr').length >= 4")
         assert "sent, events are at least" in seen.text("#sent")
         assert "avg(load), tumbling 10 s, by house" in seen.text("#queries")
