@@ -84,17 +84,19 @@ def test_queries_that_are_read_anew_keep_their_windows_and_others_lose_them():
     assert [row[-1] for row in kept.rows] == [4]
 
 
-def test_a_window_that_another_replaces_is_gone():
-    sessions = {"s": hw.query("s", hw.session(5), n=hw.count())}
-    replaces = pa.list_(pa.struct([("window_start", pa.int64()), ("window_end", pa.int64()), ("revision", pa.int64())]))
+@pytest.mark.parametrize("type_", [pa.int64(), pa.timestamp("us"), pa.timestamp("ns", "UTC")], ids=str)
+def test_a_window_that_another_replaces_is_gone(type_):
+    sessions = {"s": hw.query("s", hw.session("5 s"), n=hw.count())}
+    replaces = pa.list_(pa.struct([("window_start", type_), ("window_end", type_), ("revision", pa.int64())]))
     old = [{"window_start": start, "window_end": start + 6, "revision": 0} for start in (0, 8)]
-    columns = {"query": ["s"] * 3, "window_start": [0, 8, 0], "window_end": [6, 14, 14], "n": [2, 3, 6]}
+    bounds = {"window_start": pa.array([0, 8, 0], type_), "window_end": pa.array([6, 14, 14], type_)}
+    columns = {"query": ["s"] * 3, **bounds, "n": [2, 3, 6]}
     told = pa.table(
         {**columns, "event_count": [2, 3, 6], "revision": [0, 0, 1], "replaces": pa.array([None, None, old], replaces)}
     )
     last = LastWindows()
     last.take(told, sessions)
-    assert last.tables(0)[0].rows == ((0, 14, 6),)
+    assert [row[2] for row in last.tables(0)[0].rows] == [6]
 
 
 def test_values_that_json_cannot_say_are_texts():

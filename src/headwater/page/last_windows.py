@@ -128,8 +128,10 @@ def _by_place(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _last_revisions(rows: pa.Table, place: Sequence[str], keyed: Sequence[str]) -> list[int]:
     """The rows that still hold: a later revision takes the place of an earlier one, and of the windows that it names."""
-    windows = list(zip(*(rows.column(name).to_pylist() for name in keyed)))
-    replaced = rows.column("replaces").to_pylist() if "replaces" in rows.column_names else [None] * len(windows)
+    windows = list(zip(*(_with_ticks(rows.column(name)).to_pylist() for name in keyed)))
+    replaced = [None] * len(windows)
+    if "replaces" in rows.column_names:
+        replaced = _with_ticks(rows.column("replaces")).to_pylist()
     holding: dict[tuple[Any, ...], int] = {}
     for row, (window, gone) in enumerate(zip(windows, replaced)):
         for other in gone or ():
@@ -138,6 +140,21 @@ def _last_revisions(rows: pa.Table, place: Sequence[str], keyed: Sequence[str]) 
         holding.pop(window, None)
         holding[window] = row
     return list(holding.values())
+
+
+def _with_ticks(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same with integers for timestamps: Python has no date for every one of them."""
+    return column.cast(_tick_type(column.type))
+
+
+def _tick_type(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(type_):
+        return pa.int64()
+    if pa.types.is_list(type_):
+        return pa.list_(_tick_type(type_.value_type))
+    if pa.types.is_struct(type_):
+        return pa.struct([(field.name, _tick_type(field.type)) for field in type_])
+    return type_
 
 
 def _plain(column: pa.ChunkedArray, kind: str) -> list[Any]:
