@@ -129,7 +129,7 @@ def _by_place(row: tuple[Any, ...]) -> tuple[Any, ...]:
 def _last_revisions(rows: pa.Table, place: Sequence[str], keyed: Sequence[str]) -> list[int]:
     """The rows that still hold: a later revision takes the place of an earlier one, and of the windows that it names."""
     windows = list(zip(*(_with_ticks(rows.column(name)).to_pylist() for name in keyed)))
-    replaced = [None] * len(windows)
+    replaced: list[Any] = [None] * len(windows)
     if "replaces" in rows.column_names:
         replaced = _with_ticks(rows.column("replaces")).to_pylist()
     holding: dict[tuple[Any, ...], int] = {}
