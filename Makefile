@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STAMP_BENCH := $(VENV)/.installed-bench
+STAMP_PAGE := $(VENV)/.installed-page
 JOBS ?= 2
 # The versions that `make setup` installs; `make constraints` writes them anew.
 CONSTRAINTS ?= constraints.txt
@@ -25,7 +26,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 TYPED := src/headwater
 
 .DEFAULT_GOAL := help
-.PHONY: help setup constraints demo test test-core test-slow test-spark test-minimum check dist format lint types pages bench bench-quick bench-sharing bench-tree bench-spark bench-stream bench-deco simulate chaos fuzz kafka kafka-stop test-kafka java clean
+.PHONY: help setup constraints demo test test-core test-slow test-spark test-minimum check dist format lint types pages bench bench-quick bench-sharing bench-tree bench-spark bench-stream bench-deco simulate chaos fuzz kafka kafka-stop test-kafka test-page java clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,7 +36,7 @@ setup: $(STAMP) ## create .venv and install headwater with everything for develo
 constraints: ## write constraints.txt: the newest libraries within the bounds of pyproject.toml
 	rm -rf build/constraints
 	$(PYTHON) -m venv build/constraints
-	build/constraints/bin/pip install --quiet --disable-pip-version-check '.[dev,bench]'
+	build/constraints/bin/pip install --quiet --disable-pip-version-check '.[dev,bench,page-test]'
 	build/constraints/bin/pip freeze | grep -v '^headwater' > constraints.txt
 
 demo: $(STAMP) ## run window queries of different kinds over generated smart-home events, on Spark
@@ -47,11 +48,11 @@ test-core: $(STAMP) ## run the tests that need no Spark (a few minutes)
 	$(BIN)/python -m pytest -n $(JOBS)
 
 test-slow: $(STAMP) ## run the long tests, and those with Kafka, PostgreSQL, Spark Connect and processes that die (up to an hour)
-	$(BIN)/python -m pytest -n $(JOBS) -m "(slow or postgres) and not spark and not kafka"
+	$(BIN)/python -m pytest -n $(JOBS) -m "(slow or postgres) and not spark and not kafka and not page"
 	$(BIN)/python -m pytest -m "(slow and spark) or kafka or chaos or connect" tests/spark
 
 test-spark: $(STAMP) ## run the tests that start a Spark (a few minutes; skipped where there is no Java 17)
-	$(BIN)/python -m pytest -m "spark and not slow" tests/spark
+	$(BIN)/python -m pytest -m "spark and not slow and not page" tests/spark
 
 test-minimum: ## run all tests with the oldest libraries that pyproject.toml allows, in a $(MINIMUM) of their own
 	@mkdir -p build
@@ -120,11 +121,16 @@ kafka-stop: $(STAMP) ## stop it
 test-kafka: $(STAMP) ## run the tests that need a Kafka broker; they start one (a minute; skipped where Maven or Java is missing)
 	$(BIN)/python -m pytest -m kafka tests/spark/streaming/kafka
 
+test-page: $(STAMP_PAGE) ## open the live page in a headless Chromium (2 minutes; skipped where there is none, on Spark where there is no Java 17)
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+		echo "There is no Chromium, so these tests are skipped: install one (Debian: apt-get install chromium)."
+	$(BIN)/python -m pytest -m page tests/page tests/spark/streaming/watch
+
 java: ## look for the Java that Spark needs
 	@scripts/find_java
 
 clean: ## remove .venv and everything generated
-	rm -rf $(VENV) $(MINIMUM) build dist bench-plots headwater-demo src/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(MINIMUM) build dist bench-plots headwater-demo headwater-demo.html src/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp is newer than pyproject.toml and the constraints exactly while the installed environment fits it, so a second run starts at once.
@@ -136,6 +142,11 @@ $(STAMP): pyproject.toml $(CONSTRAINTS)
 	@echo "Installing headwater and its libraries into $(VENV) (once, a few minutes) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e '.[dev]'
 	@scripts/find_java
+	@touch $@
+
+$(STAMP_PAGE): $(STAMP)
+	@echo "Installing what drives a browser ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e '.[dev,page-test]'
 	@touch $@
 
 $(STAMP_BENCH): $(STAMP)

@@ -9,6 +9,8 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from page.browser import browser, pictures, visit  # noqa: F401
+
 #: Seconds after which a test of a kind is taken for hanging; all others have what pyproject.toml says.
 TIMEOUTS = {"slow": 3_600, "spark": 1_800, "kafka": 1_800}
 

@@ -47,6 +47,7 @@ from headwater.language.windows import (
 )
 from headwater.local.engine import Engine, run
 from headwater.local.results import Results
+from headwater.page.settings import Page
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -70,6 +71,7 @@ __all__ = [
     "FormatError",
     "HeadwaterError",
     "Operator",
+    "Page",
     "Query",
     "QueryError",
     "Results",

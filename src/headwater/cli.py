@@ -194,10 +194,13 @@ def demo(
     ] = DemoHost.spark,
     events: Annotated[int | None, typer.Option(min=1, help="How many events to generate, about.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same events.")] = 7,
-    out: Annotated[Path, typer.Option(file_okay=False, help="Where Spark leaves the rows.")] = Path("headwater-demo"),
+    out: Annotated[
+        Path, typer.Option(file_okay=False, help="Where Spark leaves the rows; beside it is a page of them.")
+    ] = Path("headwater-demo"),
 ) -> None:
     """Run window queries of every kind over generated smart-home events."""
     from headwater.demo import engine
+    from headwater.demo.html_page import page_of
     from headwater.errors import DataError
     from headwater.spark.setup import SetupError
 
@@ -212,7 +215,7 @@ def demo(
             raise typer.Exit(2) from error
         except SetupError as error:
             typer.echo(f"{error}. The demo runs on the engine alone instead.", err=True)
-    engine.run(events or engine.EVENTS, seed)
+    engine.run(events or engine.EVENTS, seed, page=page_of(out))
 
 
 class Bench(NamedTuple):

@@ -1,12 +1,15 @@
 """The demo by example: its own aggregate, its streets, and how rows are shown."""
 
 import io
+import re
+from xml.etree import ElementTree
 
 import pyarrow as pa
 from rich.console import Console
 
 import headwater as hw
 from headwater.demo import engine
+from headwater.demo.drawing import bars, lines
 from headwater.demo.houses import HOUSES, PLUGS, streets
 from headwater.demo.queries import peak_factor, queries
 from headwater.demo.tables import show_query
@@ -66,3 +69,27 @@ def test_the_demo_in_one_process_shows_every_query():
     engine.run(events=20_000, console=Console(file=out, width=120))
     assert [query.name for query in queries() if f"\n{query.name}: " not in out.getvalue()] == []
     assert "6 queries" in out.getvalue()
+
+
+def test_the_demo_ends_with_a_page_that_needs_nothing_else(tmp_path):
+    out, page = io.StringIO(), tmp_path / "demo.html"
+    engine.run(events=20_000, console=Console(file=out, width=120), page=page)
+    text = page.read_text()
+    assert page.as_uri() in out.getvalue()
+    assert [query.name for query in queries() if f"<h2>{query.name}</h2>" not in text] == []
+    assert text.count("<svg") == len(queries())
+    assert "<script" not in text and "http" not in text.replace("http-equiv", "") and "src=" not in text
+    ElementTree.fromstring(re.sub(r"(?s)^.*?(?=<main>)|(?<=</main>).*$", "", text))  # every drawing is whole
+
+
+def test_a_query_without_rows_is_drawn_as_such():
+    query = hw.query("load", hw.tumbling("1 s"), mean=hw.avg("load"))
+    empty = pa.table({name: pa.array([], pa.int64()) for name in ("window_start", "window_end", "mean")})
+    assert "no window yet" in lines(query, empty) and "no window yet" in bars(query, empty)
+
+
+def test_keys_and_values_are_escaped_in_drawings():
+    query = hw.query("load", hw.session("1 s"), keys=["house"], n=hw.count())
+    rows = pa.table({"window_start": [0], "window_end": [1_000_000], "house": ["<b>"], "n": [1]})
+    for drawing in (lines(query, rows), bars(query, rows)):
+        assert "<b>" not in drawing and "&lt;b&gt;" in drawing

@@ -7,6 +7,7 @@ Six queries that other systems would run as six jobs share one pass here: overla
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pyarrow as pa
 from rich.console import Console
@@ -14,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import headwater as hw
+from headwater.demo.html_page import write_page
 from headwater.demo.queries import queries
 from headwater.demo.tables import PLAIN, show_query
 from headwater.generator import RATE, SmartHome
@@ -24,8 +26,8 @@ DISORDER = "5 s"
 COUNTERS = ("in", "filtered", "outside", "member", "late", "dropped", "malformed")
 
 
-def run(events: int = EVENTS, seed: int = 7, console: Console | None = None) -> None:
-    """Generate about ``events`` events, push them through the queries and show what came out."""
+def run(events: int = EVENTS, seed: int = 7, console: Console | None = None, page: Path | None = None) -> None:
+    """Generate about ``events`` events, push them through the queries and show what came out, also as an HTML ``page``."""
     console = console or Console(highlight=False)
     asked = queries()
     home = SmartHome(seconds=max(1, round(events / RATE)), seed=seed)
@@ -35,13 +37,18 @@ def run(events: int = EVENTS, seed: int = 7, console: Console | None = None) -> 
     engine = hw.Engine(list(asked), time="time", unit="us", disorder=DISORDER)
     found: dict[str, list[pa.Table]] = {query.name: [] for query in asked}
     busy = _push(engine, batches, found, console)
+    tables = {name: pa.concat_tables(some) for name, some in found.items()}
     for query, meaning in asked.items():
-        show_query(query, meaning, pa.concat_tables(found[query.name]), console)
+        show_query(query, meaning, tables[query.name], console)
     _show_counters(engine, console)
     total = sum(batch.num_rows for batch in batches)
-    rows = sum(table.num_rows for tables in found.values() for table in tables)
-    console.print(f"\n[bold]{total:,} events, {len(asked)} queries, {rows:,} result rows[/bold] in {busy:.2f} s")
+    rows = sum(table.num_rows for table in tables.values())
+    summary = f"{total:,} events, {len(asked)} queries, {rows:,} result rows"
+    console.print(f"\n[bold]{summary}[/bold] in {busy:.2f} s")
     console.print(f"[bold]{total / busy / 1e6:.1f} M events/s[/bold] on one core, all queries together")
+    if page is not None:
+        write_page(page, asked, tables, f"{summary} in {busy:.2f} s, in one process")
+        console.print(f"The windows, drawn, are in [bold]{page.absolute().as_uri()}[/bold]", soft_wrap=True)
 
 
 def _warm_up(asked: list[hw.Query]) -> None:

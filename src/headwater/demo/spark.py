@@ -17,6 +17,7 @@ from rich.console import Console
 import headwater as hw
 from headwater.bench.spark.crossing import CrossedBytes, crossing
 from headwater.demo.houses import EVENT_BYTES, HOUSES, streets
+from headwater.demo.html_page import page_of, write_page
 from headwater.demo.queries import queries
 from headwater.demo.tables import show_query
 from headwater.errors import DataError
@@ -56,8 +57,11 @@ def run(out: Path, events: int = EVENTS, seed: int = 7, console: Console | None 
     found = _load(out, list(asked))
     for query, meaning in asked.items():
         show_query(query, meaning, found[query.name], console)
-    _show_totals(found, crossed, seconds, console)
+    summary = _show_totals(found, crossed, seconds, console)
     console.print(f"Result rows are in [bold]{out}[/bold], as Parquet, one folder per query.")
+    page = page_of(out)
+    write_page(page, asked, found, summary)
+    console.print(f"The windows, drawn, are in [bold]{page.absolute().as_uri()}[/bold]", soft_wrap=True)
 
 
 def _check_folder(out: Path) -> None:
@@ -84,19 +88,20 @@ def _load(out: Path, asked: list[hw.Query]) -> dict[str, pa.Table]:
     return found
 
 
-def _show_totals(found: dict[str, pa.Table], crossed: CrossedBytes, seconds: float, console: Console) -> None:
+def _show_totals(found: dict[str, pa.Table], crossed: CrossedBytes, seconds: float, console: Console) -> str:
+    """Print them; returns them in one line."""
     # Every event is in six of the overlapping minutes.
     count = (pc.sum(found["average"].column("event_count")).as_py() or 0) // 6
     rows = sum(table.num_rows for table in found.values())
     raw, sent = count * EVENT_BYTES, crossed.shuffle
+    what = f"{count:,} events, {len(found)} queries, {rows:,} result rows"
+    stayed = f"{_size(raw)} of events stayed where they were born"
+    travelled = f"{_size(sent)} travelled instead, {sent / max(raw, 1):.1%} of them"
     console.print(
-        f"\n[bold]{count:,} events, {len(found)} queries, {rows:,} result rows[/bold] in {seconds:.1f} s, "
-        f"{count / seconds / 1e6:.1f} M events/s, generating them included"
+        f"\n[bold]{what}[/bold] in {seconds:.1f} s, {count / seconds / 1e6:.1f} M events/s, generating them included"
     )
-    console.print(
-        f"[bold]{_size(raw)} of events stayed where they were born[/bold]; {_size(sent)} travelled instead, "
-        f"{sent / max(raw, 1):.1%} of them"
-    )
+    console.print(f"[bold]{stayed}[/bold]; {travelled}")
+    return f"{what} in {seconds:.1f} s on Spark. {stayed}; {travelled}."
 
 
 def _size(nbytes: int) -> str:

@@ -21,7 +21,7 @@ PLAIN: dict[str, Any] = {
     "show_edge": False,
     "title_justify": "left",
 }
-_HEADINGS = {
+HEADINGS = {
     "window_start": "from",
     "window_end": "to",
     "position_start": "from",
@@ -44,13 +44,13 @@ def show_query(query: hw.Query, meaning: str, rows: pa.Table, console: Console) 
     # A count window has positions instead of bounds.
     hidden = {"query", "replaces", *(("window_start", "window_end") if query.window.measure == "count" else ())}
     shown = [name for name in rows.column_names if name not in hidden]
-    table = Table(*(_HEADINGS.get(name, name) for name in shown), **PLAIN)
+    table = Table(*(HEADINGS.get(name, name) for name in shown), **PLAIN)
     for row in rows.slice(max(0, rows.num_rows - ROWS_SHOWN)).to_pylist():
-        table.add_row(*(_readable(name, row[name]) for name in shown))
+        table.add_row(*(readable(name, row[name]) for name in shown))
     console.print(table)
 
 
-def _readable(column: str, value: object) -> str:
+def readable(column: str, value: object) -> str:
     """Times as clock times, positions and other integers with separators, floats with a few digits."""
     if column in ("first_time", "last_time", "window_start", "window_end") and isinstance(value, int):
         return datetime.fromtimestamp(value / SECOND, UTC).strftime("%H:%M:%S.%f")[:-5]

@@ -15,6 +15,7 @@ from headwater.base.count_limits import CountLimits
 from headwater.language.aggregations import FUNCTIONS, Aggregation
 from headwater.language.arguments import check_queries
 from headwater.language.homes import nodes_in_words
+from headwater.language.notebooks.html import html_table
 from headwater.language.query import CONTEXT_SCOPES, Query
 from headwater.language.windows import Between, CountWindow, Custom, Punctuated, Session
 
@@ -132,14 +133,23 @@ class Explained:
     why: str
 
 
+HEAD = ("query", "computed", "travels", "why")
+
+
 class Explanation(tuple[Explained, ...]):
     """One line for each query; printed, it is a table."""
 
     def __str__(self) -> str:
-        rows = [("query", "computed", "travels", "why"), *((e.query, e.computed, e.travels, e.why) for e in self)]
+        rows = [HEAD, *self._rows()]
         widths = [max(len(row[i]) for row in rows) for i in range(3)]
         lines = ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[3]]) for row in rows]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return html_table(HEAD, self._rows())
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        return [(each.query, each.computed, each.travels, each.why) for each in self]
 
 
 def explain(

@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from headwater.engine.placement import explain
 from headwater.errors import HeadwaterError
 from headwater.job.file.job_file import JobFile, load_job
 from headwater.job.file.problems import JobError
@@ -17,7 +18,6 @@ from headwater.job.progress import Show
 from headwater.job.sinks import build_sinks
 from headwater.job.sources import time_arguments
 from headwater.job.summary import RunSummary
-from headwater.node.explanation import explain
 from headwater.spark.setup import SetupError
 from headwater.spark.streaming.inputs.input import Input
 

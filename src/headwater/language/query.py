@@ -110,6 +110,14 @@ class Query:
         columns += ["node"] if self.scope == "node" else []
         return [*columns, "first_time", "last_time"] if counts else columns
 
+    def _repr_html_(self) -> str:
+        """The query for a notebook, field by field."""
+        # What says it in words is about queries.
+        from headwater.language.notebooks.html import html_facts
+        from headwater.language.notebooks.words import query_facts
+
+        return html_facts(f"query {self.name}", query_facts(self))
+
     def resolved(self, unit: str) -> Query:
         """The query with every duration in ticks of `unit` ("ns", "us", "ms", "s"); itself if they are already."""
         window = self.window.resolved(unit, self.name)

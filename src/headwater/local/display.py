@@ -1,10 +1,9 @@
-"""A table for people: the first and the last rows, in a terminal or a notebook."""
+"""A table for people: its first and last rows as texts, for a notebook, and side by side for a terminal."""
 
 from __future__ import annotations
 
 from datetime import date, datetime
 from decimal import Decimal
-from html import escape
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +22,7 @@ def text_table(table: pa.Table) -> str:
     a       1.5
     b
     """
-    cells = [table.column_names, *_shown(table)]
+    cells = [table.column_names, *shown_rows(table)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     is_number = [pa.types.is_integer(type_) or pa.types.is_floating(type_) for type_ in table.schema.types]
     lines = (
@@ -36,19 +35,7 @@ def text_table(table: pa.Table) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def html_table(table: pa.Table, caption: str) -> str:
-    """The same for a notebook.
-
-    >>> html_table(pa.table({"n": [3]}), "1 row")
-    '<table><caption>1 row</caption><tr><th>n</th></tr><tr><td>3</td></tr></table>'
-    """
-    head = "".join(f"<th>{escape(name)}</th>" for name in table.column_names)
-    rows = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in _shown(table))
-    body = "".join(f"<tr>{row}</tr>" for row in (head, *rows))
-    return f"<table><caption>{escape(caption)}</caption>{body}</table>"
-
-
-def _shown(table: pa.Table) -> list[list[str]]:
+def shown_rows(table: pa.Table) -> list[list[str]]:
     """The cells of the first and last rows, with a row of dots where some are left out."""
     count = table.num_rows
     if count <= ROWS_SHOWN:

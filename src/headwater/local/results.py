@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import QueryError
+from headwater.language.notebooks.html import html_table
 from headwater.language.query import Query
-from headwater.local.display import html_table, text_table
+from headwater.local.display import shown_rows, text_table
 
 Counters = Mapping[str, Mapping[str, int]]
 
@@ -74,7 +75,7 @@ class Results:
         return f"{text_table(self.table)}\n{self._summary()}" if self.num_rows else self._summary()
 
     def _repr_html_(self) -> str:
-        return html_table(self.table, self._summary())
+        return html_table(self.table.column_names, shown_rows(self.table), self._summary())
 
     def _summary(self) -> str:
         aside = f"; {self.side_output.num_rows:,} set aside" if self.side_output.num_rows else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from headwater.language.schemas import check_unit_of
 from headwater.language.windows import CountWindow
 from headwater.node import NodeSettings, RootNode
 from headwater.node.splitting import Sharing
+from headwater.page.settings import Listening, Page
 from headwater.protocols.count_windows import Counting
 from headwater.protocols.events import MessageReceived
 from headwater.protocols.messages import Hello, encode
@@ -46,6 +47,7 @@ from headwater.spark.streaming.sinks.sink import GatheringSink
 from headwater.spark.streaming.sinks.timeline import Claimant, begin_life
 from headwater.spark.streaming.start.driver_lock import DriverLock, refuse_running
 from headwater.spark.streaming.start.handle import Stream
+from headwater.spark.streaming.start.page_start import page_start
 from headwater.spark.streaming.start.prepare import (
     as_spark_path,
     cheap_batches,
@@ -102,6 +104,8 @@ def stream(
     count_scheme: str | Counting = "auto",
     name: str | None = None,
     metrics_port: int | None = None,
+    metrics_host: str = "127.0.0.1",
+    page: int | Page | None = None,
     progress: bool | None = None,
     rename: Mapping[str, str] | None = None,
     home: Home = None,
@@ -137,12 +141,14 @@ def stream(
     topic, a generator in itself. ``home`` says it otherwise: a mapping from sources to nodes, or a column that holds the node of
     each event.
 
-    How it is doing: ``stream.status``, a line in the terminal (``progress``), on ``metrics_port`` for Prometheus (0: any port
-    that is free), and in the log "headwater.stream".
+    How it is doing: ``stream.status``, a line in the terminal (``progress``), a live page in the browser (``page``: a port, or
+    ``hw.Page(port=, host=, token=)``; ``stream.page_url`` says where), on ``metrics_port`` for Prometheus, of this machine unless
+    ``metrics_host`` says otherwise (0: any port that is free), and in the log "headwater.stream".
     """
     check_session(spark, "hw.stream")
     check_source_kind(source, "hw.stream")
     triggered = spark_trigger(trigger)
+    shown = None if page is None else Page.of(page)
     sinks: dict[str, Any] = {"sink": sink_of(sink, "sink"), "aside": None if aside is None else sink_of(aside, "aside")}
     place = checkpoint_folder(checkpoint)
     known = StreamCheckpoint(place / "headwater")
@@ -163,7 +169,7 @@ def stream(
     check_count("tasks", tasks)
     is_remote = type(spark).__module__.startswith("pyspark.sql.connect")
     if is_remote:
-        check_remote(sinks, metrics_port, progress)
+        check_remote(sinks, metrics_port, progress, shown)
         # Batches run at the server, which takes the lock, without an observer.
         refuse_running(known.path)
     if about is None:
@@ -182,9 +188,17 @@ def stream(
             check_changes(known, about, asked)
         take = partial(_go_on, known, about, place / "spark")
     check_sinks(sinks["sink"], asked, known)
-    watched = None if is_remote else {"name": name or place.name, "metrics_port": metrics_port, "progress": progress}
+    watched: dict[str, Any] | None = None
+    if not is_remote:
+        watched = {
+            "name": name or place.name,
+            "metrics_port": metrics_port,
+            "metrics_host": metrics_host,
+            "progress": progress,
+        }
     with ExitStack() as undo:
-        runner = _prepared(known, opened, sinks, asked, take, watched, undo, spark)
+        listening = None if shown is None else undo.enter_context(closing(shown.listen()))
+        runner = _prepared(known, opened, sinks, asked, take, watched, undo, spark, listening)
         started = _start(spark, place, opened, runner, triggered, max_events_per_trigger, name)
         undo.pop_all()
     return started
@@ -207,6 +221,7 @@ def _prepared(
     watched: Mapping[str, Any] | None,
     undo: ExitStack,
     session: SparkSession | None = None,
+    listening: Listening | None = None,
 ) -> BatchRunner:
     """All that is there before the first batch: a turn at the stream, somebody who watches it, and sinks that are open.
 
@@ -220,10 +235,12 @@ def _prepared(
     about = checkpoint.begun()
     observer = None
     if watched is not None:
-        answered = running_queries(checkpoint).values() if asked is None else asked
+        answered = list(running_queries(checkpoint).values()) if asked is None else asked
         untimed = frozenset(query.name for query in answered if isinstance(query.window, CountWindow))
         problems = getattr(opened, "problems", tuple)
-        observer = StreamObserver(unit=about.settings["unit"], untimed=untimed, problems=problems, **watched)
+        page = None if listening is None else page_start(listening, checkpoint, answered, owner.number)
+        unit = about.settings["unit"]
+        observer = StreamObserver(unit=unit, untimed=untimed, problems=problems, page=page, **watched)
     runner = BatchRunner(checkpoint, observer=observer, owner=owner, lock=lock, session=session, **sinks)
     undo.callback(runner.close)
     with owner.comes_first():
@@ -356,6 +373,7 @@ def _start(
     with cheap_batches(spark):
         query = writer.start()
     runner.runs_as(lambda: bool(query.isActive))
+    stream = Stream(query, StreamCheckpoint(place / "headwater"), opened, runner)
     if runner.observer is not None:
-        runner.observer.begin(spark, query.id, runner.look)
-    return Stream(query, StreamCheckpoint(place / "headwater"), opened, runner)
+        runner.observer.begin(spark, query.id, runner.look, stream.end)
+    return stream

@@ -36,6 +36,7 @@ from headwater.bench.stream import native
 from headwater.bench.stream.cluster import wait_for
 from headwater.bench.stream.data import FILES_MIN, RECORD_EVENTS, SOURCES, StreamData
 from headwater.bench.stream.growth import growth
+from headwater.bench.stream.page_reader import reading
 from headwater.bench.stream.recovery import recovery
 from headwater.bench.stream.sizes import FULL, QUICK
 from headwater.bench.stream.timing import StreamBench, batch_seconds, drained, events_done
@@ -198,11 +199,21 @@ def append(log: Log, keys: Sequence[Int64Array]) -> None:
                 writer.append(part, arrival_ns=0)
 
 
-def drain_rate(bench: StreamBench, source: Path, queries: list[hw.Query]) -> float:
-    """Events per second at which headwater works off all of a source, behind its first batch."""
+def page_cost(bench: StreamBench) -> None:
+    """The rate of a stream whose page somebody reads, another process, against one without a page."""
+    query, log = two(hw.tumbling("1 s")), bench.data.log
+    ways = [lambda: drain_rate(bench, log, [query], page=0), lambda: drain_rate(bench, log, [query])]
+    ways[1]()  # workers and plans are warm
+    read, plain = map(max, in_turns(ways, bench.sizes.repeats))
+    bench.report.add_ratio("page_cost", 0.98, Rate("with its page open,", read), Rate("without one", plain))
+
+
+def drain_rate(bench: StreamBench, source: Path, queries: list[hw.Query], **settings: Any) -> float:
+    """Events per second at which headwater works off all of a source, behind its first batch; a page is read meanwhile."""
     events = bench.sizes.events
     limit = -(-events // DRAIN_BATCHES)
-    with bench.streaming(source, queries, max_events_per_trigger=limit, root="driver") as stream:
+    asked = {"max_events_per_trigger": limit, "root": "driver", **settings}
+    with bench.streaming(source, queries, **asked) as stream, reading(stream.page_url):
         return drained(lambda: stream.is_active, lambda: events_done(stream), events, limit)
 
 
@@ -301,6 +312,7 @@ QUESTIONS: tuple[Question, ...] = (
     sliding,
     hundred_queries,
     streaming_batch,
+    page_cost,
     million_keys,
     growth,
     recovery,

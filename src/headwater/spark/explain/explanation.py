@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.types as pt
 
 from headwater.language.aggregations import Aggregation
 from headwater.language.homes import Home
+from headwater.language.notebooks.html import html_table
 from headwater.language.query import Query
 from headwater.language.time_columns import time_column
 from headwater.spark.aggregate import Call, arrow_schema, divided, renamed_frame
@@ -73,6 +75,11 @@ class SparkExplanation:
 
     def __str__(self) -> str:
         return "\n".join([*map(_query_text, self.queries), *map(_travel_text, self.travels)])
+
+    def _repr_html_(self) -> str:
+        planned = [(each.query, each.plan, each.why, each.guarantee, each.warning) for each in self.queries]
+        travels = "\n".join(map(_travel_text, self.travels))
+        return html_table(("query", "plan", "why", "guarantee", "warning"), planned) + f"<pre>{escape(travels)}</pre>"
 
 
 def explain(

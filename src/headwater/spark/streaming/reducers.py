@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from headwater.base.arrow import table_from_bytes, table_to_bytes
 from headwater.node import RootNode
+from headwater.protocols.actions import Noted
 from headwater.spark.batch.root import parts_of
 from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.directives import Directive
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 #: What comes out of a root's task: the offset of the batch as JSON, tables ("rows", "aside") as Arrow streams, and at last, as
 #: JSON, what it says.
 TABLES = pa.schema([("root", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
-PLANNED, SAID = "planned", "said"
+PLANNED, SAID, NOTED = "planned", "said", "noted"
 
 
 def begin_roots(checkpoint: StreamCheckpoint, owner: int, root: RootNode, roots: int) -> Directive:
@@ -53,6 +54,8 @@ def reduced(
             said[number] = Directive.from_data(json.loads(data.as_py()))
         elif kind == PLANNED:
             outcome.offset = Offset.from_data(json.loads(data.as_py()))
+        elif kind == NOTED:
+            outcome.notes = [Noted(what, detail) for what, detail in json.loads(data.as_py())]
         else:
             tables = outcome.rows if kind == "rows" else outcome.aside
             tables.append(table_from_bytes(data.as_buffer()))
@@ -78,6 +81,9 @@ def root_tables(
         for table in tables:
             for part in parts_of(table):
                 yield _row(number, kind, table_to_bytes(part))
+    if number == 0:  # all roots decide the same
+        noted = [(note.what, note.detail) for note in outcome.notes if "record" in note.detail]
+        yield _row(number, NOTED, json.dumps(noted).encode())
     host.save_state(batch)
     said = host.directive(offset, outcome, host.status(offset, outcome))
     yield _row(number, SAID, json.dumps(said.to_data()).encode())

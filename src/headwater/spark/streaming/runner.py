@@ -213,7 +213,7 @@ class BatchRunner:
         self._warn_of_crowd(directive.status.get("sources", 0))
         if self.observer is not None:
             seconds = {"batch": time.monotonic() - began, "compute": computed - began}
-            self.observer.batch_done({**directive.status, "seconds": seconds})
+            self.observer.batch_done({**directive.status, "seconds": seconds}, outcome.notes)
 
     def _write(self, batch: int, outcome: BatchOutput) -> dict[str, Gathering]:
         """Give the sinks what came out; what waits for them then."""
@@ -224,7 +224,8 @@ class BatchRunner:
         gathered = dict(before.gathered)
         self._give("sink", self.sink, batch, rows, outcome.offset.now_ns, gathered)
         if self.observer is not None:
-            self.observer.rows_out(rows)
+            self.observer.rows_out(rows, self.queries.behind(before))
+            self.observer.aside_out(outcome.aside)
         self._warn(outcome.aside)
         if self.aside is not None:
             aside = pa.concat_tables([ASIDE.empty_table(), *outcome.aside])

@@ -85,3 +85,5 @@ def test_a_memory_sink_cannot_be_seen_through_connect(tmp_path):
         check_remote({"sink": MemorySink()}, None, None)
     with pytest.raises(hw.DataError, match="metrics_port is 0"):
         check_remote({}, 0, None)
+    with pytest.raises(hw.DataError, match=r"page is Page\(port=0.*leave page out"):
+        check_remote({}, None, None, hw.Page(token="secret"))

@@ -280,6 +280,23 @@ def test_a_closed_endpoint_answers_no_more_and_its_port_is_free():
         assert again.port == server.port and scraped(again)
 
 
+def test_an_endpoint_listens_where_it_is_told():
+    with serve(StreamStatus, host="0.0.0.0") as server:
+        assert server.url == f"http://127.0.0.1:{server.port}/metrics" and scraped(server)
+    with serve(StreamStatus, host="localhost") as server:
+        assert scraped(server)
+
+
+def test_a_port_that_cannot_be_had_is_one_sentence():
+    with (
+        serve(StreamStatus) as server,
+        pytest.raises(
+            hw.DataError, match=f"metrics_port {server.port} of '127.0.0.1' cannot be had .*: give another, or 0"
+        ),
+    ):
+        serve(StreamStatus, port=server.port)
+
+
 # --- logs and the line ---
 
 

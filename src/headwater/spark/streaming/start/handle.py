@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import replace
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from headwater.engine.placement import explain
 from headwater.errors import HeadwaterError, QueryError
 from headwater.language.files.queries import to_json
 from headwater.language.homes import homed
+from headwater.language.notebooks.html import html_facts
 from headwater.language.query import Query
 from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.inputs.input import Input
@@ -84,6 +86,12 @@ class Stream:
         return observer.metrics.url if observer is not None and observer.metrics is not None else None
 
     @property
+    def page_url(self) -> str | None:
+        """Where its live page is, if it has one; a browser opens it with ``?token=...`` if it has a token."""
+        observer = self._runner.observer
+        return observer.page.url if observer is not None and observer.page is not None else None
+
+    @property
     def problems(self) -> list[tuple[str, str, str]]:
         """Files that could not be read at all and were passed over: their source, their path, and why."""
         found = getattr(self._opened, "problems", None)
@@ -107,6 +115,12 @@ class Stream:
         counting = about.count_scheme
         ways = about.roots == 1, counting.is_distributed, counting.leaves_small_ones
         return f"root {where}: {about.why}\n{explain(queries, *ways)}"
+
+    def _repr_html_(self) -> str:
+        """Its status for a notebook, and the way to its page."""
+        status, url = self.status, self.page_url
+        shown = html_facts("stream", [("progress", self.progress)]) if status is None else status._repr_html_()
+        return shown if url is None else f'{shown}<a href="{escape(url)}" target="_blank">{escape(url)}</a>'
 
     # --- what it is asked for ---
 
@@ -159,6 +173,13 @@ class Stream:
             )
 
     # --- its end ---
+
+    def end(self) -> str | None:
+        """None while it runs; then what stopped it as a sentence, or nothing if it was somebody who asked it to."""
+        if self.is_active:
+            return None
+        error = self.query.exception()
+        return "" if error is None else str(self._told(error))
 
     def await_end(self, timeout: float | None = None) -> bool:
         """Wait until the stream has stopped, at most ``timeout`` seconds; whether it has. What stopped it is raised."""

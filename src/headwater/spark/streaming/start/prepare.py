@@ -154,8 +154,10 @@ def _lasting(data: Mapping[str, Any]) -> dict[str, Any]:
     return kept | ({"input": _lasting(data["input"])} if "rename" in data else {})
 
 
-def check_remote(sinks: Mapping[str, Any], metrics_port: int | None, progress: bool | None) -> None:
-    """Refuse sinks and metrics that cannot work through Spark Connect: they would be lost without a word."""
+def check_remote(
+    sinks: Mapping[str, Any], metrics_port: int | None, progress: bool | None, page: object = None
+) -> None:
+    """Refuse sinks, metrics and pages that cannot work through Spark Connect: they would be lost without a word."""
     from pyspark import cloudpickle
 
     for what, sink in _each(sinks):
@@ -171,7 +173,7 @@ def check_remote(sinks: Mapping[str, Any], metrics_port: int | None, progress: b
             cloudpickle.dumps(sink)  # type: ignore[no-untyped-call]
         except (pickle.PicklingError, TypeError, AttributeError) as error:
             raise DataError(f"{what} is {sink!r}: {_THERE}, and it cannot travel there ({error}); {_FORM}") from None
-    for name, value in (("metrics_port", metrics_port), ("progress", progress or None)):
+    for name, value in (("metrics_port", metrics_port), ("progress", progress or None), ("page", page)):
         if value is not None:
             raise DataError(
                 f"{name} is {value!r}: {_THERE}, and only stream.progress tells of them here; leave {name} out"

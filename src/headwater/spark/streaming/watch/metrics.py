@@ -1,4 +1,4 @@
-"""A Prometheus endpoint on loopback: the status of streams as metrics, read anew at every scrape.
+"""A Prometheus endpoint: the status of streams as metrics, read anew at every scrape.
 
 | metric | type | labels besides `stream` | what |
 | --- | --- | --- | --- |
@@ -22,7 +22,8 @@
 | `headwater_spark_input_rows` | gauge | | rows of Spark's last batch (in `hw.stream`: frames) |
 | `headwater_spark_dropped_rows` | gauge | | rows that Spark's own operators dropped behind its watermark in its last batch |
 
-What is not known is left out. Only this machine can ask: expose it by a reverse proxy if others should.
+What is not known is left out. Only this machine can ask, unless ``metrics_host`` says otherwise. The live page has the same
+metrics at ``/metrics``, behind its token.
 """
 
 from __future__ import annotations
@@ -32,14 +33,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from headwater.errors import DataError
 from headwater.spark.streaming.watch.status import FATES, LATENCY_BOUNDS_S, Latencies, QueryStatus, StreamStatus
 
 __all__ = ["MetricsServer", "QueryStatus", "StatusCollector", "StreamStatus", "serve"]
 
+LOOPBACK = "127.0.0.1"
 #: One stream, or several of different names.
 StatusSource = Callable[[], StreamStatus | Iterable[StreamStatus]]
 
@@ -139,13 +142,15 @@ def _family(
 class MetricsServer:
     """An endpoint that answers until it is closed."""
 
+    host: str
     port: int
     _server: Any
     _thread: threading.Thread
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/metrics"
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://[{host}]:{self.port}/metrics" if ":" in host else f"http://{host}:{self.port}/metrics"
 
     def close(self) -> None:
         """Stop answering; a second call does nothing."""
@@ -161,8 +166,8 @@ class MetricsServer:
         self.close()
 
 
-def serve(status_source: StatusSource, port: int = 0) -> MetricsServer:
-    """Serve the status on loopback; port 0 takes any that is free. ``status_source`` is asked at every scrape, in a thread.
+def serve(status_source: StatusSource, port: int = 0, host: str = LOOPBACK) -> MetricsServer:
+    """Serve the status; port 0 takes any that is free. ``status_source`` is asked at every scrape, in a thread.
 
     >>> with serve(lambda: StreamStatus(events=7)) as server:
     ...     from urllib.request import urlopen
@@ -170,8 +175,23 @@ def serve(status_source: StatusSource, port: int = 0) -> MetricsServer:
     >>> 'headwater_events_in_total{stream="stream"} 7.0' in text
     True
     """
-    # A registry of its own: the process may have metrics of other things, and other streams.
+    try:
+        server, thread = start_http_server(port, addr=host, registry=_registry(status_source))
+    except (OSError, OverflowError) as error:
+        raise DataError(
+            f"metrics_port {port} of {host!r} cannot be had ({error}): give another, or 0 for any that is free"
+        ) from None
+    return MetricsServer(host, server.server_port, server, thread)
+
+
+def exposition(status_source: StatusSource) -> Callable[[], tuple[bytes, str]]:
+    """What a scrape gets, for another server to send: text and content type."""
+    registry = _registry(status_source)
+    return lambda: (generate_latest(registry), CONTENT_TYPE_LATEST)
+
+
+def _registry(status_source: StatusSource) -> CollectorRegistry:
+    # One of its own: the process may have metrics of other things, and other streams.
     registry = CollectorRegistry()
     registry.register(StatusCollector(status_source))
-    server, thread = start_http_server(port, addr="127.0.0.1", registry=registry)
-    return MetricsServer(server.server_port, server, thread)
+    return registry

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike
 
+from headwater.language.notebooks.html import html_facts, html_table
 from headwater.language.times import FOREVER, NEVER, TICK_NANOS
 from headwater.spark.streaming.watch.standstill import ProgressWatch, Standstill
 
@@ -151,6 +152,27 @@ class StreamStatus:
     def adds_up(self) -> bool:
         """Whether every event of every query is accounted for."""
         return not any(query.unexplained for query in self.queries.values())
+
+    def _repr_html_(self) -> str:
+        """The status for a notebook: the stream, and below it its queries."""
+        lag, open_windows = self.watermark_lag_s, self.open_windows
+        facts = [
+            ("state", "running" if self.is_active else "stopped"),
+            ("batch", "" if self.batch < 0 else f"{self.batch:,}, {self.batch_seconds:.2f} s"),
+            ("events", f"{self.events:,}, {scaled(self.events_per_second)}/s"),
+            ("rows", f"{self.rows:,}"),
+            ("watermark lag", "" if lag is None else f"{lag:,.1f} s"),
+            ("waits", "" if self.standstill is None else self.standstill.why),
+            ("open windows", "" if open_windows is None else f"{open_windows:,}"),
+            ("state size", f"{scaled(self.state_bytes)}B"),
+            ("sources", f"{self.sources_active:,} active, {self.sources_idle:,} idle"),
+        ]
+        rows = [
+            (name, f"{query.events_in:,}", *(f"{query.fates.get(fate, 0):,}" for fate in FATES), f"{query.rows:,}")
+            for name, query in self.queries.items()
+        ]
+        queries = html_table(("query", "in", *FATES, "rows"), rows) if rows else ""
+        return html_facts(f"stream {self.stream}", facts) + queries
 
     def seen_at(self, now_us: int) -> StreamStatus:
         """This status at a later time: the watermark's lag has grown.
