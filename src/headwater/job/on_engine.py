@@ -29,8 +29,10 @@ from headwater.language.query import Query
 from headwater.language.time_columns import ARRIVAL, time_column
 from headwater.language.windows import CountWindow
 from headwater.local.engine import Engine
+from headwater.local.results import Results
 from headwater.spark.formats import Passed, Wanted
 from headwater.spark.streaming.inputs.input import Extent, Input, Watermark, everything, rehomed, stores_arrivals
+from headwater.spark.streaming.sinks.per_query import SinkPerQuery
 from headwater.spark.streaming.sinks.timeline import Claimant, Life
 from headwater.spark.streaming.start.prepare import checked_ahead
 from headwater.spark.streaming.watch.status import StatusBoard
@@ -94,7 +96,7 @@ class EngineRun:
         self.raw_bytes, self.row_bytes = 0, 0
         untimed = frozenset(query.name for query in asked if isinstance(query.window, CountWindow))
         self.board = StatusBoard(file.name, unit=unit, untimed=untimed)
-        self._targets = _opened_sinks(sinks, asked)
+        self._targets = _opened_sinks(sinks, asked, self._engine.results())
 
     def _columns(self, asked: list[Query], time: str) -> Wanted:
         """What is read of the events: what queries name, in the order of the data."""
@@ -211,11 +213,17 @@ class EngineRun:
             target.close()
 
 
-def _opened_sinks(sinks: Mapping[str, Any], asked: list[Query]) -> dict[str, WaitingRows]:
-    """The sinks, each told whose rows it gets: those of this run alone."""
+def _opened_sinks(sinks: Mapping[str, Any], asked: list[Query], nothing: Results) -> dict[str, WaitingRows]:
+    """The sinks, each told whose rows it gets, those of this run alone, and how they look, as ``nothing`` has it."""
     by_name = {query.name: query for query in asked}
     run = uuid.uuid4().hex
-    whole = Claimant(run, [Life(0, run[:16])], query_of=by_name.__getitem__)
-    for name, sink in sinks.items():
-        sink.open(replace(whole, stream=f"{run}-{ASIDE}") if name == ASIDE else whole.part(name))
+
+    def columns(only: str | None) -> pa.Schema:
+        return (nothing.side_output if only is None else nothing[only]).schema
+
+    whole = Claimant(run, [Life(0, run[:16])], query_of=by_name.__getitem__, columns=columns)
+    for part in SinkPerQuery({name: sink for name, sink in sinks.items() if name != ASIDE}).parts("sink"):
+        part.sink.open(part.claimant(whole))
+    if ASIDE in sinks:
+        sinks[ASIDE].open(replace(whole, stream=f"{run}-{ASIDE}"))
     return {name: WaitingRows(sink) for name, sink in sinks.items()}

@@ -214,10 +214,10 @@ class Membership(SourceBook):
         Nobody waits for whoever is furthest ahead. Were it idle as well, the watermark of all would stay behind it for as long as
         all are silent; and a leaf that holds its events until that rises, and does not read on, is silent for ever.
         """
-        waited_for = self.active & (self.watermarks != FOREVER)
-        if is_ending or not waited_for.any():
-            return waited_for
-        return waited_for & (self.watermarks < self.watermarks[self.active].max())
+        waited_for: BoolArray = self.active & (self.watermarks != FOREVER)
+        if waited_for.any() and not is_ending:
+            waited_for &= self.watermarks < self.watermarks[self.active].max()
+        return waited_for
 
     def silent_at(self, silence_ns: int, is_ending: bool = False) -> int | None:
         """When the next source will have been silent for ``silence_ns``; None if none is waited for."""

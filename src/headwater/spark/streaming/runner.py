@@ -248,7 +248,7 @@ class BatchRunner:
     def _put_out(self, directive: Directive) -> None:
         """Rows that have waited for long enough, by the directive of a batch that is done."""
         for what, said in directive.gathered.items():
-            sink = self._sinks.get(what)
+            sink: Any = self._sinks.get(what)
             if said.is_due and isinstance(sink, GatheringSink):
                 sink.put_out(said)
 

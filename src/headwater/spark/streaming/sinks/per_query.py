@@ -32,9 +32,9 @@ class SinkPart(NamedTuple):
     tag: str = ""
     only: str | None = None
 
-    def claimant(self, stream: Claimant, gathered: GatheredRows) -> Claimant:
+    def claimant(self, stream: Claimant, gathered: GatheredRows | None = None) -> Claimant:
         """As whose it is opened."""
-        return stream.part(self.tag, self.only, gathered) if self.tag else replace(stream, gathered=gathered)
+        return replace(stream.part(self.tag, self.only) if self.tag else stream, gathered=gathered)
 
 
 class SinkPerQuery(Sink):

@@ -99,13 +99,13 @@ class Claimant:
         """The key columns of a query that has rows in the batch that is being written."""
         return self.query_of(query).keys
 
-    def part(self, tag: str, only: str | None, gathered: GatheredRows) -> Claimant:
+    def part(self, tag: str, only: str | None) -> Claimant:
         """The same stream, for a sink that gets the rows of one query, or of all that have no sink of their own.
 
-        >>> Claimant("s").part("rest", None, GatheredRows(Path("gathered/sink-rest"))).stream
+        >>> Claimant("s").part("rest", None).stream
         's-rest'
         """
-        return replace(self, stream=f"{self.stream}-{tag}", row_counts={}, gathered=gathered, only=only)
+        return replace(self, stream=f"{self.stream}-{tag}", row_counts={}, only=only)
 
     def wrote(self, life: str, last: int) -> bool:
         """Whether what a life wrote up to this batch is part of this stream's past.
