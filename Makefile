@@ -9,6 +9,8 @@ JOBS ?= 2
 # The versions that `make setup` installs; `make constraints` writes them anew.
 CONSTRAINTS ?= constraints.txt
 MINIMUM := .venv-minimum
+# The older Sparks that `make test-sparks` runs, the newest release of each.
+SPARKS ?= 4.0.5 4.1.4 4.2.1
 # What `make simulate` runs.
 SEEDS ?= 0..500
 SECONDS ?=
@@ -26,7 +28,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 TYPED := src/headwater
 
 .DEFAULT_GOAL := help
-.PHONY: help setup constraints demo test test-core test-slow test-spark test-minimum check dist format lint types pages bench bench-quick bench-sharing bench-tree bench-spark bench-stream bench-deco simulate chaos fuzz kafka kafka-stop test-kafka test-page java clean
+.PHONY: help setup constraints demo test test-core test-slow test-spark test-sparks test-minimum check dist format lint types pages bench bench-quick bench-sharing bench-tree bench-spark bench-stream bench-deco simulate chaos fuzz kafka kafka-stop test-kafka test-page java clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +55,14 @@ test-slow: $(STAMP) ## run the long tests, and those with Kafka, PostgreSQL, Spa
 
 test-spark: $(STAMP) ## run the tests that start a Spark (a few minutes; skipped where there is no Java 17)
 	$(BIN)/python -m pytest -m "spark and not slow and not page" tests/spark
+
+test-sparks: ## run the tests of every door with each older Spark that has it, in environments of their own: SPARKS="4.0.5 4.1.4 4.2.1"
+	@mkdir -p build
+	@for version in $(SPARKS); do \
+		sed "s/^pyspark==.*/pyspark==$$version/" constraints.txt > build/spark-$$version.txt; \
+		echo "Spark $$version"; \
+		$(MAKE) --no-print-directory test-spark VENV=.venv-spark-$$version CONSTRAINTS=build/spark-$$version.txt || exit 1; \
+	done
 
 test-minimum: ## run all tests with the oldest libraries that pyproject.toml allows, in a $(MINIMUM) of their own
 	@mkdir -p build
@@ -130,7 +140,7 @@ java: ## look for the Java that Spark needs
 	@scripts/find_java
 
 clean: ## remove .venv and everything generated
-	rm -rf $(VENV) $(MINIMUM) build dist bench-plots headwater-demo headwater-demo.html src/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(MINIMUM) .venv-spark-* build dist bench-plots headwater-demo headwater-demo.html src/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp is newer than pyproject.toml and the constraints exactly while the installed environment fits it, so a second run starts at once.

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from headwater.spark.explain.explanation import SparkExplanation
     from headwater.spark.read import read
     from headwater.spark.result_rows import by_query
+    from headwater.spark.shipped import ship
     from headwater.spark.stream import stream
     from headwater.spark.streaming.postgres.sink import postgres
     from headwater.spark.streaming.sinks.foreach_batch import foreach_batch
@@ -116,6 +117,7 @@ __all__ = [
     "register",
     "run",
     "session",
+    "ship",
     "sliding",
     "stddev",
     "stream",
@@ -138,6 +140,7 @@ _LATER = {
     "postgres": "headwater.spark.streaming.postgres.sink",
     "read": "headwater.spark",
     "register": "headwater.spark",
+    "ship": "headwater.spark.shipped",
     "stream": "headwater.spark.stream",
     "testing": "headwater.testing",
     "to_table": "headwater.spark.streaming.sinks.table",

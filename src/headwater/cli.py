@@ -413,7 +413,7 @@ def _need_pyspark() -> None:
 
     if find_spec("pyspark") is None:
         typer.echo(
-            "The stream scenario needs pyspark (its Python classes, no Java). Install with: pip install 'headwater[spark]'",
+            "The stream scenario needs pyspark (its Python classes, no Java). Install with: pip install 'headwater[spark-local]'",
             err=True,
         )
         raise typer.Exit(2)

@@ -11,6 +11,11 @@ import pytest
 from headwater.logs import files
 
 TESTS = Path(__file__).parent.parent
+#: What needs a later Spark than the first doors do: by files and folders here, since which one.
+SINCE = {
+    (4, 1): ["dataframe_streams", "test_stream_aggregate*.py"],
+    (4, 2): ["streaming", "test_stream*.py"],
+}
 CLASSIC_FIRST = ["classic", pytest.param("connect", marks=pytest.mark.slow(reason="as in a classic session"))]
 
 

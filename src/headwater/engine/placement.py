@@ -153,20 +153,23 @@ class Explanation(tuple[Explained, ...]):
 
 
 def explain(
-    queries: Query | Iterable[Query], round_trips: bool = True, counts: bool = False, large_only: bool = False
+    queries: Query | Iterable[Query], round_trips: bool = True, counts: bool = True, large_only: bool = True
 ) -> Explanation:
     """Say for each query whether leaves compute it next to its sources, or events travel to the root, and why.
+
+    As `hw.stream` does it. ``counts``: whether count windows are distributed, of few events only if not ``large_only``; without,
+    as with ``count_scheme="central"``.
 
     >>> import headwater as hw
     >>> print(explain([
     ...     hw.query("load", hw.tumbling("1 s"), mean=hw.avg("load")),
     ...     hw.query("mid", hw.session("5 s"), mid=hw.median("load")),
-    ...     hw.query("thousand", hw.count_tumbling(1000), total=hw.sum("load")),
+    ...     hw.query("million", hw.count_tumbling(1_000_000), total=hw.sum("load")),
     ... ]))
-    query     computed     travels                why
-    load      distributed  partials               window edges are known ahead
-    mid       distributed  partials, sorted runs  sessions of nodes merge
-    thousand  central      events                 positions count the events of all nodes in one order
+    query    computed     travels                     why
+    load     distributed  partials                    window edges are known ahead
+    mid      distributed  partials, sorted runs       sessions of nodes merge
+    million  distributed  partials, events near cuts  the root proves by keys where windows end
     """
     lines = []
     for query in check_queries(queries):

@@ -23,7 +23,12 @@ from headwater.errors import Problem, QueryError, shown
 from headwater.language import checks
 
 #: What to do about code that has no import path.
-PATH_FORM: Final = "define it at the top level of an importable module, so that 'package.module:name' finds it"
+PATH_FORM: Final = (
+    "define it at the top level of an importable module, so that 'package.module:name' finds it; for hw.read and batch "
+    "hw.aggregate hw.ship(...) of it will do"
+)
+#: The attribute of a function that says under which path Spark carries it (`spark/shipped.py`).
+SHIPPED_AS: Final = "__headwater_shipped__"
 
 FLOAT64: Final = pa.float64()
 
@@ -229,6 +234,9 @@ def path_of(code: object) -> str | None:
         functions = (code.lower, *(o.lift for o in code.operators)) if isinstance(code, Aggregate) else (code.lift,)
         modules = [getattr(function, "__module__", None) for function in functions]
         return next(filter(None, (_name_in(module, code) for module in modules)), None)
+    shipped = getattr(code, SHIPPED_AS, None)
+    if isinstance(shipped, str):
+        return shipped
     module, name = getattr(code, "__module__", None), getattr(code, "__qualname__", None)
     # A local function or a lambda has "<locals>" or "<lambda>" in its name, and no address.
     if not isinstance(module, str) or not isinstance(name, str) or module == "__main__" or "<" in name:

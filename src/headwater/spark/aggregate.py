@@ -32,6 +32,7 @@ from headwater.spark.native.plan import EventFrame, fixed_windows, numbered
 from headwater.spark.native.types import COLLATED
 from headwater.spark.progress import watch
 from headwater.spark.result_rows import shown_aside, shown_rows, spark_shape
+from headwater.spark.versions import check_spark, in_utc
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -86,17 +87,20 @@ def aggregate(
 
     Of a streaming DataFrame a streaming one is made (docs/streaming-aggregate.md); the arguments from ``disorder`` to ``buckets``
     and ``ahead_max`` are for these alone and refused elsewhere. ``disorder``: how far times may step back before an event is
-    late. ``source``: the column that tells sources apart, each of which has a watermark; ``idle``: one silent for this time is
-    not waited for. ``flush_when``: a condition for rows that are no events but say that the stream ends, ``flush_after``: it ends
-    after such a silence. ``live``: show open windows too, when they change. ``buckets``: how many roots share the keys, the same
-    for the life of a checkpoint. ``ahead_max``: an event whose time is further ahead of its batch is malformed; by default one
-    day, None for any, and any where times are plain integers. With ``time=hw.arrival()`` the time of an event is that of the
-    batch that first took it. ``output="all"`` gives everything in one stream, each row with its kind; `split_output` takes it
-    apart.
+    late; if it is not said, what `withWatermark` on the column of times says. ``source``: the column that tells sources apart,
+    each of which has a watermark; ``idle``: one silent for this time is not waited for. ``flush_when``: a condition for rows that
+    are no events but say that the stream ends, ``flush_after``: it ends after such a silence. ``live``: show open windows too,
+    when they change. ``buckets``: how many roots share the keys, the same for the life of a checkpoint. ``ahead_max``: an event
+    whose time is further ahead of its batch is malformed; by default one day, None for any, and any where times are plain
+    integers. With ``time=hw.arrival()`` the time of an event is that of the batch that first took it. ``output="all"`` gives
+    everything in one stream, each row with its kind; `split_output` takes it apart.
     """
     df = renamed_frame(df, rename)
+    check_spark(df.sparkSession, "hw.aggregate")
     asked = Asked(arrow_schema(df), time, unit, sums, plan, strict)
     options = StreamOptions(disorder, source, idle, flush_when, flush_after, live, buckets, ahead_max)
+    if df.isStreaming:
+        options = options.with_watermark(df, time_column(time).name)
     call = Call.of(df, queries, order, asked, options, home)
     if df.isStreaming:
         return stream_aggregate(df, call.queries, asked, call.ties, options, output, call.homes)
@@ -255,7 +259,7 @@ def arrow_schema(df: DataFrame) -> pa.Schema:
     fields = []
     for field in df.schema:
         try:
-            type_ = to_arrow_type(field.dataType, timezone="UTC")
+            type_ = to_arrow_type(field.dataType, **in_utc(to_arrow_type))
         except Exception:
             type_ = pa.struct([])
         collated = getattr(field.dataType, "collation", "UTF8_BINARY") != "UTF8_BINARY"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from headwater.spark.versions import check_spark, serves
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -15,10 +17,13 @@ _KNOWING: WeakSet[Any] = WeakSet()
 def register(spark: SparkSession) -> None:
     """Make ``spark.read.format("headwater")`` known to a session; `read` and `stream` do it by themselves."""
     from headwater.spark.batch.source import HeadwaterSource
-    from headwater.spark.streaming.source import StreamSource
 
+    check_spark(spark, "hw.read")
     # Once: Spark warns of a source that takes the place of another.
     if spark not in _KNOWING:
         spark.dataSource.register(HeadwaterSource)
-        spark.dataSource.register(StreamSource)
+        if serves(spark, "hw.stream"):
+            from headwater.spark.streaming.source import StreamSource
+
+            spark.dataSource.register(StreamSource)
         _KNOWING.add(spark)

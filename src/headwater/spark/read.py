@@ -21,6 +21,7 @@ from headwater.spark.doors import check_session, check_source_kind
 from headwater.spark.native.types import functions_of
 from headwater.spark.progress import is_wanted, watch
 from headwater.spark.result_rows import shown_aside, shown_rows, spark_shape
+from headwater.spark.versions import check_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +40,7 @@ def read(
     format: str | None = None,
     columns: Sequence[str] | None = None,
     where: Expr | None = None,
-    sources: SourceOf = "file",
+    sources: SourceOf = "auto",
     types: Types | None = None,
     tasks: int | None = None,
     output: Output = "results",
@@ -51,11 +52,11 @@ def read(
     ``source`` is a folder, a file, a pattern (``"events/day=*/*.csv"``), a list of files, a segment log, or generators of events;
     ``file:`` may stand in front. Folders named ``day=1`` say a column that the files below them lack. Files are Parquet, Arrow
     IPC, CSV or JSON lines, the last two also packed with gzip; ``format`` says which where names do not. A file is one source,
-    named by its path below the folder, and a row's number in it is its offset; with ``sources="folder"`` the files of a folder
-    are one, in the order of their names, or those for which a function of a file's name gives the same. ``columns`` and ``where``
-    choose events; queries say themselves what they need. ``types`` are those of columns of text whose first lines mislead.
-    ``rename`` gives columns other names on the way in, of which queries and all other arguments but ``types`` speak. ``tasks``:
-    how many to share the work among, at least.
+    named by its path below the folder, and a row's number in it is its offset: ``sources="auto"``, which is "file" here, and
+    "folder" in streams, whose files come and go. With "folder" the files of a folder are one, in the order of their names, or
+    those for which a function of a file's name gives the same. ``columns`` and ``where`` choose events; queries say themselves
+    what they need. ``types`` are those of columns of text whose first lines mislead. ``rename`` gives columns other names on the
+    way in, of which queries and all other arguments but ``types`` speak. ``tasks``: how many to share the work among, at least.
 
     For queries with a scope over nodes a file is at home in its folder, a log's partition in its log, a generator in itself.
     ``home`` says it otherwise: a mapping from sources to nodes, or a column that holds the node of each event.
@@ -68,11 +69,12 @@ def read(
     Everything that can be wrong with files or queries is said at once; Spark runs when rows are asked for.
     """
     check_session(spark, "hw.read")
+    check_spark(spark, "hw.read")
     check_source_kind(source, "hw.read")
     check_count("tasks", tasks)
     parallelism = cores_of(spark) if tasks is None else tasks
     if queries is None:
-        for_queries = {"disorder": (disorder, None), "flush": (flush, True), "sources": (sources, "file")}
+        for_queries = {"disorder": (disorder, None), "flush": (flush, True), "sources": (sources, "auto")}
         _refuse_without_queries({**for_queries, "output": (output, "results"), "home": (home, None)})
         chosen = plan_events(
             source, format, columns, parallelism, where=where, strict=strict, types=types, rename=rename

@@ -18,14 +18,15 @@ from pathlib import Path
 from headwater.errors import HeadwaterError
 
 JAVA_MIN = 17
-PYSPARK_MIN = (4, 3)
-#: The first that PySpark 4.3 does not take.
+#: For the first doors; `versions.py` has what each needs.
+PYSPARK_MIN = (4, 0)
+#: The first that PySpark does not take.
 PANDAS_END = 3
 GET_JAVA = (
     f"install one (Debian, Ubuntu: sudo apt-get install openjdk-{JAVA_MIN}-jre-headless; Fedora: sudo dnf install "
     f"java-{JAVA_MIN}-openjdk-headless; macOS: brew install openjdk@{JAVA_MIN}) and point JAVA_HOME at it"
 )
-GET_LIBRARIES = "install with: pip install 'headwater[spark]'"
+GET_LIBRARIES = "install with: pip install 'headwater[spark-local]'"
 
 
 class SetupError(HeadwaterError):

@@ -28,11 +28,13 @@ from headwater.protocols.count_windows import Counting
 from headwater.protocols.events import MessageReceived
 from headwater.protocols.messages import Hello, encode
 from headwater.spark.batch.columns import Types
+from headwater.spark.batch.files import SourceOf
 from headwater.spark.batch.root import cores_of
 from headwater.spark.data_sources import register
 from headwater.spark.doors import check_session, check_source_kind
 from headwater.spark.read import check_count
 from headwater.spark.result_rows import spark_shape
+from headwater.spark.shipped import refuse_shipped
 from headwater.spark.streaming.checkpoint import About, StreamCheckpoint, checkpoint_folder, refuse_ended
 from headwater.spark.streaming.host import TASKS, RootHost, check_granted
 from headwater.spark.streaming.inputs.input import Input, rehomed
@@ -70,6 +72,7 @@ from headwater.spark.streaming.start.query_changes import (
 from headwater.spark.streaming.start.spark_log import drop_replaced_offset
 from headwater.spark.streaming.start.trigger import spark_trigger
 from headwater.spark.streaming.watch.observer import StreamObserver
+from headwater.spark.versions import check_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,12 +91,12 @@ def stream(
     aside: Any = None,
     time: str = "time",
     unit: str = "us",
-    disorder: object = 0,
+    disorder: object = None,
     ahead_max: object = "auto",
     idle: object = None,
     strict: bool = False,
     format: str | None = None,
-    sources: str = "folder",
+    sources: SourceOf = "auto",
     schema: pa.Schema | None = None,
     types: Types | None = None,
     pace: str = "real",
@@ -114,12 +117,13 @@ def stream(
 
     ``source`` is a folder to which files come, a pattern of such files (``"events/day=*/*.csv"``), a segment log, generators, or
     ``KafkaInput(...)``. Folders named ``day=1`` say a column that the files below them lack. The files of one folder are one
-    source, in the order in which they come; with ``sources="file"`` each is one, which is not waited for once it is read.
-    ``disorder`` says how far events of one source may be out of order; what is later than that is late. A source from which
-    nothing has come for ``idle`` is not waited for. An event whose time is more than ``ahead_max`` ahead of when it arrived is
-    malformed, so that it raises no watermark: by default one day, None for any; times that are plain integers have no such bound
-    unless one is given. An event arrives when its file was last changed, by the timestamp of its Kafka message, else when the
-    batch is planned that first takes it; with ``time=hw.arrival()`` that is its time.
+    source, in the order in which they come: ``sources="auto"``, which is "folder" here; with "file" each is one, which is not
+    waited for once it is read. ``disorder`` says how far events of one source may be out of order; what is later than that is
+    late, and if nothing is said it is 0. A source from which nothing has come for ``idle`` is not waited for. An event whose time
+    is more than ``ahead_max`` ahead of when it arrived is malformed, so that it raises no watermark: by default one day, None for
+    any; times that are plain integers have no such bound unless one is given. An event arrives when its file was last changed, by
+    the timestamp of its Kafka message, else when the batch is planned that first takes it; with ``time=hw.arrival()`` that is its
+    time.
 
     Rows go to ``sink``: a folder, "memory", "console", a function of (rows, batch), `foreach_batch`, `to_table`, `postgres`, or a
     sink of `headwater.spark`; or to one for each query, ``{"load": ..., "*": ...}``, with its own columns, "*" being all others.
@@ -146,6 +150,7 @@ def stream(
     ``metrics_host`` says otherwise (0: any port that is free), and in the log "headwater.stream".
     """
     check_session(spark, "hw.stream")
+    check_spark(spark, "hw.stream")
     check_source_kind(source, "hw.stream")
     triggered = spark_trigger(trigger)
     shown = None if page is None else Page.of(page)
@@ -154,6 +159,7 @@ def stream(
     known = StreamCheckpoint(place / "headwater")
     home = check_home(home) or None
     asked = None if queries is None else homed(check_queries(queries), home)
+    refuse_shipped(asked or (), "hw.stream")
     about = known.about()
     if about is not None:
         refuse_ended(known)
@@ -161,7 +167,8 @@ def stream(
     opened = renamed_input(source, known, rename, pace=pace, time=time, unit=unit, **of_folder)
     if about is None:
         check_unit_of("disorder", disorder, opened.schema, time)
-    settings = {"time": time, "unit": unit, "disorder": check_disorder(disorder, unit), "strict": strict}
+    settings = {"time": time, "unit": unit, "disorder": check_disorder(0 if disorder is None else disorder, unit)}
+    settings["strict"] = strict
     settings["idle_ns"] = None if idle is None else check_real_time("idle", idle)
     settings["ahead_max"] = checked_ahead(ahead_max, about, opened, time, unit)
     counting = count_scheme if isinstance(count_scheme, Counting) else Counting(count_scheme)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from headwater.errors import HeadwaterError
+from headwater.spark.shipped import carried, install
 from headwater.spark.types import spark_types
 
 if TYPE_CHECKING:
@@ -25,6 +26,17 @@ def in_tasks(
 ) -> DataFrame:
     """Run ``function(*given, batches, **named)`` over the batches of each partition: rows with the columns of ``schema``.
 
-    It is a function of a module: workers import it by its name, and only the arguments travel.
+    It is a function of a module: workers import it by its name, and only the arguments travel; with what was shipped.
     """
-    return frame.mapInArrow(partial(function, *given, **named), spark_types(schema)[1])
+    task = partial(function, *given, **named)
+    code = carried()
+    return frame.mapInArrow(partial(_with_code, code, task) if code else task, spark_types(schema)[1])
+
+
+def _with_code(
+    code: Mapping[str, bytes],
+    task: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    install(code)
+    return task(batches)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headwater.errors import DataError
+from headwater.spark.versions import in_utc
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -35,7 +36,7 @@ def spark_types(schema: pa.Schema) -> tuple[pa.Schema, StructType]:
         struct = from_arrow_schema(near, prefer_timestamp_ntz=True)
     except Exception as error:
         raise DataError(f"Spark has no type for one of the columns {near.names}: {error}") from error
-    return to_arrow_schema(struct, timezone="UTC"), struct
+    return to_arrow_schema(struct, **in_utc(to_arrow_schema)), struct
 
 
 def nearest(type_: pa.DataType) -> pa.DataType:

@@ -8,8 +8,8 @@ import pytest
 
 import headwater as hw
 from headwater.spark import aggregate
-from headwater.spark.dataframe_streams.aggregate import TASKS, bucket_labels, murmur
 from headwater.spark.dataframe_streams.plan import prepare
+from headwater.spark.shuffles import TASKS, bucket_labels, murmur
 
 pytestmark = pytest.mark.spark
 

@@ -38,12 +38,12 @@ ELSEWHERE = (
     "Spark does"
 )
 
-#: Which source a file belongs to: "file", "folder", or a function of its name below the root.
+#: Which source a file belongs to: "file" (here also "auto"), "folder", or a function of its name below the root.
 SourceOf: TypeAlias = "str | Callable[[str], str]"
 
 
 def find_pieces(
-    source: Any, kind: str | None, sources: SourceOf = "file", home: Home = None
+    source: Any, kind: str | None, sources: SourceOf = "auto", home: Home = None
 ) -> tuple[str, list[FileRange]]:
     """The kind of the files, and all sources as pieces, by name; ``home``: where some are at home if not where they lie."""
     kind, pieces = _find(source, kind)
@@ -61,10 +61,10 @@ def _rehomed(pieces: Sequence[FileRange], homes: Mapping[str, str]) -> list[File
 
 def _joined(kind: str, pieces: list[FileRange], sources: SourceOf) -> list[FileRange]:
     """The sources to which files belong."""
-    if sources == "file":
+    if sources in ("auto", "file"):
         return pieces
     if not callable(sources) and sources != "folder":
-        raise DataError(f"sources is {sources!r}: give 'file', 'folder' or a function of a file's name")
+        raise DataError(f"sources is {sources!r}: give 'auto', 'file', 'folder' or a function of a file's name")
     if kind in ("log", "generated"):
         raise DataError("sources says which files belong together; here there are none")
     return _together(pieces, sources if callable(sources) else folder_of)

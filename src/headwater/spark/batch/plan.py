@@ -32,6 +32,7 @@ from headwater.spark.batch.pruning import Pruning, pruning_of
 from headwater.spark.batch.renames import renamed_batches, stored_wanted
 from headwater.spark.formats import FORMATS, FileRange, Passed, Wanted, batches, row_count
 from headwater.spark.formats.streams import log_has_arrivals
+from headwater.spark.shipped import carried, install
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +98,14 @@ class ReadPlan:
             "where": None if self.where is None else condition_to_data(self.where),
             "pruning": None if self.pruning is None else self.pruning.to_data(),
             "rename": dict(self.renaming.names),
+            "shipped": {name: data.hex() for name, data in carried().items()},
         }
         return base64.b64encode(zlib.compress(json.dumps(tree).encode())).decode()
 
     @classmethod
     def from_text(cls, text: str) -> ReadPlan:
         tree: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(text)))
+        install({name: bytes.fromhex(data) for name, data in tree["shipped"].items()})
         tasks = [[_piece(fields) for fields in task] for task in tree["tasks"]]
         schema = schema_from_bytes(bytes.fromhex(tree["schema"]))
         root = None if tree["root"] is None else bytes.fromhex(tree["root"])
@@ -135,7 +138,7 @@ def plan_queries(
     parallelism: int,
     flush: bool,
     *,
-    sources: SourceOf = "file",
+    sources: SourceOf = "auto",
     types: Types | None = None,
     rename: Mapping[str, str] | None = None,
     home: Home = None,

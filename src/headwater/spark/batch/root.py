@@ -26,6 +26,7 @@ from headwater.protocols.messages import Hello, encode
 from headwater.spark.batch.initial_root import SETTINGS, root_of
 from headwater.spark.batch.leaf import CONTROL, FAN_IN, FRAMES, ROOT
 from headwater.spark.native.types import functions_of, quoted
+from headwater.spark.shuffles import by_number
 from headwater.spark.tasks import bug, in_tasks
 from headwater.spark.types import spark_types
 
@@ -76,7 +77,7 @@ def results(
     schema = _schema(root, output, columns)
     if leaves is None or leaves > FAN_IN:
         frames = relayed(frames, roots, leaves)
-    by_root = frames.repartitionById(roots, "bucket")
+    by_root = by_number(frames, roots, "bucket")
     found = in_tasks(
         by_root,
         schema,

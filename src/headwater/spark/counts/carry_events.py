@@ -23,6 +23,7 @@ from headwater.spark.batch.plan import ReadPlan
 from headwater.spark.counts import exchange
 from headwater.spark.counts.exchange import CountedEvents, SharedCuts
 from headwater.spark.native.positions import POSITION, TIME
+from headwater.spark.shuffles import by_number
 from headwater.spark.tasks import bug
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def frames_with_zones(spark: SparkSession, shared: SharedCuts) -> DataFrame:
     """Frames of leaves over positions, and among them what lies in zones: `settled` makes frames of that."""
     count = exchange.task_count(shared)
     sent = exchange.staged(exchange.empty_notes(spark, count), sample, shared)
-    return exchange.staged(sent.repartitionById(count, "task"), leaves, shared, FRAMES)
+    return exchange.staged(by_number(sent, count, "task"), leaves, shared, FRAMES)
 
 
 def sample(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:

@@ -18,6 +18,7 @@ from headwater.spark.batch.leaf import FRAMES
 from headwater.spark.counts import exchange
 from headwater.spark.counts.exchange import CountedEvents, SharedCuts
 from headwater.spark.native.positions import POSITION
+from headwater.spark.shuffles import by_number
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,9 +29,9 @@ def frames_by_cuts(spark: SparkSession, shared: SharedCuts) -> DataFrame:
     count = exchange.task_count(shared)
     sent = exchange.staged(exchange.empty_notes(spark, count), sample, shared)
     zoned = exchange.staged(sent.repartition(1), zone, shared)
-    keyed = exchange.staged(zoned.repartitionById(count, "task"), keys, shared)
-    cut = exchange.staged(keyed.repartitionById(shared.owners, "task"), cut_zones, shared)
-    return exchange.staged(cut.repartitionById(count, "task"), leaves, shared, FRAMES)
+    keyed = exchange.staged(by_number(zoned, count, "task"), keys, shared)
+    cut = exchange.staged(by_number(keyed, shared.owners, "task"), cut_zones, shared)
+    return exchange.staged(by_number(cut, count, "task"), leaves, shared, FRAMES)
 
 
 def sample(shared: SharedCuts, given: Iterable[tuple[int, Any]]) -> Iterator[pa.RecordBatch]:

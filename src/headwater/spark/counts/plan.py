@@ -26,6 +26,7 @@ from headwater.spark.formats.file_range import BATCH_EVENTS
 from headwater.spark.formats.parquet import row_groups
 from headwater.spark.native import positions
 from headwater.spark.native.plan import condition_key
+from headwater.spark.shuffles import by_number
 from headwater.spark.tasks import in_tasks
 
 if TYPE_CHECKING:
@@ -148,5 +149,5 @@ def _rows_with_zones(
     frames = frames_with_zones(spark, shared)
     if shared.roots == 1 and leaves <= limits.fan_in:
         return results(frames, root, leaves=leaves, settle=partial(settled, shared))
-    sent = in_tasks(frames.repartitionById(shared.roots, "bucket"), FRAMES, settled, shared)
+    sent = in_tasks(by_number(frames, shared.roots, "bucket"), FRAMES, settled, shared)
     return results(sent, root, roots=shared.roots, leaves=leaves)

@@ -8,10 +8,8 @@ who is late is a matter of the watermark that the last batch left, and only the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from headwater.engine.intake.arrival_columns import with_limits
@@ -26,19 +24,16 @@ from headwater.spark.dataframe_streams.plan import KIND, StreamOptions, StreamPl
 from headwater.spark.native.choice import Asked
 from headwater.spark.native.types import functions_of, quoted
 from headwater.spark.result_rows import shown_all, shown_aside, shown_rows, spark_shape
+from headwater.spark.shipped import refuse_shipped
+from headwater.spark.shuffles import bucket_labels
 from headwater.spark.tasks import in_tasks
 from headwater.spark.types import spark_types
+from headwater.spark.versions import check_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-#: Spark puts a bucket on the task that the hash of its key says, so of four keys two or three often meet on one task. The keys of
-#: buckets are ours to choose: small numbers whose hashes follow each other modulo this, and so modulo each number of tasks that
-#: divides it: 2, 3, 4, 5, 6, 8, ..., 64, ..., 200.
-TASKS = 4800
-_TRIED = 200_000
-_SEED = 42
 FRAMES = pa.schema([("bucket", pa.int32()), ("partition", pa.int32()), ("number", pa.int32()), ("frame", pa.binary())])
 
 
@@ -54,6 +49,8 @@ def stream_aggregate(
     """Result rows of all queries, as they come out; see `headwater.aggregate`."""
     from headwater.spark.dataframe_streams.state import unpacked
 
+    check_spark(df.sparkSession, "hw.aggregate of a streaming DataFrame")
+    refuse_shipped(queries, "a streaming DataFrame")
     if output not in plans.OUTPUTS:
         raise QueryError(f"output is {output!r}: give one of {', '.join(map(repr, plans.OUTPUTS))}")
     if asked.sums != "exact":
@@ -143,32 +140,3 @@ def split_output(rows: DataFrame) -> Parts:
         rows.where(f"{KIND} = 'aside'").select("aside.*"),
         rows.where(f"{KIND} = 'account'").select("account.*"),
     )
-
-
-@lru_cache
-def bucket_labels(count: int) -> tuple[int, ...]:
-    """The keys of ``count`` buckets, the same wherever and whenever they are asked for.
-
-    >>> bucket_labels(2)[0] == bucket_labels(8)[0]
-    True
-    """
-    places = murmur(np.arange(_TRIED, dtype=np.uint32)).astype(np.int32).astype(np.int64) % TASKS
-    found, first = np.unique(places, return_index=True)
-    assert len(found) == TASKS >= count
-    return tuple(first[:count].tolist())
-
-
-def murmur(numbers: np.ndarray[Any, np.dtype[np.uint32]]) -> np.ndarray[Any, np.dtype[np.uint32]]:
-    """Spark's `hash` of an integer: Murmur3 with its seed."""
-    with np.errstate(over="ignore"):
-        word = numbers * np.uint32(0xCC9E2D51)
-        word = (word << np.uint32(15)) | (word >> np.uint32(17))
-        mixed = np.uint32(_SEED) ^ (word * np.uint32(0x1B873593))
-        mixed = (mixed << np.uint32(13)) | (mixed >> np.uint32(19))
-        mixed = mixed * np.uint32(5) + np.uint32(0xE6546B64)
-        mixed ^= np.uint32(4)  # bytes
-        mixed ^= mixed >> np.uint32(16)
-        mixed *= np.uint32(0x85EBCA6B)
-        mixed ^= mixed >> np.uint32(13)
-        mixed *= np.uint32(0xC2B2AE35)
-        return mixed ^ (mixed >> np.uint32(16))

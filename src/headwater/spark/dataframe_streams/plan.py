@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -33,6 +33,8 @@ BUCKETS = 8
 #: What a stream can give; ``all``: each row with its kind.
 OUTPUTS = ("results", "aside", "accounts", "all")
 KIND = "kind"
+#: What Spark notes at a column of times that has a watermark: its delay in milliseconds.
+_DELAY = "spark.watermarkDelayMs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,14 @@ class StreamOptions:
     live: bool = False
     buckets: int | None = None
     ahead_max: object = "auto"
+
+    def with_watermark(self, df: DataFrame, time: str) -> StreamOptions:
+        """The same; ``withWatermark`` on the column of times says the disorder if nothing else does."""
+        fields = {field.name: field for field in df.schema}
+        delay_ms = fields[time].metadata.get(_DELAY) if time in fields else None
+        if delay_ms is None or self.disorder is not None:
+            return self
+        return replace(self, disorder=f"{delay_ms} ms")
 
     def refuse_batch(self) -> None:
         """A batch DataFrame has all rows at once and none is late."""
@@ -109,7 +119,8 @@ def stream_settings(
     if disorder is None and options.flush_when is None and options.flush_after is None:
         raise QueryError(
             "disorder is missing, so no window of this stream would ever close: say how far times may step back, "
-            "such as disorder='10 s' ('0 s': never), or when the stream ends (flush_when, flush_after)"
+            "such as disorder='10 s' ('0 s': never) or df.withWatermark(time, '10 seconds'), or when the stream ends "
+            "(flush_when, flush_after)"
         )
     if options.idle is not None and options.source is None:
         raise QueryError("idle is for streams of several sources: name the column that tells them apart, source='...'")

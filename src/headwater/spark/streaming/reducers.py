@@ -21,6 +21,7 @@ from headwater.base.arrow import table_from_bytes, table_to_bytes
 from headwater.node import RootNode
 from headwater.protocols.actions import Noted
 from headwater.spark.batch.root import parts_of
+from headwater.spark.shuffles import by_number
 from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.host import BatchOutput, RootHost
@@ -45,7 +46,7 @@ def reduced(
     frames: DataFrame, checkpoint: StreamCheckpoint, owner: int, batch: int, roots: int
 ) -> tuple[BatchOutput, list[Directive]]:
     """The output of all roots for a batch, and what each says; their states are written by their tasks."""
-    by_root = frames.repartitionById(roots, "bucket")
+    by_root = by_number(frames, roots, "bucket")
     found = in_tasks(by_root, TABLES, root_tables, str(checkpoint.path), owner, batch, roots).toArrow()
     outcome = BatchOutput()
     said: dict[int, Directive] = {}

@@ -105,16 +105,18 @@ def kind_of(name: str, format: str | None) -> str | None:
 
 
 def checked_sources(sources: str | Callable[[str], str]) -> str:
-    """Which source a file belongs to, as text: "file", "folder" or the import path of a function."""
+    """Which source a file belongs to, as text: "file", "folder" (in streams also "auto") or the import path of a function."""
     if callable(sources):
         path = checked_path("sources", sources)
         if not isinstance(path, str):
             raise DataError(path.text())
         return path
+    if sources == "auto":
+        return "folder"
     if sources not in ("file", "folder"):
         if ":" not in sources:
             raise DataError(
-                f"sources is {sources!r}: give 'file', 'folder' or a function's import path, 'module:function'"
+                f"sources is {sources!r}: give 'auto', 'file', 'folder' or a function's import path, 'module:function'"
             )
         load_path(sources)
     return sources

@@ -14,6 +14,7 @@ from headwater.language.files.queries import to_json
 from headwater.language.homes import homed
 from headwater.language.notebooks.html import html_facts
 from headwater.language.query import Query
+from headwater.spark.shipped import refuse_shipped
 from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.inputs.input import Input
 from headwater.spark.streaming.runner import BatchRunner
@@ -128,6 +129,7 @@ class Stream:
         """Answer one more query, from an event time on that lies above all seen so far. Returns when the root has it."""
         if isinstance(self.sink, SinkPerQuery):
             self.sink.check_taken([query.name])
+        refuse_shipped([query], "hw.stream")
         asked = homed([query], self._checkpoint.begun().home)
         self._ask({"what": "add", "queries": to_json(asked)})
 
