@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -65,7 +65,7 @@ class RootHost:
         self._recorded, self._snapshot_bytes = 0, 0
         self._records: list[bytes] = []
         self._before: StateRef | None = None  # the state from which this batch goes on
-        self._named = ""  # the queries with which it does
+        self._told: Directive | None = None  # what leaves were told for it
         #: Sources of which nothing is left to be read, and those of them that were forgotten with this batch.
         self._done: list[str] = []
         self._forgotten: list[str] = []
@@ -83,7 +83,7 @@ class RootHost:
         self._records, self._done, self._forgotten = [], [], []
         before = self._checkpoint.said(batch - 1)
         root, self._before = self._loaded(before)
-        self._named = before.queries
+        self._told = before
         self._state = None  # until this batch is saved, the root in memory is ahead of every state
         # Chain after chain: run again, tasks may end in another order, and nothing may depend on that.
         messages = sorted(((chain, bytes(frame)) for _, _, chain, frame in in_order(frames)), key=lambda each: each[0])
@@ -164,13 +164,13 @@ class RootHost:
         cuts, plan = root.cuts.announced, root.count_plan
         # A chain that has a look to answer reads events again; that needs no new ones.
         is_asked = cuts is not None or any(assign.looks for assign in assigns.values())
-        return Directive(
+        directive = Directive(
             offset.batch,
             self._queries(offset.batch, root),
             list(root.columns),
             assigns,
             None if cuts is None else encode(cuts),
-            not root.is_finished and (behind or is_asked or offset.flush or root.is_behind),
+            False,
             root.silent_at_ns,
             root.is_finished,
             offset.commands,
@@ -185,10 +185,16 @@ class RootHost:
             states=(self._state,),
             offset=offset.hash,
         )
+        # Told the same once more, leaves would read the same and say the same: only something new, or time, helps them on.
+        helps = self._told is None or not directive.tells_the_same(self._told)
+        wants = root.is_behind or offset.flush or (behind or is_asked) and helps
+        return replace(directive, wants_batch=wants and not root.is_finished)
 
     def _queries(self, batch: int, root: RootNode) -> str:
         """The name of the queries after a batch, and the text under it."""
-        return self._checkpoint.write_queries(root.assignments.query_text, batch, self._named)
+        return self._checkpoint.write_queries(
+            root.assignments.query_text, batch, "" if self._told is None else self._told.queries
+        )
 
     def save_state(self, batch: int) -> None:
         """Write the state after a batch; it counts once the directive that names it does."""
