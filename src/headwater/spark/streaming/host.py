@@ -61,6 +61,7 @@ class RootHost:
         self._checkpoint, self._owner, self._roots = checkpoint, owner, roots
         self._states = checkpoint.states(number, roots)
         self._root: RootNode | None = None
+        self._has_adopted = False
         self._state: StateRef | None = None  # the state that the root in memory is, if it is any
         self._recorded, self._snapshot_bytes = 0, 0
         self._records: list[bytes] = []
@@ -204,10 +205,13 @@ class RootHost:
         before = self._before
         is_long = self._recorded + size > max(SNAPSHOT_BYTES_MIN, self._snapshot_bytes)
         is_crowded = len(self._done) >= max(FORGET_MIN, len(root.members.names) // 2)
-        if before is None or is_long or is_crowded or batch - before.since >= SNAPSHOT_EVERY:
+        # Records of old links and of this one are never behind one snapshot.
+        is_changed = is_crowded or self._has_adopted
+        if before is None or is_long or is_changed or batch - before.since >= SNAPSHOT_EVERY:
             snapshot = self._forget_done(root).snapshot()
             self._state = self._states.write_snapshot(batch, self._owner, snapshot)
             self._recorded, self._snapshot_bytes = 0, len(snapshot)
+            self._has_adopted = False
         else:
             self._state = self._states.write_records(batch, self._owner, before, self._records)
             self._recorded += size
@@ -251,6 +255,7 @@ class RootHost:
         if self._root is None or self._state != state:
             saved = self._states.saved(state)
             self._root, _ = RootNode.recover(saved.snapshot, saved.records)
+            self._has_adopted = self._root.adopt(TASKS)  # from a release whose tasks had links of their own
             self._snapshot_bytes = len(saved.snapshot)
             self._recorded = sum(map(len, saved.records))
             state = state._replace(since=saved.since)
