@@ -127,6 +127,13 @@ class RootNode:
         """Whether events that were accepted may have to be read once more."""
         return self._half.reads_again
 
+    def adopt(self, link: str) -> bool:
+        """All chains come over this link, as their host calls it now; whether any came over another."""
+        others = [chain for chain in self.members.chains if self._routes.of(chain) not in (None, link)]
+        for chain in others:
+            self._routes.admit(chain, link, 0)
+        return bool(others)
+
     def begin_epochs(self, chains: Iterable[str]) -> None:
         """The sources of these chains have changed: whatever was sent of them before is void."""
         for chain in chains:

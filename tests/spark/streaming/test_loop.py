@@ -31,6 +31,14 @@ def test_leaves_that_hold_too_much_stop_reading_until_they_may_cut(tmp_path_fact
     Run(tmp_path_factory.mktemp("stream"), seed, crashes=False, held_max=held_max).play()
 
 
+@pytest.mark.parametrize(("seed", "held_max"), [(1, 8), (5, 8)])
+def test_a_stream_whose_leaf_holds_too_much_waits_for_others_without_running_batches(tmp_path, seed, held_max):
+    """It asked for another batch after each, though leaves were told the same each time: as many as Spark could run."""
+    run = Run(tmp_path, seed, crashes=False, held_max=held_max)
+    run.play()
+    assert run.loop.committed < 100
+
+
 @pytest.mark.parametrize("roots", [2, 3])
 @settings(max_examples=5, deadline=None)
 @example(seed=2**32 - 1)  # a query came for which events would have had to be shared in another way

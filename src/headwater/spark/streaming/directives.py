@@ -115,6 +115,13 @@ class Directive:
         due = [each.due_ns for each in gathered.values() if each.due_ns is not None]
         return replace(self, gathered=gathered, rows_due_ns=min(due, default=None))
 
+    def tells_the_same(self, other: Directive) -> bool:
+        """Whether both tell the leaves the same, so that these have nothing else to do."""
+        return self._told() == other._told()
+
+    def _told(self) -> tuple[object, ...]:
+        return self.queries, self.columns, self.assigns, self.cuts, self.plan, self.again, list(self.idle)
+
     def says_the_same(self, other: Directive) -> bool:
         """Whether both say the same of the same batch, whoever has done it, and for however long rows are gathered there."""
         own = ("owner", "states", "gathered", "rows_due_ns")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -61,11 +61,12 @@ class RootHost:
         self._checkpoint, self._owner, self._roots = checkpoint, owner, roots
         self._states = checkpoint.states(number, roots)
         self._root: RootNode | None = None
+        self._has_adopted = False
         self._state: StateRef | None = None  # the state that the root in memory is, if it is any
         self._recorded, self._snapshot_bytes = 0, 0
         self._records: list[bytes] = []
         self._before: StateRef | None = None  # the state from which this batch goes on
-        self._named = ""  # the queries with which it does
+        self._told: Directive | None = None  # what leaves were told for it
         #: Sources of which nothing is left to be read, and those of them that were forgotten with this batch.
         self._done: list[str] = []
         self._forgotten: list[str] = []
@@ -83,7 +84,7 @@ class RootHost:
         self._records, self._done, self._forgotten = [], [], []
         before = self._checkpoint.said(batch - 1)
         root, self._before = self._loaded(before)
-        self._named = before.queries
+        self._told = before
         self._state = None  # until this batch is saved, the root in memory is ahead of every state
         # Chain after chain: run again, tasks may end in another order, and nothing may depend on that.
         messages = sorted(((chain, bytes(frame)) for _, _, chain, frame in in_order(frames)), key=lambda each: each[0])
@@ -164,13 +165,13 @@ class RootHost:
         cuts, plan = root.cuts.announced, root.count_plan
         # A chain that has a look to answer reads events again; that needs no new ones.
         is_asked = cuts is not None or any(assign.looks for assign in assigns.values())
-        return Directive(
+        directive = Directive(
             offset.batch,
             self._queries(offset.batch, root),
             list(root.columns),
             assigns,
             None if cuts is None else encode(cuts),
-            not root.is_finished and (behind or is_asked or offset.flush or root.is_behind),
+            False,
             root.silent_at_ns,
             root.is_finished,
             offset.commands,
@@ -185,10 +186,16 @@ class RootHost:
             states=(self._state,),
             offset=offset.hash,
         )
+        # Told the same once more, leaves would read the same and say the same: only something new, or time, helps them on.
+        helps = self._told is None or not directive.tells_the_same(self._told)
+        wants = root.is_behind or offset.flush or (behind or is_asked) and helps
+        return replace(directive, wants_batch=wants and not root.is_finished)
 
     def _queries(self, batch: int, root: RootNode) -> str:
         """The name of the queries after a batch, and the text under it."""
-        return self._checkpoint.write_queries(root.assignments.query_text, batch, self._named)
+        return self._checkpoint.write_queries(
+            root.assignments.query_text, batch, "" if self._told is None else self._told.queries
+        )
 
     def save_state(self, batch: int) -> None:
         """Write the state after a batch; it counts once the directive that names it does."""
@@ -198,10 +205,13 @@ class RootHost:
         before = self._before
         is_long = self._recorded + size > max(SNAPSHOT_BYTES_MIN, self._snapshot_bytes)
         is_crowded = len(self._done) >= max(FORGET_MIN, len(root.members.names) // 2)
-        if before is None or is_long or is_crowded or batch - before.since >= SNAPSHOT_EVERY:
+        # Records of old links and of this one are never behind one snapshot.
+        is_changed = is_crowded or self._has_adopted
+        if before is None or is_long or is_changed or batch - before.since >= SNAPSHOT_EVERY:
             snapshot = self._forget_done(root).snapshot()
             self._state = self._states.write_snapshot(batch, self._owner, snapshot)
             self._recorded, self._snapshot_bytes = 0, len(snapshot)
+            self._has_adopted = False
         else:
             self._state = self._states.write_records(batch, self._owner, before, self._records)
             self._recorded += size
@@ -245,6 +255,7 @@ class RootHost:
         if self._root is None or self._state != state:
             saved = self._states.saved(state)
             self._root, _ = RootNode.recover(saved.snapshot, saved.records)
+            self._has_adopted = self._root.adopt(TASKS)  # from a release whose tasks had links of their own
             self._snapshot_bytes = len(saved.snapshot)
             self._recorded = sum(map(len, saved.records))
             state = state._replace(since=saved.since)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 #: JSON, what it says.
 TABLES = pa.schema([("root", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
 PLANNED, SAID, NOTED = "planned", "said", "noted"
+#: The notes that people are told of; those on deltas are long.
+TOLD = ("decided", "query added", "query removed", "flushed")
 
 
 def begin_roots(checkpoint: StreamCheckpoint, owner: int, root: RootNode, roots: int) -> Directive:
@@ -83,7 +85,7 @@ def root_tables(
             for part in parts_of(table):
                 yield _row(number, kind, table_to_bytes(part))
     if number == 0:  # all roots decide the same
-        noted = [(note.what, note.detail) for note in outcome.notes if "record" in note.detail]
+        noted = [(note.what, note.detail) for note in outcome.notes if note.what in TOLD]
         yield _row(number, NOTED, json.dumps(noted).encode())
     host.save_state(batch)
     said = host.directive(offset, outcome, host.status(offset, outcome))
