@@ -26,6 +26,7 @@ def test_batches_of_a_stream_say_what_the_reference_says(tmp_path_factory, crash
 
 
 @settings(max_examples=10, deadline=None)
+@example(seed=228, held_max=3)  # a query with empty windows came, and the root walked through all time before it
 @given(seed=st.integers(0, 2**32), held_max=st.integers(1, 10))
 def test_leaves_that_hold_too_much_stop_reading_until_they_may_cut(tmp_path_factory, seed, held_max):
     Run(tmp_path_factory.mktemp("stream"), seed, crashes=False, held_max=held_max).play()
