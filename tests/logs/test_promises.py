@@ -294,7 +294,7 @@ def test_a_writer_that_opens_makes_the_names_of_segments_safe(log, monkeypatch):
     synced = []
     monkeypatch.setattr(files, "sync_directory", synced.append)
     with log.writer(0) as writer:
-        assert synced == [log.path / "00000"] and writer.durable == 3
+        assert log.path / "00000" in synced and writer.durable == 3
 
 
 def test_retention_leaves_what_readers_hold(log):
