@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.simulator.stream import TABLES, ListedInput, Loop, Run
+from headwater.simulator.stream import TABLES, ListedInput, Loop, StoryRun
 from headwater.spark.streaming.elapsed import Elapsed
 from headwater.spark.streaming.planning import Offset
 
@@ -21,7 +21,7 @@ SCHEMA = pa.schema([("time", pa.int64())])
 JUMPS = [0, 0, SECOND, -SECOND, YEAR, -YEAR]
 
 
-class JumpRun(Run):
+class JumpRun(StoryRun):
     """A workload during which somebody sets the wall clock, again and again."""
 
     def __init__(self, place: Path, seed: int, jumps: list[int]) -> None:
