@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headwater.logs import FsyncPolicy, Log
 from headwater.simulator.world.file_faults import BEFORE, ERROR, CrashError, tampered
-from headwater.simulator.world.folder_disk import FolderDisk
+from headwater.simulator.world.folder_disk import FolderDisk, close_below
 from logs.batches import check_prefix, rows
 
 
@@ -38,9 +38,13 @@ class Story:
 
         disk = FolderDisk(self.root, self.chance)
         with tampered(disk, meddle, lambda: self.boots):
-            with suppress(CrashError):
-                while not self.written(FsyncPolicy(mode, byte_count=1500)):
-                    pass  # A sync failed: opened again, it goes on.
+            for _ in range(self.chance.choice([1, 2])):
+                # The first may be followed by another before the power goes: what it left unsynced is still to be synced.
+                with suppress(CrashError):
+                    while not self.written(FsyncPolicy(mode, byte_count=1500)):
+                        pass  # A sync failed: opened again, it goes on.
+                close_below(self.root)
+                steps = self.chance.randrange(80)
             disk.lose_power()
             self.boots += 1
             self.check()

@@ -103,9 +103,11 @@ def test_an_idle_source_does_not_hold_others_up_and_what_it_brings_later_is_late
 def test_silence_is_noticed_by_the_root():
     root = RootNode("root", [SUMS], schema=SCHEMA, settings=NodeSettings(linger_ns=0, idle_ns=100))
     leaf = LeafNode("leaf", "root")
-    leaf.handle(SourceOpened("s"), 0)
+    for source in ("s", "t"):
+        leaf.handle(SourceOpened(source), 0)
     hello = leaf.handle(TimerFired("hello"), 0)[0]
     root.handle(MessageReceived("leaf", hello.frame), 0)
+    root.members.raise_to(1, 7)  # or nobody would wait for the other
     assert not any(isinstance(action, Record) for action in root.handle(TimerFired("idle"), 50))
     actions = root.handle(TimerFired("idle"), 150)
     assert [action.detail["what"] for action in actions if isinstance(action, Noted)] == ["idle"]

@@ -255,6 +255,8 @@ def test_a_recovered_root_is_byte_for_byte_the_one_that_was_lost() -> None:
 
 def test_a_clock_that_begins_anew_with_its_machine_does_not_turn_idle_off() -> None:
     root = root_of(linger_ns=0, idle_ns=100)
+    hear(root, "b", Hello("y", "b", sources=(("t", ""),)))
+    root.members.raise_to(1, 7)  # or nobody would wait for the other
     (checkpoint, *_) = root.handle(Started(), 0)
     assert isinstance(checkpoint, Checkpoint)
     done = [hear(root, "a", delta(1, 0), 10**15)]

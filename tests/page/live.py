@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from spark.streaming.local_loop import TABLES, ListedInput, Loop
 
 import headwater as hw
 from headwater.page import Page
+from headwater.simulator.stream import TABLES, ListedInput, Loop
 from headwater.spark.streaming.start.page_start import page_start
 from headwater.spark.streaming.watch.observer import StreamObserver
 from headwater.spark.streaming.watch.status import now_us
@@ -45,11 +45,12 @@ class LiveStream:
         self._page = page
         #: By how much the observer's clock is ahead.
         self.ahead_us = 0
-        self.loop = Loop(place, self._opened, list(queries), {**SETTINGS, **settings}, 2, 1, seed=7)
+        self._queries = list(queries)
+        self.loop = Loop(place, self._opened, self._queries, {**SETTINGS, **settings}, 2, 1, seed=7)
         self._watch(1)
 
     def _watch(self, start: int) -> None:
-        begun = page_start(self._page.listen(), self.loop.checkpoint, start)
+        begun = page_start(self._page.listen(), self.loop.checkpoint, self._queries, start)
         self.observer = StreamObserver(
             "readings", "us", frozenset(), metrics_port=None, progress=False, page=begun, clock=self._clock
         )

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.page.board import Reason
-from headwater.page.feed import DRAWN, POINTS_KEPT, Feed, Seen, as_message
+from headwater.page.feed import DRAWN, POINTS_KEPT, PageFeed, Seen, as_message
 from headwater.page.last_windows import LastWindows, last_of_each
 from headwater.page.reasons import OTHERS, REASONS_MAX, Reasons
 from page.boards import MadeUpBoard
@@ -114,7 +114,7 @@ def test_values_that_json_cannot_say_are_texts():
     assert told.rows == ((0, 10, "-inf", "[1.5, nan]"),)
     board = MadeUpBoard()
     board.tables.append(told)
-    assert b"-inf" in as_message(Feed(board, lambda: 0).news()[0])
+    assert b"-inf" in as_message(PageFeed(board, lambda: 0).news()[0])
 
 
 @given(st.lists(st.lists(st.sampled_from(["too late", "time is null", "load is text"]), max_size=9), max_size=5))
@@ -148,7 +148,7 @@ def test_reasons_without_end_are_counted_together():
 @given(st.lists(st.integers(0, 3), max_size=12))
 def test_whoever_asks_often_or_seldom_is_told_the_same_points(pauses):
     board = MadeUpBoard()
-    feed = Feed(board, iter(range(0, 10**9, 1000)).__next__)
+    feed = PageFeed(board, iter(range(0, 10**9, 1000)).__next__)
     seen: Seen | None = None
     told = []
     for pause in (*pauses, 1):
@@ -161,7 +161,7 @@ def test_whoever_asks_often_or_seldom_is_told_the_same_points(pauses):
 
 
 def test_a_feed_forgets_what_is_long_ago():
-    feed = Feed(MadeUpBoard(), lambda: 0)
+    feed = PageFeed(MadeUpBoard(), lambda: 0)
     _, seen = feed.news()
     for _ in range(POINTS_KEPT + 5):
         feed.look()

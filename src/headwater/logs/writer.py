@@ -67,6 +67,7 @@ class PartitionWriter:
             self._epoch = WriterEpoch(directory)
             opening.callback(self._epoch.close)
             self._held.segments, self.repaired = repair(directory, log_id)
+            files.sync_directory(directory)  # who created the newest may have died before its name was safe
             self._held.refresh()
             self._open_newest()
             opening.pop_all()

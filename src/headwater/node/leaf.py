@@ -230,6 +230,8 @@ class LeafNode:
 
     def _stop(self, actions: list[Action]) -> list[Action]:
         self.state = LeafState.STOPPED
+        if self._sender is not None:
+            self._sender.let_go()
         return actions
 
     def _on_refused(self, refuse: messages.Refuse) -> list[Action]:

@@ -334,6 +334,12 @@ class RootNode:
                 unknown[chain] = UNKNOWN  # whoever has it asks for it, and relays forget it
             elif self._owns(sender, chain, position.epoch):
                 self._routes.admit(chain, sender, now_ns)
+            elif self._ledger.positions[chain].epoch == position.epoch and self._routes.may_bring(
+                [chain], sender, now_ns
+            ):
+                # Its owner has another parent now, and nothing to send that would say so; it may be asked for cuts there.
+                self._changed = True
+                self._routes.admit(chain, sender, now_ns)
             elif chain in self.members.chains and self._ledger.positions[chain].epoch > position.epoch:
                 actions.extend(self.assignments.remind(chain, sender))
         answer = act.SendMessage(sender, encode(messages.Positions(True, unknown)))

@@ -142,6 +142,11 @@ class DeltaSender:
         frames = [*self.outbox.overdue(), *self.cut_outbox.overdue()]
         return [*([Noted("resent", {"frames": len(frames)})] if frames else []), *self.sends(frames), timer]
 
+    def let_go(self) -> None:
+        """The chain is another's, or nobody wants it: what was not accepted will not be asked for any more."""
+        self.outbox, self.cut_outbox = Outbox(self.outbox.end), Outbox(self.cut_outbox.end)
+        self.sent = self.outbox.end
+
     # --- invariants ---
 
     def check(self) -> None:

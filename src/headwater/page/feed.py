@@ -27,7 +27,7 @@ class Seen(NamedTuple):
     happenings: int = 0
 
 
-class Feed:
+class PageFeed:
     """What browsers are told of one board.
 
     A browser that is slow misses nothing: it is told at once what came since. One that comes anew is told everything.

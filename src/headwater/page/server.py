@@ -22,9 +22,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headwater.page.board import Board
-from headwater.page.feed import BEAT_SECONDS, Feed, Seen, as_message
+from headwater.page.feed import BEAT_SECONDS, PageFeed, Seen, as_message
 from headwater.page.guard import HEADERS, Guard
-from headwater.page.settings import Listening
+from headwater.page.settings import ListeningPage
 
 LOGGER = logging.getLogger("headwater.page")
 #: Where each file of the page is, and what it is. Nothing else of the package can be asked for.
@@ -49,13 +49,13 @@ Metrics = Callable[[], tuple[bytes, str]]
 class PageServer:
     """A page that is open until it is closed. ``listening``: what `Page.listen` gave; it is closed with the server."""
 
-    def __init__(self, board: Board, listening: Listening, *, metrics: Metrics | None = None) -> None:
+    def __init__(self, board: Board, listening: ListeningPage, *, metrics: Metrics | None = None) -> None:
         self.url = listening.url
         self._listening = listening
         self._files = {path: (_bytes_of(name), kind) for path, (name, kind) in FILES.items()}
         # A browser that has a page of another release loads it anew.
         version = blake2b(b"".join(data for data, _ in self._files.values()), digest_size=6).hexdigest()
-        self._feed = Feed(board, lambda: time.time_ns() // 1_000_000, version)
+        self._feed = PageFeed(board, lambda: time.time_ns() // 1_000_000, version)
         self._guard = Guard(listening.page, listening.port)
         self._metrics = metrics
         self._closing = False
@@ -192,7 +192,7 @@ def _bytes_of(name: str) -> bytes:
     return files("headwater.page").joinpath(name).read_bytes()
 
 
-def _say_where(listening: Listening) -> None:
+def _say_where(listening: ListeningPage) -> None:
     url, page = listening.url, listening.page
     LOGGER.info("the page of the stream is at %s", url)
     if not page.is_loopback and page.token is None:

@@ -61,7 +61,7 @@ class Page:
         except ValueError:
             return self.host == "localhost"
 
-    def listen(self) -> Listening:
+    def listen(self) -> ListeningPage:
         """Listen there, before anything else runs; the sentence says what is in the way."""
         missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
         if missing:
@@ -85,11 +85,11 @@ class Page:
             raise DataError(
                 f"page: port {self.port} of {self.host} cannot be had ({error.strerror}): give another, or 0 for any that is free"
             ) from None
-        return Listening(self, listening)
+        return ListeningPage(self, listening)
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class ListeningPage:
     """A page that has its port, and nobody yet who answers."""
 
     page: Page

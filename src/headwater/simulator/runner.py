@@ -193,7 +193,7 @@ class Run:
         self._await("everything to be accepted", lambda: not truth.missing_count or truth.is_flushed)
         if truth.is_flushed or self.workload.ends_early:
             return
-        self._await("silent sources to be left out", lambda: not truth.waiting_for)
+        self._await("silent sources to be left out", lambda: not truth.held_up_by)
         world.run(world.time_ns + QUIET_NS)
         self.checker.check_settled()
         self._check_memory("relay")
@@ -274,7 +274,7 @@ class Run:
             }
             raise ViolationError(
                 f"{PATIENCE_NS // SECOND_NS} seconds after the last fault still waiting for {what};"
-                f" accepted {missing or 'everything'}, waiting for {sorted(self.truth.waiting_for)[:5]}"
+                f" accepted {missing or 'everything'}, waiting for {sorted(self.truth.held_up_by)[:5]}"
             )
 
 

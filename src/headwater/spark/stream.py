@@ -23,7 +23,7 @@ from headwater.language.schemas import check_unit_of
 from headwater.language.windows import CountWindow
 from headwater.node import NodeSettings, RootNode
 from headwater.node.splitting import Sharing
-from headwater.page.settings import Listening, Page
+from headwater.page.settings import ListeningPage, Page
 from headwater.protocols.count_windows import Counting
 from headwater.protocols.events import MessageReceived
 from headwater.protocols.messages import Hello, encode
@@ -228,7 +228,7 @@ def _prepared(
     watched: Mapping[str, Any] | None,
     undo: ExitStack,
     session: SparkSession | None = None,
-    listening: Listening | None = None,
+    listening: ListeningPage | None = None,
 ) -> BatchRunner:
     """All that is there before the first batch: a turn at the stream, somebody who watches it, and sinks that are open.
 

@@ -1,6 +1,7 @@
 """The world by itself: time, order, timers, crashes, with tiny nodes that only keep what they were told."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ from headwater.protocols.events import BatchArrived, MessageReceived, SourceEnde
 from headwater.simulator.workloads.streams import SourceLog
 from headwater.simulator.world.machine import Clock, Machine, Maker
 from headwater.simulator.world.network import MS
-from headwater.simulator.world.storage import entries
+from headwater.simulator.world.storage import RECORDS, entries
 from headwater.simulator.world.world import World
 
 
@@ -106,7 +107,8 @@ def test_a_node_that_stumbles_has_done_a_prefix_of_its_actions():
     world.add(struck)
     struck.stumble = (0, True)
     world.run(10 * MS)
-    assert list(entries(bytes(struck.storage.disk.files["records-0"].data))) == [b"1"]
+    records = bytes(struck.storage.disk.files[RECORDS.format(0)].data)
+    assert [entry.data for entry in entries(records, Path("records"))] == [b"1"]
     assert not struck.is_up and struck.storage.disk.files["memory"].data == b"memory"
     assert len(other.heard) == 1
     world.start(struck)

@@ -1,9 +1,9 @@
 """A story over a stream that several drivers believe to be theirs; at the end whoever sleeps wakes, and changes nothing."""
 
-from headwater.simulator.stream import Run
+from headwater.simulator.stream import StoryRun
 
 
-class SharedRun(Run):
+class SharedRun(StoryRun):
     """A workload of the simulator over a stream that several drivers believe to be theirs."""
 
     def play(self) -> None:

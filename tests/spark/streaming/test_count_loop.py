@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headwater.simulator.stream import Run, count_windows
+from headwater.simulator.stream import StoryRun, count_windows
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 
@@ -15,4 +15,4 @@ pytestmark = pytest.mark.usefixtures("no_sync")
 @example(seed=2066)  # an idle source returned in the middle of a batch, of which the first half was accepted
 @given(seed=st.integers(0, 2**32))
 def test_count_windows_of_a_stream_are_those_of_the_reference(tmp_path_factory, crashes, seed):
-    Run(tmp_path_factory.mktemp("stream"), seed, crashes, draw=count_windows).play()
+    StoryRun(tmp_path_factory.mktemp("stream"), seed, crashes, draw=count_windows).play()

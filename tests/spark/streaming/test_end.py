@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.simulator.stream import Loop, Run
+from headwater.simulator.stream import Loop, StoryRun
 from headwater.spark.streaming import source
 from headwater.spark.streaming.inputs import folder as folder_input
 from headwater.spark.streaming.inputs.folder import FolderInput
@@ -23,7 +23,7 @@ ENGINE = {"time": "time", "unit": "us", "disorder": 0, "strict": False, "idle_ns
 QUERY = hw.query("all", hw.tumbling("1 s"), n=hw.count())
 
 
-class EndRun(Run):
+class EndRun(StoryRun):
     """The end is asked for at any moment, and things go on happening until the stream is over."""
 
     def play(self) -> None:

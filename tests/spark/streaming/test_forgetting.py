@@ -13,7 +13,7 @@ import headwater as hw
 from headwater.language.files.queries import to_json
 from headwater.protocols import membership
 from headwater.simulator.checks.truth import ViolationError
-from headwater.simulator.stream import TABLES, ListedInput, Loop, Run
+from headwater.simulator.stream import TABLES, ListedInput, Loop, StoryRun
 from headwater.spark.streaming import host, planning, runner
 from headwater.spark.streaming.checkpoint import KEPT
 from headwater.spark.streaming.inputs import seen_files
@@ -38,7 +38,7 @@ def soon(monkeypatch):
     forgets_soon(monkeypatch)
 
 
-class ForgetRun(Run):
+class ForgetRun(StoryRun):
     """Most sources say that they are done once all of them is there."""
 
     def _something_happens(self) -> None:

@@ -78,7 +78,7 @@ def test_a_stream_that_is_started_with_fewer_queries_after_a_crash_runs_its_batc
     with pytest.raises(CrashError):
         loop.step()
     added = [hw.query("new", hw.tumbling(5), n=hw.count())] if others else []
-    change_queries(loop.checkpoint, loop.checkpoint.begun(), [QUERIES[1], *added])
+    change_queries(loop.checkpoint, [QUERIES[1], *added])
     loop.restart()
     while loop.step():
         pass

@@ -57,6 +57,11 @@ class Chunk:
         self.source_names = source_names
         self.columns: dict[str, Values] = {} if columns is None else columns
 
+    @property
+    def is_of_one_source(self) -> bool:
+        """Whether it is known that all events are of one source."""
+        return isinstance(self._source_ids, int)
+
     def __len__(self) -> int:
         return len(self.times)
 

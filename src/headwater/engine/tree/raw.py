@@ -54,7 +54,10 @@ class RawEvents:
             self.unread += len(events) - int(wanted.sum())
             events = events.take(np.flatnonzero(wanted), self._columns)
         if len(events):
-            self.parts.append(events_part(ALL_RAW, self._chain, events, events.marks, self._columns, misfits))
+            # Of several sources one watermark below them all may stand for each one's own, and the root knows higher ones of
+            # some. An event in time is in time by its own as well.
+            marks = events.marks if events.chunk.is_of_one_source else np.maximum(events.chunk.times, events.marks)
+            self.parts.append(events_part(ALL_RAW, self._chain, events, marks, self._columns, misfits))
         return dropped
 
     def take(self) -> list[EventsPart]:

@@ -9,6 +9,7 @@ import numpy as np
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.snapshots import pairs, snapshot
 from headwater.engine.slices.edges import (
+    BEGIN,
     EARLIEST,
     SIZE,
     SLIDE,
@@ -251,7 +252,9 @@ class FixedWindows:
         if not self._filled or key_count == 0:
             return until
         lows = [*self._first_starts.values(), *([int(times.min())] if len(times) else [])]
-        low = min(lows, default=until)
+        # Before its beginning a query shows nothing, whatever is held for others.
+        begin = min(int(self.specs[i, BEGIN]) for i in self._filled)
+        low = max(min(lows, default=until), begin)
         slide = min(int(self.specs[i, SLIDE]) for i in self._filled)
         return paced(after, until, slide, key_count * len(self._filled), low, int(times.max()) if len(times) else low)
 

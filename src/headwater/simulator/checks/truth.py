@@ -42,6 +42,15 @@ class Truth:
         self._added = added
         self._watermark = NEVER
 
+    @property
+    def held_up_by(self) -> set[str]:
+        """Those of them that are behind another, so that the group really waits."""
+        marks = {
+            source: self.stream.sources[source].watermark for source, is_active in self.active.items() if is_active
+        }
+        highest = max(marks.values(), default=NEVER)
+        return {source for source in self.waiting_for if marks.get(source, NEVER) < highest}
+
     def note(self, what: str, detail: Mapping[str, Any]) -> None:
         """Take a note of the root; most are not about the stream."""
         match what:

@@ -8,7 +8,7 @@ from headwater.simulator.stream.driver import MOMENTS, STEPS, Driver, LogTakenEr
 from headwater.simulator.stream.frames import LocalFrame
 from headwater.simulator.stream.listed_input import TABLES, ListedInput
 from headwater.simulator.stream.loop import Loop
-from headwater.simulator.stream.run import Run
+from headwater.simulator.stream.run import StoryRun
 from headwater.simulator.stream.story import count_windows
 from headwater.simulator.stream.turns import IDLE, Drivers, DriverThread
 from headwater.simulator.world.file_faults import CrashError
@@ -26,6 +26,6 @@ __all__ = [
     "LocalFrame",
     "LogTakenError",
     "Loop",
-    "Run",
+    "StoryRun",
     "count_windows",
 ]

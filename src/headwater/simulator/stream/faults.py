@@ -19,6 +19,7 @@ from headwater.simulator.stream.driver import MOMENTS
 from headwater.simulator.stream.shelf import Shelf
 from headwater.simulator.stream.story import SECOND
 from headwater.simulator.world.file_faults import AFTER, BEFORE, InjectedError
+from headwater.spark.streaming import checkpoint as checkpoints
 from headwater.spark.streaming.inputs.input import LogInput
 from headwater.spark.streaming.sinks.timeline import Claimant, SinkError
 
@@ -151,7 +152,8 @@ class StreamFaults:
             run.crew.unread.append("power")
         run.tell("machine", "has lost its power and starts again")
         loop = run.loop
-        lost = min(dice.choice([0, 1, 1, 2, 3]), len(loop.planned)) if self._loses_offsets else 0
+        # No more than directives are kept for: then nothing can go on, and a sentence says so.
+        lost = min(dice.choice([0, 1, 1, checkpoints.KEPT]), len(loop.planned)) if self._loses_offsets else 0
         if lost:
             del loop.planned[-lost:]
             loop.committed = max(0, min(loop.committed, len(loop.planned)))

@@ -11,7 +11,7 @@ from headwater.simulator.stream.story import SECOND, Draw, Story, any_queries
 from headwater.simulator.stream.turns import Drivers
 
 
-class Run:
+class StoryRun:
     """``crashes``: drivers die; ``is_shared``: several drivers believe that the stream is theirs."""
 
     loop_class: type[Loop] = Loop

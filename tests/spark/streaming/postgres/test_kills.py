@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from headwater.simulator import stream
-from headwater.simulator.stream import Loop, Run
+from headwater.simulator.stream import Loop, StoryRun
 from headwater.simulator.stream.loop import DurableSink
-from headwater.spark.streaming.postgres.client import Connection
+from headwater.spark.streaming.postgres.client import PostgresConnection
 from headwater.spark.streaming.postgres.sink import PostgresSink
 
 pytestmark = [pytest.mark.postgres, pytest.mark.usefixtures("no_sync")]
@@ -33,12 +33,12 @@ class WatchedSink(PostgresSink):
         super().write(batch, rows)
         self._loop.reached(self._name)
 
-    def _write(self, connection: Connection, *batch: Any) -> None:
+    def _write(self, connection: PostgresConnection, *batch: Any) -> None:
         super()._write(connection, *batch)
         self._loop.reached("sql")
 
 
-class KilledRun(Run):
+class KilledRun(StoryRun):
     """Dies at one moment after the other."""
 
     def __init__(self, place, seed: int, kills: int, roots: int) -> None:

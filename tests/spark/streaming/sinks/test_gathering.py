@@ -4,6 +4,7 @@ import json
 import os
 import re
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from headwater.errors import DataError, QueryError
 from headwater.logs import files
+from headwater.spark.streaming.directives import Directive
 from headwater.spark.streaming.errors import CheckpointError
 from headwater.spark.streaming.sinks import FolderSink, SinkError, folder
 from headwater.spark.streaming.sinks.gathered import GatheredRows, Gathering
@@ -237,30 +239,10 @@ class Disk:
         return step
 
 
-def test_rows_of_a_batch_that_a_sleeper_ends_are_not_lost_by_its_successor(tmp_path):
-    """Found by the simulator: the successor removed them, for the batch was not done when it started."""
-    history = History(waiting=tmp_path / "waiting")
-    sleeper = FolderSink(tmp_path / "out", every="1 min")
-    sleeper.open(history.start("a"))
-    sleeper.write_at(0, table(1, 2), 0)
-    successor = FolderSink(tmp_path / "out", every="1 min")
-    successor.open(history.start("b"))
-    history.finish(table(1, 2))  # by the sleeper
-    successor.write_at(1, table(3), 1)
-    history.finish(table(3))
-    successor.close()
-    (path,) = (tmp_path / "out").glob("*.parquet")
-    assert pq.read_table(path)["n"].to_pylist() == [1, 2, 3]
-
-
-def test_nothing_waits_when_the_stream_has_ended(tmp_path):
+def test_nothing_waits_when_the_stream_has_ended():
     """Found by the simulator: nobody could start it again to write what waited."""
-    sink = FolderSink(tmp_path / "out", every="1 h")
-    history = History(waiting=tmp_path / "waiting")
-    sink.open(history.start("a"))
-    sink.write_at(0, table(1), 0)
-    history.finish(table(1))
-    assert sink.write_at(1, table(2), 1, is_last=True) is None
-    (path,) = (tmp_path / "out").glob("*.parquet")
-    assert pq.read_table(path)["n"].to_pylist() == [1, 2]
-    assert not list((tmp_path / "waiting").glob("*.rows"))
+    waits = {"sink": Gathering(True, "7.1.rows", "hash", 70)}
+    said = Directive(7, "", [], {}).gathering(waits)
+    assert not said.gathered["sink"].is_due and said.rows_due_ns == 70
+    last = replace(said, is_finished=True).gathering(waits)
+    assert last.gathered["sink"].is_due and last.rows_due_ns is None

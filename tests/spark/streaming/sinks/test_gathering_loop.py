@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.simulator.stream import Run, loop
+from headwater.simulator.stream import StoryRun, loop
 from headwater.spark.streaming.sinks import FolderSink
 
 
@@ -33,7 +33,7 @@ def new_sinks(driver):
 @pytest.mark.parametrize(("seed", "roots"), [(1, 1), (3, 2)])
 def test_gathered_files_hold_what_every_batch_gave_in_order_and_once(tmp_path, monkeypatch, seed, roots):
     monkeypatch.setattr(loop, "watched_sinks", new_sinks)
-    run = Run(tmp_path / "checkpoint", seed, crashes=True, roots=roots)
+    run = StoryRun(tmp_path / "checkpoint", seed, crashes=True, roots=roots)
     run.play()
     run.loop.runner.close_sinks()
     for sink, name in ((run.loop.sink, "rows"), (run.loop.aside, "aside")):

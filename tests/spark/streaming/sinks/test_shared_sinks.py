@@ -32,6 +32,7 @@ from headwater.simulator.stream import (
 )
 from headwater.simulator.stream.loop import watched_sinks
 from headwater.spark.streaming.errors import ReplacedError
+from headwater.spark.streaming.seals import sealed
 from headwater.spark.streaming.sinks import FolderSink, LogSink
 from headwater.spark.streaming.sinks.gathered import GatheredRows, Gathering
 from spark.streaming.shared_run import SharedRun
@@ -355,7 +356,7 @@ def test_two_that_end_a_file_at_the_same_moment_agree_where(tmp_path, batches):
 
 def end_at_will(rows: GatheredRows, waiting) -> None:
     """Everybody ends files where he likes."""
-    files.replace(rows._ends(waiting[0].batch), str(waiting[-1].batch).encode())
+    files.replace(rows._ends(waiting[0].batch), sealed({"is_sealed": True, "last": waiting[-1].batch}))
 
 
 PLAIN = FolderSink.write_after

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.simulator.stream import Loop, Run
+from headwater.simulator.stream import Loop, StoryRun
 from headwater.simulator.stream.loop import DurableSink
 from headwater.spark.streaming.sinks.timeline import Claimant
 from headwater.spark.streaming.sinks.upsert import Upsert, upsert_of
@@ -145,7 +145,7 @@ KEYS = ["k", "g"]
 @pytest.mark.usefixtures("no_sync")
 @pytest.mark.parametrize("seed", range(6))
 def test_a_table_of_last_revisions_is_what_the_reference_says(tmp_path, seed):
-    run = Run(tmp_path, seed, crashes=True)
+    run = StoryRun(tmp_path, seed, crashes=True)
     run.loop.sink = sink = UpsertSink(run.loop)
     run.play()
     found = sorted((row["query"], row["event_count"], row["revision"]) for row in sink.table.values())

@@ -48,7 +48,7 @@ def check_dsn(dsn: object) -> str | dict[str, str]:
     )
 
 
-class Connection:
+class PostgresConnection:
     """One connection, in transactions: each `transaction` is committed as a whole or not at all."""
 
     def __init__(self, dsn: str | Mapping[str, str], what: str) -> None:
@@ -65,7 +65,7 @@ class Connection:
             self._connection.commit()
 
     @contextmanager
-    def transaction(self, doing: str) -> Iterator[Connection]:
+    def transaction(self, doing: str) -> Iterator[PostgresConnection]:
         """What is done in it is there at its end, or not at all; an error says what it was about."""
         with self._told(doing):
             try:

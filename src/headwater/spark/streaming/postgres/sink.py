@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from headwater.errors import DataError
 from headwater.spark.streaming.kafka.rows import json_rows
-from headwater.spark.streaming.postgres.client import Connection, DatabaseError, LostError, check_dsn, library
+from headwater.spark.streaming.postgres.client import DatabaseError, LostError, PostgresConnection, check_dsn, library
 from headwater.spark.streaming.postgres.table import TargetTable, stored_columns
 from headwater.spark.streaming.sinks.mode import Mode, check_mode
 from headwater.spark.streaming.sinks.noted import Note, NotedBatches
@@ -55,7 +55,7 @@ class PostgresSink(Sink):
         self._table = TargetTable(table)
         self._is_upsert = mode == "upsert"
         self._stream: Claimant | None = None
-        self._connection: Connection | None = None
+        self._connection: PostgresConnection | None = None
         self._notes: NotedBatches | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -90,12 +90,12 @@ class PostgresSink(Sink):
 
     # --- transactions ---
 
-    def _in_transaction(self, doing: str, act: Callable[[Connection], None]) -> None:
+    def _in_transaction(self, doing: str, act: Callable[[PostgresConnection], None]) -> None:
         """Do something as a whole; if the connection breaks, it is done again, for the note tells whether it was."""
         for left in reversed(range(TRIES)):
             try:
                 if self._connection is None:
-                    self._connection = Connection(self._dsn, f"table {self._table.name!r}")
+                    self._connection = PostgresConnection(self._dsn, f"table {self._table.name!r}")
                 with self._connection.transaction(doing) as connection:
                     act(connection)
                 return
@@ -108,7 +108,7 @@ class PostgresSink(Sink):
                 self.close()
                 raise
 
-    def _claim(self, connection: Connection, columns: pa.Schema) -> None:
+    def _claim(self, connection: PostgresConnection, columns: pa.Schema) -> None:
         """The table is there, fits, and has a note of this stream and life."""
         assert self._notes is not None
         kept = stored_columns(columns, self._is_upsert)
@@ -124,7 +124,7 @@ class PostgresSink(Sink):
         self._notes.last = note
         self._note(connection, self._notes.next(note.batch, note.digest))
 
-    def _write(self, connection: Connection, batch: int, rows: pa.Table, digest: str) -> None:
+    def _write(self, connection: PostgresConnection, batch: int, rows: pa.Table, digest: str) -> None:
         assert self._notes is not None and self._stream is not None
         note = self._noted(connection)
         if not note.stream:
@@ -151,7 +151,7 @@ class PostgresSink(Sink):
     def _notes_sql(self) -> str:
         return f"{self._table.schema_sql}{NOTES}"
 
-    def _noted(self, connection: Connection) -> Note:
+    def _noted(self, connection: PostgresConnection) -> Note:
         """The note of the table, which stays locked to the end of the transaction; an empty one if it has none."""
         found = connection.ask(
             f"UPDATE {self._notes_sql} SET written = now() WHERE target = $1 RETURNING batch, stream, life, digest",
@@ -159,7 +159,7 @@ class PostgresSink(Sink):
         )
         return Note(*found[0]) if found else Note(-1)
 
-    def _note(self, connection: Connection, note: Note) -> None:
+    def _note(self, connection: PostgresConnection, note: Note) -> None:
         connection.do(
             f"INSERT INTO {self._notes_sql} (target, batch, stream, life, digest) VALUES ($1, $2, $3, $4, $5)"
             " ON CONFLICT (target) DO UPDATE SET batch = $2, stream = $3, life = $4, digest = $5",

@@ -8,7 +8,7 @@ from pyarrow import types as pt
 from headwater.engine.results.shape import BOUNDS, POSITIONS
 from headwater.errors import DataError
 from headwater.spark.streaming.kafka.rows import json_texts
-from headwater.spark.streaming.postgres.client import Connection, listed, quoted
+from headwater.spark.streaming.postgres.client import PostgresConnection, listed, quoted
 from headwater.spark.streaming.sinks.timeline import SinkError
 from headwater.spark.streaming.sinks.upsert import Upsert
 from headwater.spark.types import nearest
@@ -44,10 +44,10 @@ class TargetTable:
         #: Where its notes are: beside it.
         self.schema_sql = "".join(f"{quoted(part)}." for part in parts[:-1])
 
-    def exists(self, connection: Connection) -> bool:
+    def exists(self, connection: PostgresConnection) -> bool:
         return connection.ask("SELECT to_regclass($1) IS NOT NULL", self.sql) == [(True,)]
 
-    def create(self, connection: Connection, columns: pa.Schema, is_upsert: bool) -> None:
+    def create(self, connection: PostgresConnection, columns: pa.Schema, is_upsert: bool) -> None:
         """A new table for these columns; windows that come again are found by an index."""
         types = held_types(connection, columns)
         said = ", ".join(f"{quoted(name)} {type_}" for name, type_ in types.items())
@@ -58,7 +58,7 @@ class TargetTable:
                     by = [name for name in ("query", *place) if name in types]
                     connection.do(f"CREATE INDEX ON {self.sql} ({listed(by)})")
 
-    def fit(self, connection: Connection, columns: pa.Schema, *, may_grow: bool) -> None:
+    def fit(self, connection: PostgresConnection, columns: pa.Schema, *, may_grow: bool) -> None:
         """SinkError if rows with these columns do not fit; columns that are missing are added if that is allowed."""
         there = {name: (type_, is_needed) for name, type_, is_needed in connection.ask(_COLUMNS, self.sql)}
         wanted = held_types(connection, columns)
@@ -81,10 +81,10 @@ class TargetTable:
             " missing is created"
         )
 
-    def append(self, connection: Connection, rows: pa.Table) -> None:
+    def append(self, connection: PostgresConnection, rows: pa.Table) -> None:
         self._put(connection, rows)
 
-    def upsert(self, connection: Connection, change: Upsert) -> None:
+    def upsert(self, connection: PostgresConnection, change: Upsert) -> None:
         """What the table has of these windows goes, and the rows of those that hold come."""
         connection.hold(WINDOWS, held(change.windows))
         connection.do(f"ANALYZE pg_temp.{quoted(WINDOWS)}")
@@ -95,7 +95,7 @@ class TargetTable:
         if len(change.rows):
             self._put(connection, change.rows)
 
-    def _put(self, connection: Connection, rows: pa.Table) -> None:
+    def _put(self, connection: PostgresConnection, rows: pa.Table) -> None:
         connection.hold(ROWS, held(rows))
         names = listed(rows.column_names)
         picked = ", ".join(
@@ -117,7 +117,7 @@ def _delete(table: str, names: list[str], place: tuple[str, ...]) -> str:
     return f"DELETE FROM {table} t USING pg_temp.{quoted(WINDOWS)} w WHERE {' AND '.join(said)}"
 
 
-def held_types(connection: Connection, columns: pa.Schema) -> dict[str, str]:
+def held_types(connection: PostgresConnection, columns: pa.Schema) -> dict[str, str]:
     """The types of PostgreSQL for columns of rows: those that ADBC chooses, and JSON for what is nested."""
     for field in columns:
         if len(field.name.encode()) > NAME_BYTES_MAX:

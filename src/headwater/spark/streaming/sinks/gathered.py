@@ -23,7 +23,7 @@ from headwater.base.arrow import table_from_bytes, table_to_bytes
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.logs import files
 from headwater.spark.streaming.errors import missing_part
-from headwater.spark.streaming.seals import create_named, read_named
+from headwater.spark.streaming.seals import create_named, read_named, sealed, unsealed
 from headwater.spark.streaming.sinks.batch_files import BatchRows
 from headwater.spark.streaming.sinks.timeline import SinkError
 
@@ -102,7 +102,7 @@ class GatheredRows:
         """A file is to be made of these, or of the first of them, if somebody was here before."""
         first = waiting[0].batch
         with suppress(FileExistsError):
-            files.create(self._ends(first), str(waiting[-1].batch).encode())
+            files.create(self._ends(first), sealed({"is_sealed": True, "last": waiting[-1].batch}))
         if self._last_end()[0] > first:
             # It was free because it is over and forgotten.
             files.remove(self._ends(first))
@@ -160,7 +160,7 @@ class GatheredRows:
             if first < 0:
                 return -1, -1
             with suppress(FileNotFoundError):  # there is a later one by now
-                return first, int(self._ends(first).read_bytes())
+                return first, int(unsealed(self._ends(first), self._ends(first).read_bytes())["last"])
 
     def _ends(self, first: int) -> Path:
         return self._folder / f"{first}{_ENDS}"

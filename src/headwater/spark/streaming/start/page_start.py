@@ -6,12 +6,14 @@ from collections.abc import Iterable
 
 from headwater.language.query import Query
 from headwater.language.time_columns import time_column
-from headwater.page.settings import Listening
+from headwater.page.settings import ListeningPage
 from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.watch.page_board import PageStart, event_bytes
 
 
-def page_start(listening: Listening, checkpoint: StreamCheckpoint, queries: Iterable[Query], start: int) -> PageStart:
+def page_start(
+    listening: ListeningPage, checkpoint: StreamCheckpoint, queries: Iterable[Query], start: int
+) -> PageStart:
     """``queries``: those that are answered from now on; ``start``: which start of the stream this is, the first being 1."""
     about = checkpoint.begun()
     columns = {time_column(about.settings["time"]).name}.union(*(query.columns() for query in queries))

@@ -15,7 +15,7 @@ from headwater.language.query import Query
 from headwater.page.board import Diary, Happening, QueryReading, Reading, WindowTable
 from headwater.page.last_windows import LastWindows
 from headwater.page.reasons import Reasons
-from headwater.page.settings import Listening
+from headwater.page.settings import ListeningPage
 from headwater.protocols.actions import Noted
 from headwater.spark.streaming.watch.status import RATE_SECONDS, Latencies, QueryStatus, StreamStatus, now_us
 
@@ -33,7 +33,7 @@ class PageStart:
     ``began``: how this life began, as a sentence.
     """
 
-    listening: Listening
+    listening: ListeningPage
     event_bytes: int | None = None
     events_before: int = 0
     began: str = "started"
