@@ -12,7 +12,7 @@ NAMES = """
     approx_distinct approx_quantile arrival avg band between by_query col collect count count_distinct count_sliding
     count_tumbling custom epoch explain first foreach_batch from_disco from_json from_yaml geometric_mean iso last load max
     median min mode
-    postgres product punctuated quantile query read register run session sliding stddev stream sum testing to_json to_table
+    postgres product punctuated quantile query read register run session ship sliding stddev stream sum testing to_json to_table
     to_yaml tumbling
     value_range variance
 """.split()

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from headwater.logs import files
+from headwater.spark.doors import refuse_old
 from headwater.spark.setup import SetupError
-from headwater.spark.versions import refuse_old
 
 TESTS = Path(__file__).parent.parent
 #: Files and folders here whose tests need a later Spark than the first doors do, and the door that is tried there.

@@ -25,14 +25,14 @@ from headwater.spark.batch.partition_leaves import depends_on_order, through_pyt
 from headwater.spark.batch.root import Output, fitted_rows, row_type
 from headwater.spark.dataframe_streams.aggregate import stream_aggregate
 from headwater.spark.dataframe_streams.plan import StreamOptions
-from headwater.spark.doors import check_frame
+from headwater.spark.doors import check_frame, check_spark
 from headwater.spark.native import positions
 from headwater.spark.native.choice import Asked, choice, has_positions
 from headwater.spark.native.plan import EventFrame, fixed_windows, numbered
 from headwater.spark.native.types import COLLATED
 from headwater.spark.progress import watch
 from headwater.spark.result_rows import shown_aside, shown_rows, spark_shape
-from headwater.spark.versions import check_spark, in_utc
+from headwater.spark.types import in_utc
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

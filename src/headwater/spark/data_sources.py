@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from headwater.spark.versions import check_spark, serves
+from headwater.spark.doors import check_spark, serves
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,11 +17,10 @@ from headwater.spark.batch.plan import ReadPlan, plan_events, plan_queries
 from headwater.spark.batch.root import Output, cores_of, fitted_rows, results, root_count, row_type
 from headwater.spark.counts.plan import LIMITS, SelectionLimits, can_be_selected, count_rows, groups
 from headwater.spark.data_sources import register
-from headwater.spark.doors import check_session, check_source_kind
+from headwater.spark.doors import check_session, check_source_kind, check_spark
 from headwater.spark.native.types import functions_of
 from headwater.spark.progress import is_wanted, watch
 from headwater.spark.result_rows import shown_aside, shown_rows, spark_shape
-from headwater.spark.versions import check_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,7 +18,7 @@ from pathlib import Path
 from headwater.errors import HeadwaterError
 
 JAVA_MIN = 17
-#: For the first doors; `versions.py` has what each needs.
+#: For the first doors; `doors.py` has what each needs.
 PYSPARK_MIN = (4, 0)
 #: The first that PySpark does not take.
 PANDAS_END = 3

@@ -32,7 +32,7 @@ def ship(thing: T) -> T:
     if path_of(thing) is not None:
         return thing
     if isinstance(thing, Aggregate):
-        return _shipped(replace(thing, operators=tuple(map(ship, thing.operators))))  # type: ignore[return-value]
+        return _shipped(replace(thing, operators=tuple(map(ship, thing.operators))))
     if not isinstance(thing, Operator) and not callable(thing):
         raise DataError(f"hw.ship of {shown(thing)}: give an own aggregate, an operator or a function")
     return _shipped(thing)
@@ -42,7 +42,7 @@ def _shipped(thing: T) -> T:
     from pyspark import cloudpickle
 
     try:
-        data = cloudpickle.dumps(thing)
+        data: bytes = cloudpickle.dumps(thing)  # type: ignore[no-untyped-call]
     except Exception as error:  # whatever a user's objects do
         raise DataError(f"hw.ship of {shown(thing)}: it cannot be pickled ({error})") from error
     name = f"s{hashlib.sha256(data).hexdigest()[:16]}"

@@ -31,7 +31,7 @@ from headwater.spark.batch.columns import Types
 from headwater.spark.batch.files import SourceOf
 from headwater.spark.batch.root import cores_of
 from headwater.spark.data_sources import register
-from headwater.spark.doors import check_session, check_source_kind
+from headwater.spark.doors import check_session, check_source_kind, check_spark
 from headwater.spark.read import check_count
 from headwater.spark.result_rows import spark_shape
 from headwater.spark.shipped import refuse_shipped
@@ -72,7 +72,6 @@ from headwater.spark.streaming.start.query_changes import (
 from headwater.spark.streaming.start.spark_log import drop_replaced_offset
 from headwater.spark.streaming.start.trigger import spark_trigger
 from headwater.spark.streaming.watch.observer import StreamObserver
-from headwater.spark.versions import check_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from inspect import signature
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from headwater.errors import DataError
-from headwater.spark.versions import in_utc
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -72,3 +73,8 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def _is_finer(type_: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(type_) or pa.types.is_duration(type_)) and type_.unit == "ns"
+
+
+def in_utc(function: Callable[..., Any]) -> dict[str, Any]:
+    """How a function of PySpark that makes Arrow types is told that timestamps are in UTC; before 4.2 it knows nothing else."""
+    return {"timezone": "UTC"} if "timezone" in signature(function).parameters else {}

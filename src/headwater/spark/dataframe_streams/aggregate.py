@@ -21,6 +21,7 @@ from headwater.node.micro_batches.frames import frames
 from headwater.spark.batch.partition_leaves import gathered
 from headwater.spark.dataframe_streams import plan as plans
 from headwater.spark.dataframe_streams.plan import KIND, StreamOptions, StreamPlan
+from headwater.spark.doors import check_spark
 from headwater.spark.native.choice import Asked
 from headwater.spark.native.types import functions_of, quoted
 from headwater.spark.result_rows import shown_all, shown_aside, shown_rows, spark_shape
@@ -28,7 +29,6 @@ from headwater.spark.shipped import refuse_shipped
 from headwater.spark.shuffles import bucket_labels
 from headwater.spark.tasks import in_tasks
 from headwater.spark.types import spark_types
-from headwater.spark.versions import check_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

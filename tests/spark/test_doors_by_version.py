@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from headwater.spark.doors import DOORS, check_spark, refuse_old, serves
 from headwater.spark.setup import SetupError
-from headwater.spark.versions import DOORS, check_spark, refuse_old, serves
 
 PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
 
