@@ -65,6 +65,7 @@ ALLOWED = {
     ("__init__", "headwater.spark.explain.explanation"),
     ("__init__", "headwater.spark.read"),
     ("__init__", "headwater.spark.result_rows"),
+    ("__init__", "headwater.spark.shipped"),
     ("__init__", "headwater.spark.stream"),
     ("__init__", "headwater.spark.streaming.postgres.sink"),
     ("__init__", "headwater.spark.streaming.sinks.foreach_batch"),

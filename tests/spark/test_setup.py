@@ -51,8 +51,8 @@ def test_a_wrong_java_home_is_not_made_good_by_a_java_on_the_path(tmp_path):
 @pytest.mark.parametrize(
     ("versions", "sentence"),
     [
-        ({}, r"PySpark is not installed: .*headwater\[spark\]"),
-        ({"pyspark": "3.5.1"}, r"PySpark 3\.5\.1 is too old, headwater needs 4\.3 or newer: install with: pip"),
+        ({}, r"PySpark is not installed: .*headwater\[spark-local\]"),
+        ({"pyspark": "3.5.1"}, r"PySpark 3\.5\.1 is too old, headwater needs 4\.0 or newer: install with: pip"),
         ({"pyspark": "4.3.0"}, "pandas is not installed, which PySpark needs"),
         ({"pyspark": "4.3.0", "pandas": "3.0.0"}, r"pandas 3\.0\.0 is too new for PySpark 4\.3\.0: .*'pandas<3'"),
     ],
