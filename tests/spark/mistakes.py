@@ -47,9 +47,9 @@ MISTAKES = [
         "A key that is not there",
         'hw.run(events, hw.query("q", hw.tumbling("1 min"), keys=["hous"], n=hw.count()), time="at")',
     ),
-    m("A duration with a unit that does not exist", 'hw.tumbling("10 sek")'),
-    m("A window of no size", 'hw.tumbling("0 s")'),
-    m("A slide of zero", 'hw.sliding("1 min", "0 s")'),
+    m("A duration with a unit that does not exist", 'hw.query("q", hw.tumbling("10 sek"), n=hw.count())'),
+    m("A window of no size", 'hw.query("q", hw.tumbling("0 s"), n=hw.count())'),
+    m("A slide of zero", 'hw.query("q", hw.sliding("1 min", "0 s"), n=hw.count())'),
     m(
         "A number as a duration over timestamps",
         'hw.run(events, hw.query("q", hw.tumbling(10), n=hw.count()), time="at")',

@@ -9,7 +9,7 @@ import base64
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -56,6 +56,8 @@ class ReadPlan:
     #: The columns of result rows, and whether no value can be malformed; tasks do not need to know.
     rows: pa.Schema | None = None
     is_uniform: bool = False
+    #: What was shipped, for tasks to install.
+    shipped: Mapping[str, bytes] = field(default_factory=dict)
 
     def feeds(self, task: int) -> Iterator[SourceFeed]:
         """The sources of a task, with their events."""
@@ -98,21 +100,22 @@ class ReadPlan:
             "where": None if self.where is None else condition_to_data(self.where),
             "pruning": None if self.pruning is None else self.pruning.to_data(),
             "rename": dict(self.renaming.names),
-            "shipped": {name: data.hex() for name, data in carried().items()},
+            "shipped": {name: data.hex() for name, data in self.shipped.items()},
         }
         return base64.b64encode(zlib.compress(json.dumps(tree).encode())).decode()
 
     @classmethod
     def from_text(cls, text: str) -> ReadPlan:
         tree: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(text)))
-        install({name: bytes.fromhex(data) for name, data in tree["shipped"].items()})
+        shipped = {name: bytes.fromhex(data) for name, data in tree["shipped"].items()}
+        install(shipped)
         tasks = [[_piece(fields) for fields in task] for task in tree["tasks"]]
         schema = schema_from_bytes(bytes.fromhex(tree["schema"]))
         root = None if tree["root"] is None else bytes.fromhex(tree["root"])
         where = None if tree["where"] is None else condition_from_data(tree["where"])
         pruning = None if tree["pruning"] is None else Pruning.from_data(tree["pruning"])
         rest = tree["flush"], tree["strict"], where, pruning, Renaming(tree["rename"])
-        return cls(tree["kind"], tasks, tree["columns"], schema, root, *rest)
+        return cls(tree["kind"], tasks, tree["columns"], schema, root, *rest, shipped=shipped)
 
 
 def _piece(fields: dict[str, Any]) -> FileRange:
@@ -172,6 +175,7 @@ def plan_queries(
         renaming=renaming,
         rows=root.result_schema,
         is_uniform=columns.are_uniform(names),
+        shipped=carried(),
     )
 
 
