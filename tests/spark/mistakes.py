@@ -22,8 +22,8 @@ HEAD = """# Typical mistakes, and what headwater says
 
 Each of these programs was run and its message taken down; `tests/spark/test_messages_page.py` runs them again and compares
 (`REWRITE=1` writes the page anew). `events` is a table with the columns `at` (timestamps), `ts` (Unix seconds as floats), `house`
-and `load`; `df` is a DataFrame of it, `spark` the session, and `place` a folder with the same events as Parquet in
-`events/`. Nothing runs before a call is right as a whole.
+and `load`; `df` is a DataFrame of it, `spark` the session, and `place` a folder below which the same events lie as
+Parquet. Nothing runs before a call is right as a whole.
 """
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -10,9 +10,10 @@ from headwater.spark.streaming.sinks import FolderSink, LogSink
 
 
 class Session:
-    """Looks like a session of Spark; nothing is asked of it."""
+    """Looks like a session of Spark; nothing is asked of it but its version."""
 
     readStream = None  # noqa: N815
+    version = "4.3.0"
 
 
 SESSION = Session()
