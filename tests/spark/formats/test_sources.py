@@ -69,7 +69,8 @@ def test_a_function_says_which_files_belong_together(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("sources", "sentence"), [("files", "give 'auto', 'file', 'folder' or a function"), (len, "a source is named by text")]
+    ("sources", "sentence"),
+    [("files", "give 'auto', 'file', 'folder' or a function"), (len, "a source is named by text")],
 )
 def test_sources_that_make_no_sense_are_refused(sources, sentence, tmp_path):
     pq.write_table(EVENTS, tmp_path / "a.parquet")
