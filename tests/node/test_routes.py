@@ -79,13 +79,16 @@ class SlowRoutes:
         return self.links.get(chain, link) == link or now_ns - self.heard[chain] >= 10
 
 
-STEPS = st.tuples(st.sampled_from("lr"), st.sets(st.sampled_from("abc"), min_size=1), st.integers(0, 6), st.booleans())
+AFTERWARDS = ["nothing", "nothing", "leave", "the clock begins anew"]
+STEPS = st.tuples(
+    st.sampled_from("lr"), st.sets(st.sampled_from("abc"), min_size=1), st.integers(0, 6), st.sampled_from(AFTERWARDS)
+)
 
 
 @given(st.lists(STEPS, max_size=30))
 def test_who_may_bring_what_does_not_depend_on_how_it_is_remembered(steps) -> None:
     routes, slow, now = Routes(silence_ns=10), SlowRoutes(), 0
-    for link, named, later, is_leaving in steps:
+    for link, named, later, afterwards in steps:
         now += later
         chains = tuple(sorted(named))
         may = [routes.may_bring(routes.strangers((chain,), link), link, now) for chain in chains]
@@ -97,6 +100,10 @@ def test_who_may_bring_what_does_not_depend_on_how_it_is_remembered(steps) -> No
         routes.hear(chains, link, now)
         slow.links.update(dict.fromkeys(chains, link))
         slow.heard.update(dict.fromkeys(chains, now))
-        if is_leaving:
+        if afterwards == "leave":
             routes.leave(chains[0])
             slow.heard[chains[0]] = now - 10
+        elif afterwards == "the clock begins anew":
+            now = 0
+            routes.listen(now)
+            slow.heard = dict.fromkeys(slow.heard, now)

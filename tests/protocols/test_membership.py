@@ -247,6 +247,18 @@ def test_floors_are_told_as_far_as_events_are_read_again() -> None:
     assert members.states("x")[0].floors == ()
 
 
+def test_where_a_source_has_ended_is_told_to_whoever_reads_it_again() -> None:
+    members = two_chains()
+    members.mark("x")
+    members.advance({"x": to(members, "x", (0, 3, FOREVER))}, 0)
+    assert members.states("x")[0].floors == ((3, FOREVER),), "no source tells its end where a flush has put it"
+    members.advance({"x": to(members, "x", (0, 2, FOREVER))}, 0)
+    assert members.states("x")[0].floors == ((3, FOREVER),), "what comes behind it is late, and moves no end"
+    members.forget_marks()
+    members.mark("x")
+    assert members.states("x")[0].floors == ()
+
+
 @given(
     sizes=st.lists(st.integers(1, 3), min_size=1, max_size=20),
     steps=st.lists(

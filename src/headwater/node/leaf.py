@@ -294,7 +294,9 @@ class LeafNode:
         return [*(self._send() if self._owned.has_much else []), *self._soon(), *self._balance()]
 
     def _on_ended(self, event: events.SourceEnded) -> list[Action]:
-        self._ends[event.source] = event.offset
+        # Where a flush has ended it, it stays ended, whatever the source had still to say.
+        flushed = self._ends.get(event.source, FOREVER) if self._is_over else FOREVER
+        self._ends[event.source] = min(event.offset, flushed)
         self._end_if_read(event.source)
         return self._soon()
 

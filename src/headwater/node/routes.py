@@ -87,7 +87,8 @@ class Routes:
         self._heard_ns[chain] = LONG_AGO
 
     def listen(self, now_ns: int) -> None:
-        """This process begins: who is there has not had a chance to be heard."""
+        """This process begins: who is there has not had a chance to be heard, and its clock may have begun anew."""
+        self._last.clear()
         self._heard_ns = dict.fromkeys(self.links, now_ns)
 
     def forget(self, chains: Iterable[str]) -> None:

@@ -171,11 +171,21 @@ class Membership(SourceBook):
         self.watermarks[numbers] += moved.rises
         self._heard[numbers] = now_ns
         self.follow()
+        ended = (moved.rises != 0) & (self.watermarks[numbers] == FOREVER)
+        if ended.any():
+            self._remember_ends(moved, numbers, ended)
         for name, rise in zip(moved.chains, moved.latest.tolist()):
             if rise:
                 chain = self.chains[name]
                 chain.latest = wrapped(chain.latest + rise)
                 self.latest = max(self.latest, chain.latest)
+
+    def _remember_ends(self, moved: Advances, numbers: Int64Array, ended: BoolArray) -> None:
+        """Sources have ended: no source tells its end where a flush has put it, so whoever reads again hears it from here."""
+        for place in np.flatnonzero(ended).tolist():
+            number = int(numbers[place])
+            if self.chains[moved.chains[int(moved.chain[place])]].marks:
+                self._floors.setdefault(number, []).append((int(self.offsets[number]), FOREVER))
 
     def moved(self, advances: Advances) -> Int64Array:
         """The numbers of the sources that move."""

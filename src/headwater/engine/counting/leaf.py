@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from headwater.base.arrays import BoolArray, Int64Array
 from headwater.base.count_limits import CountLimits
 from headwater.engine.counting import pieces
+from headwater.engine.counting.held_events import HeldEvents
 from headwater.engine.counting.pieces import LiftedPieces, Ranges, Zoning
 from headwater.engine.halves import LeafGroup
 from headwater.engine.intake.chunk import Chunk
@@ -26,31 +26,6 @@ PIECES_PER_STEP = 64
 #: Of a part besides its pieces: family, chain, up to where its events are in pieces, their latest time, whether these are all
 #: that there will be, and the look that it answers.
 Head = tuple[int, str, int, int, bool, int]
-
-
-@dataclass(slots=True)
-class HeldEvents:
-    """Events that are in pieces already and that the root may still ask for; the oldest go when there are too many."""
-
-    events_max: int
-    stretches: list[OrderedEvents] = field(default_factory=list)
-    count: int = 0
-
-    def add(self, stretch: OrderedEvents) -> None:
-        self.stretches.append(stretch)
-        self.count += len(stretch)
-        while self.count > self.events_max and len(self.stretches) > 1:
-            self.count -= len(self.stretches.pop(0))
-
-    def between(self, low: int, high: int) -> OrderedEvents | None:
-        """All events between two times, in order, and perhaps some around them; None if there are none."""
-        near = [s for s in self.stretches if s.chunk.times[-1] >= low and s.chunk.times[0] <= high]
-        return concat_stretches(near).in_order() if near else None
-
-    def forget(self, time: int) -> None:
-        """Let go of events before ``time``: the root will not ask for them."""
-        self.stretches = [stretch for stretch in self.stretches if stretch.chunk.times[-1] >= time]
-        self.count = sum(map(len, self.stretches))
 
 
 class CountLeafGroup(LeafGroup):
@@ -75,7 +50,6 @@ class CountLeafGroup(LeafGroup):
         self.held_most = 0  # the most events that were in memory at once
         self._early: list[PiecesPart] = []
         self._early_count = 0
-        self._asked = np.empty(0, np.int64), np.array([NEVER])  # begins in order; before each, the last end so far
         self.looks: list[Look] = []  # that wait for their answer
         self._looked: set[int] = set()  # the numbers of those and of the ones that were answered
 
@@ -84,7 +58,7 @@ class CountLeafGroup(LeafGroup):
         self.covered = covered
         self.reached = min(latest, covered - (covered > NEVER))
         self.kept.events_max, self.is_brief = 0 if is_brief else kept_max, is_brief
-        self._expect(looks)
+        self.kept.begin(self.reached, looks)
 
     def follow(self, plan: Zoning | None, settled: int) -> None:
         """Go by another plan of where cuts are expected; the root will not ask for anything before the time ``settled``."""
@@ -137,25 +111,9 @@ class CountLeafGroup(LeafGroup):
     def wait(self, stretch: OrderedEvents) -> None:
         if self.known_already and len(stretch):
             is_known = stretch.chunk.times < self.covered
-            self._keep_asked(stretch.take(np.flatnonzero(is_known)))
+            self.kept.add_again(stretch.take(np.flatnonzero(is_known)))
             stretch = stretch.take(np.flatnonzero(~is_known))
         super().wait(stretch)
-
-    def _expect(self, looks: Sequence[Look]) -> None:
-        """Looks that can be answered once events were read again: of these, keep what they ask for."""
-        begins = np.array([look.first[0] for look in looks], np.int64)
-        order = np.argsort(begins, kind="stable")
-        ends = np.maximum.accumulate(np.array([look.last[0] for look in looks], np.int64)[order])
-        self._asked = begins[order], np.concatenate(([NEVER], ends))
-
-    def _keep_asked(self, stretch: OrderedEvents) -> None:
-        times = stretch.chunk.times
-        place = np.searchsorted(self._asked[0], times, side="right")
-        is_asked = times <= self._asked[1][place]
-        if is_asked.any():
-            kept = stretch.take(np.flatnonzero(is_asked)).in_order()
-            self.kept.stretches.append(kept)
-            self.kept.count += len(kept)
 
     def _released(self, until: int) -> OrderedEvents | None:
         released = self.buffer.release(until)
@@ -272,6 +230,8 @@ class CountLeafGroup(LeafGroup):
         parts: list[PiecesPart] = []
         if not looks:
             return parts
+        if not all(map(self.kept.has_all, looks)):
+            return None
         kept = self.kept.between(min(look.first[0] for look in looks), max(look.last[0] for look in looks))
         if kept is None:
             return None

@@ -44,11 +44,11 @@ class Truth:
 
     @property
     def held_up_by(self) -> set[str]:
-        """Those of them that are behind another, so that the group really waits."""
-        marks = {
-            source: self.stream.sources[source].watermark for source, is_active in self.active.items() if is_active
-        }
-        highest = max(marks.values(), default=NEVER)
+        """Those of them that are behind another, or will be once it has ended, so that the group really waits."""
+        active = [source for source, is_active in self.active.items() if is_active]
+        marks = {source: self.stream.sources[source].watermark for source in active}
+        ends = [FOREVER for source in active if self.logs[source].ended_ns is not None]
+        highest = max([*marks.values(), *ends], default=NEVER)
         return {source for source in self.waiting_for if marks.get(source, NEVER) < highest}
 
     def note(self, what: str, detail: Mapping[str, Any]) -> None:
