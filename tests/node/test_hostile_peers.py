@@ -9,6 +9,8 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import headwater as hw
 from fuzz import frames
@@ -30,9 +32,9 @@ from headwater.protocols.actions import EmitRows, Noted, Record, SendMessage, Se
 from headwater.protocols.advances import Advance
 from headwater.protocols.count_windows import Forecast
 from headwater.protocols.delta import ChainRange, Delta
-from headwater.protocols.events import MessageReceived, SourceOpened, Started, TimerFired
+from headwater.protocols.events import BatchArrived, MessageReceived, SourceOpened, Started, TimerFired
 from headwater.protocols.ledger import Position
-from headwater.protocols.messages import Assign, CountPlan, Flush, Hello, Positions, Rates, encode
+from headwater.protocols.messages import Assign, CountPlan, Flush, Hello, Positions, Rates, SourceState, decode, encode
 from headwater.simulator.instant import InstantTree
 from node.test_nonsense import NONSENSE, SCHEMA, batch, finish, nonsense, tree_of
 
@@ -359,3 +361,23 @@ def test_a_far_watermark_alone_brings_windows_without_events_bit_by_bit(query):
         delta = Delta({"A": ChainRange(at.epoch, at.at, at.at + 1)}, {"A": advance})
         tree.root.handle(MessageReceived("A", encode(delta)), number)
     assert tree.root.is_behind and tree.root.watermark == FAR
+
+
+EDGES = st.sampled_from([0, 1, 5, 1 << 40, (1 << 62) - 1, 1 << 62, (1 << 62) + 1, (1 << 63) - 2, (1 << 63) - 1])
+
+
+@given(st.tuples(EDGES, EDGES, EDGES), st.tuples(EDGES, EDGES))
+@example((2, (1 << 63) - 1, 0), (0, 0))  # frame 25,285 of `make fuzz`: the delta behind it had no end
+def test_a_leaf_can_go_on_from_wherever_it_says_yes_to(counts, places):
+    epoch, position, cut = counts
+    hold, offset = sorted(places)
+    leaf = LeafNode("leaf", "root")
+    leaf.handle(SourceOpened("s", schema=SCHEMA), 0)
+    text = RootNode("root", [hw.query("all", hw.tumbling(10), n=hw.count())]).assignments.query_text
+    assign = Assign("leaf", "leaf", epoch, position, cut, NEVER, [SourceState("s", offset, 7, hold, 3)], 1, text)
+    leaf.handle(MessageReceived("root", encode(assign)), 0)
+    for start in {hold, offset} - {(1 << 63) - 2, (1 << 63) - 1}:  # behind which no source has two events
+        leaf.handle(BatchArrived("s", start, batch(8, 9)), 0)
+        for action in leaf.handle(TimerFired("send"), 0):
+            assert not isinstance(action, SendMessage) or decode(action.frame)
+    leaf.check()

@@ -33,6 +33,8 @@ LONG_TEXT_BYTES = 1 << 12
 UNPACKER_BYTES_MAX = 1 << 26
 #: A body of text may not be longer than this when unpacked: a few packed bytes may stand for many, and those for many objects.
 TEXT_BYTES_MAX = 1 << 24
+#: Nobody has counted further: deltas, cuts, epochs. What is added to it still fits into 64 bits.
+COUNT_MAX = 1 << 62
 _DOUBLE = struct.Struct("<d")
 #: What reading damaged bytes can end in.
 _UNPACKING = (zlib.error, lzma.LZMAError, struct.error)
@@ -297,10 +299,9 @@ _ASSIGN_ROW = record_of(Assign, required=10)
 def _read_assign(row: Any) -> Assign:
     assign: Assign = _ASSIGN_ROW.read(row)
     names = {source.name for source in assign.sources}
-    are_places = all(0 <= source.hold <= source.offset for source in assign.sources) and len(names) == len(
-        assign.sources
-    )
-    if not are_places or min(assign.epoch - 1, assign.position, assign.cut, assign.version) < 0:
+    are_places = all(0 <= source.hold <= source.offset for source in assign.sources)
+    counts = assign.epoch - 1, assign.position, assign.cut, assign.version
+    if not are_places or len(names) < len(assign.sources) or min(counts) < 0 or max(counts) > COUNT_MAX:
         raise FrameError("an assignment begins where nothing can begin")
     return assign
 
