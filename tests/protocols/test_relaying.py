@@ -126,6 +126,16 @@ def test_an_answer_that_was_overtaken_asks_for_nothing_that_is_safe() -> None:
     assert held(holding) == [{"a": ChainRange(1, 5, 6)}]
 
 
+def test_a_parent_that_stands_before_what_it_has_accepted_is_not_sent_the_same_for_ever() -> None:
+    """Frame 315,024 of `make fuzz`: each answer brought the frame back, and each frame the answer."""
+    holding = taken(stretch(a=(1, 3, 4)))
+    holding.accepted({"a": Position(1, 3)})
+    holding.next_to_send(ALL)
+    assert holding.rejected({"a": Position(1, 1)}) == {"a": Position(1, 4)}
+    assert not holding.has_unsent, "it may still be on its way"
+    assert [holding.overdue(), holding.overdue()] == [0, 1], "it goes out again in its time"
+
+
 @pytest.mark.parametrize("told", ["accepted", "rejected"])
 def test_an_old_answer_to_a_relay_without_memory_does_not_stop_its_child(told: str) -> None:
     holding = Holding()

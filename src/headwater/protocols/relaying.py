@@ -155,7 +155,9 @@ class Holding:
                 self.apart[chain] = position
         told = {chain: max(position, self.safe.get(chain, UNKNOWN)) for chain, position in positions.items()}
         again = self._keep_fitting(told)
-        self.send_again()
+        # Who answers each frame with an older answer would be sent it again for ever: what is held may still be on its way.
+        if told == positions:
+            self.send_again()
         return again
 
     def forget(self, chains: Set[str]) -> None:
