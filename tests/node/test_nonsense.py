@@ -1,15 +1,18 @@
 """Frames that can be read and make no sense: nobody falls over, nothing counts, and the others go on."""
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import headwater as hw
+from headwater.base.arrow import schema_to_bytes
 from headwater.engine.operators.numeric import CountColumn
 from headwater.engine.operators.operator import Op
 from headwater.engine.wire.part_bytes import part_to_bytes
 from headwater.engine.wire.parts import AccountsPart, AsidePart, EventsPart, LatePart, MarkersPart, Part, RowsPart
-from headwater.node import LeafNode, RelayNode
+from headwater.node import LeafNode, RelayNode, RootNode
 from headwater.protocols.actions import SendMessage
 from headwater.protocols.advances import Advance
 from headwater.protocols.delta import CUT_SUFFIX, ChainRange, Delta
@@ -115,7 +118,12 @@ def test_a_hello_that_makes_no_sense_is_refused():
 def test_a_leaf_takes_no_orders_that_it_cannot_read():
     leaf = LeafNode("A", "root")
     leaf.handle(SourceOpened("a", schema=SCHEMA), 0)
-    for queries in ("nonsense", "{}", '{"version": 99}'):
+    honest = json.loads(
+        RootNode("root", [hw.query("q", hw.tumbling(9), n=hw.sum("v"))], schema=SCHEMA).assignments.query_text
+    )
+    # Frame 405,422 of `make fuzz`: the leaf found out with its first batch.
+    untyped = json.dumps(honest | {"types": schema_to_bytes(pa.schema([])).hex()})
+    for queries in ("nonsense", "{}", '{"version": 99}', untyped):
         (note,) = leaf.handle(MessageReceived("root", encode(Assign("A", "A", 1, 0, 0, 0, (), 1, queries))), 0)
         assert note.what == "damaged message"
     tree = tree_of()

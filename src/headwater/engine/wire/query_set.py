@@ -83,6 +83,8 @@ def read_query_set(text: str, modules: Collection[str] | None = None) -> QuerySe
         ways = tree.get("round_trips", True), tree.get("counts", False), tree.get("large_only", False)
         if not _are_settings(*settings, *ways) or not _are_entries(entries, tree["names"]):
             raise FormatError("these are no queries: a field has a value of another type")
+        if not types.keys() >= {name for entry in entries for name in entry.query.columns()}:
+            raise FormatError("these are no queries: the type of a column that they read is missing")
         return QuerySet(*settings, entries, tree["names"], types, *ways)
     except HeadwaterError:
         raise
