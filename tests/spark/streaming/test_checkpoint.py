@@ -223,8 +223,9 @@ class ForeignError(Exception):
     """Not one of headwater's."""
 
 
-def failed(error, **spark):
-    runner = SimpleNamespace(error=error, observer=None)
+def failed(error, owner=None, **spark):
+    still = SimpleNamespace(check=lambda: None, replaced=lambda: None)
+    runner = SimpleNamespace(error=error, observer=None, owner=owner or still)
     query = SimpleNamespace(isActive=False, exception=lambda: ForeignError("Spark's"), **spark)
     return Stream(query, None, None, runner)
 
@@ -253,6 +254,17 @@ def test_an_error_of_headwater_keeps_its_cause():
     with pytest.raises(hw.HeadwaterError, match="the sentence") as error:
         failed(known, awaitTermination=ends).await_end()
     assert error.value is known and isinstance(known.__cause__, ForeignError)
+
+
+def test_a_driver_that_met_its_successor_in_sparks_log_says_that_it_was_replaced(tmp_path):
+    """Seed 13 of `make chaos`: Spark saw it first, and said something else."""
+    stream = failed(None, owner=Ownership.taken(tmp_path, "the first"))
+    with pytest.raises(StreamError, match="Spark's"):
+        stream.remove_query("any")
+    Ownership.taken(tmp_path, "the second")
+    assert "(owner 1) was replaced and stops: the stream is run by the second (owner 2)" in stream.end()
+    with pytest.raises(ReplacedError):
+        stream.remove_query("any")
 
 
 # --- what it costs ---

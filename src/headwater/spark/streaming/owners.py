@@ -73,6 +73,16 @@ class Ownership:
                 f" {self.number}) any more; start the stream again"
             )
 
+    def replaced(self) -> ReplacedError | None:
+        """What `check` says if another has taken over."""
+        try:
+            self.check()
+        except ReplacedError as error:
+            return error
+        except CheckpointError:
+            return None
+        return None
+
     @contextmanager
     def comes_first(self) -> Iterator[None]:
         """Whatever goes wrong in this `with`, that another has taken over is said first: it may be why."""
@@ -81,10 +91,8 @@ class Ownership:
         except ReplacedError:
             raise
         except Exception as because:
-            try:
-                self.check()
-            except ReplacedError as error:
-                raise error from because
+            if (replaced := self.replaced()) is not None:
+                raise replaced from because
             raise
 
 

@@ -16,6 +16,7 @@ from headwater.language.notebooks.html import html_facts
 from headwater.language.query import Query
 from headwater.spark.shipped import refuse_shipped
 from headwater.spark.streaming.checkpoint import StreamCheckpoint
+from headwater.spark.streaming.errors import ReplacedError
 from headwater.spark.streaming.inputs.input import Input
 from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.sinks import SinkPerQuery
@@ -165,6 +166,7 @@ class Stream:
             raise QueryError(refused)
 
     def _check_running(self, what: str, deadline: float | None) -> None:
+        self._runner.owner.check()
         if not self.is_active:
             if (error := self.query.exception()) is not None:
                 raise self._told(error)
@@ -201,8 +203,15 @@ class Stream:
         self._runner.close()
 
     def _told(self, error: Exception) -> Exception:
-        """What went wrong as one sentence, with its cause: what headwater said, if it was headwater that said it."""
+        """What went wrong as one sentence, with its cause: what headwater said, if it was headwater that said it.
+
+        Two drivers that meet in Spark's log hear of it from Spark: of them the one that was replaced is told so.
+        """
         found = self._runner.error
+        replaced = self._runner.owner.replaced()
+        if replaced is not None and not isinstance(found, ReplacedError):
+            replaced.__cause__ = found or error
+            return replaced
         if isinstance(found, HeadwaterError):
             told: Exception = found
         elif found is None or _TRACE in str(found):
