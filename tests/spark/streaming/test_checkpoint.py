@@ -156,7 +156,7 @@ def test_a_runner_that_travels_to_a_server_takes_the_lock_there(tmp_path):
     loop = loop_of(tmp_path)
     sink = FolderSink(tmp_path / "rows")
     runner = BatchRunner(loop.checkpoint, sink, owner=loop.driver.owner, lock=DriverLock(tmp_path))
-    sink.keys_of = runner.queries.keys_of  # as sinks hold it that have to know
+    sink.query_of = runner.queries.query_of  # as sinks hold it that have to know
     there = pickle.loads(cloudpickle.dumps(runner))
     runner.close()
     refuse_running(tmp_path)

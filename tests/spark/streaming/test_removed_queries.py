@@ -32,7 +32,9 @@ class KeyedSink(MemorySink):
     def write(self, batch: int, rows: pa.Table) -> None:
         super().write(batch, rows)
         if len(rows):
-            self.keys |= dict.fromkeys(row_keys(rows, self.loop.runner.queries.keys_of)[0], batch)
+            self.keys |= dict.fromkeys(
+                row_keys(rows, lambda name: self.loop.runner.queries.query_of(name).keys)[0], batch
+            )
 
 
 def begun(place) -> Loop:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +62,7 @@ class RowQueries:
         self._queries: Mapping[str, Query] = {}
 
     def behind(self, said: Directive) -> Mapping[str, Query]:
-        """By name; the same object while they are the same. From now on `keys_of` speaks of the batch behind this directive."""
+        """By name; the same object while they are the same. From now on `query_of` speaks of the batch behind this directive."""
         name = said.queries
         if self._name != name:
             entries = read_query_set(self._checkpoint.queries(name)).entries
@@ -74,10 +74,6 @@ class RowQueries:
         if name not in self._queries:
             raise bug(f"there are rows of query {name!r}, which did not run")
         return self._queries[name]
-
-    def keys_of(self, query: str) -> Sequence[str]:
-        """The key columns of a query that has rows in the batch that is being written."""
-        return self.query_of(query).keys
 
     def present_session(self) -> SparkSession | None:
         """Spark's session of the batch that is being written."""
