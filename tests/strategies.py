@@ -151,6 +151,11 @@ def _of(make: Callable[[str], Aggregation], columns: Sequence[str]) -> st.Search
     return st.sampled_from(list(columns)).map(make)
 
 
+def _top(names: Sequence[str], k: int, ties: bool, more: int) -> Aggregation:
+    """The best by some column, with some others."""
+    return agg.top(names[0], k, ties=ties, keep=names[1 : 1 + more])
+
+
 _METHODS = st.sampled_from(["linear", "lower", "upper", "nearest"])
 _FRACTIONS = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0])
 
@@ -168,6 +173,11 @@ EXACT: dict[str, st.SearchStrategy[Aggregation]] = {
     "first": _of(agg.first, ANY),
     "last": _of(agg.last, ANY),
     "collect": _of(agg.collect, ANY),
+    "distinct": _of(agg.distinct, ORDERED),
+    "top": st.builds(_top, st.permutations(ANY), st.integers(1, 4), st.booleans(), st.integers(0, 2)),
+    "max_by": st.builds(agg.max_by, st.sampled_from(ANY), st.sampled_from(ORDERED)),
+    "min_by": st.builds(agg.min_by, st.sampled_from(ANY), st.sampled_from(ORDERED)),
+    "rows": st.builds(lambda names, count: agg.rows(names[:count]), st.permutations(ANY), st.integers(1, 3)),
     "variance": _of(agg.variance, NUMBERS),
     "stddev": _of(agg.stddev, NUMBERS),
     "user": st.sampled_from(

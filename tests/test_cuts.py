@@ -44,6 +44,11 @@ OF_ALL = {
     "first": hw.first("v"),
     "last": hw.last("v"),
     "all": hw.collect("v"),
+    "best": hw.top("v", 2, keep=["mark"]),
+    "lowest": hw.min_by("mark", by="v"),
+    "at the best": hw.max_by("v", by="v"),
+    "whole": hw.rows(["mark", "v"]),
+    "each": hw.distinct("v"),
 }
 WINDOWS = {
     "slices": hw.tumbling(DAY),

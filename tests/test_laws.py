@@ -34,6 +34,12 @@ BUILT_IN: list[Aggregation] = [
     agg.median("x", "upper"),
     agg.approx_distinct("x", 5),
     agg.approx_quantile("x", 0.9, 0.1),
+    agg.top("x", 2),
+    agg.top("x", 1, ties=True),
+    agg.max_by("x", by="x"),
+    agg.min_by("x", by="x"),
+    agg.rows(["x"]),
+    agg.distinct("x"),
     *(
         make("x")
         for make in (agg.sum, agg.avg, agg.min, agg.max, agg.value_range, agg.mode, agg.count_distinct, agg.first)

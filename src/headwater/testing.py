@@ -17,7 +17,7 @@ import pyarrow as pa
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values
 from headwater.engine.operators.partials import Op, lift, partials_from_bytes, partials_to_bytes
-from headwater.engine.results.aggregates import lower, operators_of
+from headwater.engine.results.aggregates import lower, operators_of, type_read
 from headwater.language.aggregations import Aggregation, apply
 from headwater.language.user_code import Aggregate, Operator
 
@@ -107,7 +107,7 @@ class _Laws:
         if self.aggregation.function != "user":
             return
         chunk, _ = self._chunk(events)
-        values = chunk.columns[self._column]
+        values = chunk.columns[self.aggregation.columns[0]]
         order = chunk.in_order()
         known = np.arange(len(chunk)) if order is None else order
         if values.valid is not None:
@@ -141,10 +141,6 @@ class _Laws:
         if not _close(left, right, self.relative):
             self._fail("lowering the combined pieces must give what lowering the whole gives", events, left, right)
 
-    @property
-    def _column(self) -> str:
-        return self.aggregation.column or "value"
-
     def _chunk(self, events: Events) -> tuple[Chunk, Any]:
         values = [value for value, _, _ in events]
         type_ = self._type
@@ -154,14 +150,19 @@ class _Laws:
         count = len(events)
         times = np.array([time for _, _, time in events], np.int64)
         sources = (np.arange(count) % 2).astype(np.int32)
-        chunk = Chunk(times, np.arange(count, dtype=np.int64), sources, ["b", "a"], {self._column: read})
+        chunk = Chunk(
+            times, np.arange(count, dtype=np.int64), sources, ["b", "a"], dict.fromkeys(self.aggregation.columns, read)
+        )
         return chunk, np.array([piece for _, piece, _ in events], np.int32)
 
     def _ops(self, chunk: Chunk) -> tuple[Op, ...]:
-        return operators_of(self.aggregation, chunk.columns[self._column].type)
+        return operators_of(self.aggregation, self._type_read(chunk))
 
     def _lowered(self, partials: dict[Op, Any], chunk: Chunk) -> Any:
-        return lower(self.aggregation, partials, chunk.columns[self._column].type)[0].as_py()
+        return lower(self.aggregation, partials, self._type_read(chunk))[0].as_py()
+
+    def _type_read(self, chunk: Chunk) -> pa.DataType | None:
+        return type_read(self.aggregation, {name: values.type for name, values in chunk.columns.items()})
 
     def _same_partials(self, own: Operator, left: Any, right: Any) -> bool:
         return own.to_bytes(left) == own.to_bytes(right) or (self.relative > 0 and _close(left, right, self.relative))

@@ -115,10 +115,14 @@ AGGREGATES: dict[str, Any] = {
             (hw.first, ORDERED),
             (hw.last, ORDERED),
             (hw.collect, ORDERED),
+            (hw.top, ORDERED),
+            (hw.distinct, ORDERED),
             (hw.approx_distinct, ("i", "s")),
         )
         for column in columns
     },
+    "ties": hw.top("i", 2, ties=True, keep=["s"]),
+    "rows": hw.rows(["i", "s"]),
     "p99_x": hw.approx_quantile("p", 0.99),
     "upper_x": hw.quantile("x", 0.9, "upper"),
     "p90_x": hw.quantile("x", 0.9),

@@ -20,12 +20,12 @@ from headwater.base.arrow import plain_type
 from headwater.base.source_numbers import Resolve
 from headwater.engine.groups.shared import QueryGroup
 from headwater.engine.groups.windows import columns_read
-from headwater.engine.intake.chunk import Chunk, blank
+from headwater.engine.intake.chunk import Chunk, Values, blank
 from headwater.engine.intake.columns import Events, read_values
 from headwater.engine.intake.keys import is_node_key
 from headwater.engine.operators.numeric import CountColumn
 from headwater.engine.operators.operator import Op
-from headwater.engine.operators.partials import lift, traits
+from headwater.engine.operators.partials import MISFIT, joined_kinds, lift, traits
 from headwater.engine.operators.user import UserColumn
 from headwater.engine.slices.edges import EARLIEST, LATEST
 from headwater.engine.slices.store import RowBlock
@@ -143,8 +143,9 @@ class SlicedRootGroup(QueryGroup):
             column = part.partials.get(op)
             if column is None:
                 return "partials of some operators are missing"
-            found, right = traits(column), _right_traits(op, types.get(op.column or "", pa.float64()))
-            if found[:-1] != right[:-1] or found[-1] not in (None, right[-1]):
+            read = tuple(types.get(name, pa.float64()) for name in op.columns)
+            found, right = traits(column), _right_traits(op, read)
+            if found[:-1] != right[:-1] or joined_kinds(found[-1], right[-1]) is MISFIT:
                 return f"partials of {op} are {found}, not {right}"
             if isinstance(column, CountColumn) and len(column) and int(column.counts.max()) > COUNT_MAX:
                 return f"more than {COUNT_MAX} events cannot have come"
@@ -193,18 +194,22 @@ def times_problem(*places: Int64Array) -> str | None:
 
 
 @lru_cache(256)
-def _right_traits(op: Op, type_: pa.DataType) -> tuple[object, ...]:
-    """The `traits` of an operator's partials over a column of this type: of those of no events at all, and the kind of values."""
-    values = blank(plain_type(type_), 0)
-    columns = {} if op.column is None else {op.column: values}
+def _right_traits(op: Op, types: tuple[pa.DataType, ...]) -> tuple[object, ...]:
+    """The `traits` of an operator's partials over columns of these types: those of no events at all, and the kinds of values."""
+    columns = {name: blank(plain_type(type_), 0) for name, type_ in zip(op.columns, types, strict=True)}
     empty = Chunk(np.empty(0, np.int64), 0, 0, [], columns)
     made = lift([op], empty, np.empty(0, np.int32), 0)[op]
-    kind: object = values.data.dtype.kind
-    if values.data.dtype == object:
-        kind = (
-            int if op.kind in ("sum", "sumsq") else {"text": str, "bytes": bytes}.get(type_kind(type_) or "", Decimal)
-        )
-    return (*traits(made)[:-1], kind)
+    kinds = tuple(_kind(op, columns[name], type_) for name, type_ in zip(op.columns, types, strict=True))
+    return (*traits(made)[:-1], kinds if op.kind == "top" else kinds[0] if kinds else "i")
+
+
+def _kind(op: Op, values: Values, type_: pa.DataType) -> object:
+    """What the values of partials are over a column of this type."""
+    if values.data.dtype != object:
+        return values.data.dtype.kind
+    if op.kind in ("sum", "sumsq"):
+        return int
+    return {"text": str, "bytes": bytes}.get(type_kind(type_) or "", Decimal)
 
 
 @lru_cache(256)

@@ -117,7 +117,7 @@ def _is_ordered(aggregation: Aggregation) -> bool:
     """Whether each value has to arrive, with its place in the order."""
     if aggregation.function == "user":
         return not all(own.commutative for own in aggregation.parameter.operators)
-    return "ordered" in FUNCTIONS[aggregation.function].operators
+    return aggregation.function in ("collect", "rows")
 
 
 # --- in words ---

@@ -169,7 +169,7 @@ class Registry(Generic[AnyGroup]):
         for entry in kinds:
             query = entry.query
             needed.update(dict.fromkeys(sorted(query.columns())))
-            values.update((a.column, None) for _, a in query.aggregates if a.column is not None)
+            values.update((name, None) for _, a in query.aggregates for name in a.columns)
             if query.distinct is not None:
                 values[query.distinct] = None
             if isinstance(query.window, Custom):

@@ -8,7 +8,7 @@ what they need to know of it. A new one needs besides its lowering (`engine/resu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
@@ -19,13 +19,16 @@ from headwater.language.user_code import Aggregate, find_path
 
 Method = Literal["linear", "lower", "upper", "nearest"]
 METHODS: Final = ("linear", "lower", "upper", "nearest")
+#: The most events that `top` keeps.
+TOP_MAX: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
     """A function over a column; `column` is None only for `count()`, which counts events.
 
-    `parameter`: quantile (q, method), approx_distinct its precision, approx_quantile (q, error), user the `Aggregate`.
+    `parameter`: quantile (q, method), approx_distinct its precision, approx_quantile (q, error), user the `Aggregate`, top
+    (k, ties, keep), rows the other columns, max_by and min_by the column that decides.
 
     >>> median("load")
     Aggregation(function='quantile', column='load', parameter=(0.5, 'linear'))
@@ -35,21 +38,37 @@ class Aggregation:
     column: str | None = None
     parameter: Any = None
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that it reads, `column` the first of them."""
+        if self.column is None:
+            return ()
+        match self.function:
+            case "top":
+                return (self.column, *self.parameter[2])
+            case "rows":
+                return (self.column, *self.parameter)
+            case "max_by" | "min_by":
+                return tuple(dict.fromkeys((self.column, self.parameter)))
+        return (self.column,)
+
     def problems(self) -> Iterator[Problem]:
         """Everything wrong with the aggregate as it was written."""
         if self.function not in FUNCTIONS:
             yield Problem("function", self.function, f"use one of {', '.join(FUNCTIONS)}")
             return
         if self.column is not None or self.function != "count":
-            yield from checks.text("column", self.column, f"name the column: hw.{self.function}('load')")
+            yield from checks.text(
+                "column", self.column, f"name the column: hw.{self.function}({FUNCTIONS[self.function].form})"
+            )
         check = FUNCTIONS[self.function].parameter_problems
         if check is not None:
-            yield from check(self.parameter)
+            yield from check(self.column, self.parameter)
         elif self.parameter is not None:
             yield Problem("parameter", self.parameter, f"{self.function} takes none")
 
 
-def _quantile_problems(parameter: Any) -> Iterator[Problem]:
+def _quantile_problems(_: Any, parameter: Any) -> Iterator[Problem]:
     if not isinstance(parameter, tuple) or len(parameter) != 2:
         yield Problem("parameter", parameter, "a quantile has (q, method)")
         return
@@ -57,7 +76,7 @@ def _quantile_problems(parameter: Any) -> Iterator[Problem]:
     yield from checks.one_of("method", parameter[1], METHODS)
 
 
-def _sketch_quantile_problems(parameter: Any) -> Iterator[Problem]:
+def _sketch_quantile_problems(_: Any, parameter: Any) -> Iterator[Problem]:
     if not isinstance(parameter, tuple) or len(parameter) != 2:
         yield Problem("parameter", parameter, "an approximate quantile has (q, error)")
         return
@@ -71,12 +90,12 @@ def _fraction_problems(q: Any) -> Iterator[Problem]:
         yield Problem("q", q, "give a number from 0 to 1, such as 0.99")
 
 
-def _precision_problems(precision: Any) -> Iterator[Problem]:
+def _precision_problems(_: Any, precision: Any) -> Iterator[Problem]:
     if type(precision) is not int or not 4 <= precision <= 18:
         yield Problem("precision", precision, "give an integer from 4 to 18, such as 12")
 
 
-def _user_problems(aggregate: Any) -> Iterator[Problem]:
+def _user_problems(_: Any, aggregate: Any) -> Iterator[Problem]:
     # A path that leads to an aggregate was followed by `apply`; one that is still here leads nowhere.
     found = find_path("aggregate", aggregate) if isinstance(aggregate, str) else aggregate
     if isinstance(found, Problem):
@@ -85,6 +104,36 @@ def _user_problems(aggregate: Any) -> Iterator[Problem]:
         yield Problem("aggregate", aggregate, "give an Aggregate or the import path of one, 'package.module:name'")
     else:
         yield from found.problems()
+
+
+def _top_problems(column: Any, parameter: Any) -> Iterator[Problem]:
+    if not isinstance(parameter, tuple) or len(parameter) != 3:
+        yield Problem("parameter", parameter, "top has (k, ties, keep)")
+        return
+    k, ties, keep = parameter
+    if type(k) is not int or not 1 <= k <= TOP_MAX:
+        yield Problem("k", k, f"give the number of best events, from 1 to {TOP_MAX:,}")
+    yield from checks.flag("ties", ties)
+    yield from _columns_problems("keep", (column,), keep, "name the columns to keep: keep=['house', 'room']")
+
+
+def _rows_problems(column: Any, columns: Any) -> Iterator[Problem]:
+    yield from _columns_problems("columns", (column,), columns, "name the columns: hw.rows(['house', 'load'])")
+
+
+def _by_problems(_: Any, column: Any) -> Iterator[Problem]:
+    yield from checks.text("by", column, "name the column that decides: hw.max_by('house', by='load')")
+
+
+def _columns_problems(field: str, before: tuple[Any, ...], columns: Any, form: str) -> Iterator[Problem]:
+    """The problems of more columns: each is named once, and none is one of those ``before``."""
+    if not isinstance(columns, tuple):
+        yield Problem(field, columns, form)
+        return
+    for index, name in enumerate(columns):
+        yield from checks.text(field, name, form)
+        if name in (*before, *columns[:index]):
+            yield Problem(field, name, "this column is there already; name each once")
 
 
 def _is_number(value: object) -> bool:
@@ -97,12 +146,13 @@ class Function:
 
     ``takes``: what its column must be, any scalar, ordered (also text and times) or a number. ``operators``: the kinds of the
     shared operators it is made of. ``gives``: the type of its result; "same" is the column's, "total" and "product" as wide as
-    its kind of number goes, "list" a list of the column's. ``fields``: of a query file, ``?`` marks those that may be left out.
+    its kind of number goes, "list" a list of the column's, "rows" a list of structs of its columns, "kept" the first of these.
+    ``fields``: of a query file, ``?`` marks those that may be left out.
     """
 
     takes: Literal["any", "ordered", "number"]
     operators: tuple[str, ...]
-    gives: Literal["int64", "float64", "same", "total", "product", "list", "own"]
+    gives: Literal["int64", "float64", "same", "total", "product", "list", "rows", "kept", "own"]
     fields: str = "column"
     #: It has a value even where there are no values; all others are null then.
     of_nothing: bool = False
@@ -110,7 +160,14 @@ class Function:
     overflows: bool = False
     #: Spark's own operators can compute it under the same guarantees, over some types of columns.
     native: bool = False
-    parameter_problems: Callable[[Any], Iterator[Problem]] | None = None
+    parameter_problems: Callable[[Any, Any], Iterator[Problem]] | None = None
+    #: How its columns are named.
+    form: str = "'load'"
+
+    @property
+    def others(self) -> str:
+        """The field that names the columns which it reads besides the first."""
+        return self.fields.split()[-1].rstrip("?")
 
 
 FUNCTIONS: Final[dict[str, Function]] = {
@@ -126,6 +183,19 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "first": Function("any", ("first",), "same"),
     "last": Function("any", ("last",), "same"),
     "collect": Function("any", ("ordered",), "list", of_nothing=True),
+    "distinct": Function("any", ("run",), "list", of_nothing=True),
+    "top": Function(
+        "ordered", ("top",), "rows", "column k? ties? keep?", of_nothing=True, parameter_problems=_top_problems
+    ),
+    "max_by": Function(
+        "any", ("top",), "kept", "column by", parameter_problems=_by_problems, form="'house', by='load'"
+    ),
+    "min_by": Function(
+        "any", ("top",), "kept", "column by", parameter_problems=_by_problems, form="'house', by='load'"
+    ),
+    "rows": Function(
+        "any", ("top",), "rows", "columns", of_nothing=True, parameter_problems=_rows_problems, form="['house', 'load']"
+    ),
     "variance": Function("number", ("sum", "sumsq", "valid"), "float64"),
     "stddev": Function("number", ("sum", "sumsq", "valid"), "float64"),
     "product": Function("number", ("product",), "product", overflows=True),
@@ -214,6 +284,44 @@ def last(column: str) -> Aggregation:
 def collect(column: str) -> Aggregation:
     """All values in order, as a list."""
     return _aggregation("collect", column)
+
+
+def distinct(column: str) -> Aggregation:
+    """The different values, as a list in their order."""
+    return _aggregation("distinct", column)
+
+
+def top(column: str, k: int = 1, *, ties: bool = False, keep: Iterable[str] = ()) -> Aggregation:
+    """The `k` events with the largest values, the largest first, as a list of structs of the column and those to `keep`.
+
+    Of equal values the earlier event comes first; with `ties` all that are equal to the last one are there too.
+
+    >>> top("price", 3, keep=["auction", "bidder"]).columns
+    ('price', 'auction', 'bidder')
+    """
+    return _aggregation("top", column, (k, ties, _columns_of(keep)))
+
+
+def max_by(column: str, by: str) -> Aggregation:
+    """The value of a column in the event in which another one, `by`, is largest; in the earliest if several are."""
+    return _aggregation("max_by", column, by)
+
+
+def min_by(column: str, by: str) -> Aggregation:
+    """The value of a column in the event in which another one, `by`, is smallest; in the earliest if several are."""
+    return _aggregation("min_by", column, by)
+
+
+def rows(columns: Iterable[str]) -> Aggregation:
+    """All events in order, as a list of structs of these columns."""
+    named = _columns_of(columns)
+    is_list = isinstance(named, tuple) and len(named) > 0
+    return _aggregation("rows", named[0] if is_list else None, named[1:] if is_list else named)
+
+
+def _columns_of(columns: Any) -> Any:
+    # What is no list of names is kept: the check refuses it.
+    return (columns,) if isinstance(columns, str) else tuple(columns) if isinstance(columns, Iterable) else columns
 
 
 def variance(column: str) -> Aggregation:

@@ -71,7 +71,7 @@ class Query:
         >>> sorted(query("load", win.tumbling("1 s"), avg=agg.avg("load"), keys=["house"]).columns())
         ['house', 'load']
         """
-        read = {aggregation.column for _, aggregation in self.aggregates if aggregation.column is not None}
+        read = {name for _, aggregation in self.aggregates for name in aggregation.columns}
         read.update(self.keys)
         if isinstance(self.window, Custom):
             read.update(self.window.columns)

@@ -178,8 +178,8 @@ def _schema_problems(query: Query, columns: _Columns, time: str) -> Iterator[Pro
             held = columns.types[query.home]
             yield Problem("home", query.home, f"nodes are named by text or integers, the column holds {held}")
     for alias, aggregation in query.aggregates:
-        if aggregation.column is not None:
-            yield from _misfit(alias, aggregation, aggregation.column, columns)
+        for place, name in enumerate(aggregation.columns):
+            yield from _misfit(alias, aggregation, name, columns, is_first=place == 0)
     if query.distinct is not None:
         yield from _missing("distinct", query.distinct, columns)
         if columns.kinds[query.distinct] is None:
@@ -213,8 +213,9 @@ def _is_name(data_type: pa.DataType) -> bool:
     return bool(pt.is_integer(data_type) or type_kind(data_type) in ("text", "null"))
 
 
-def _misfit(alias: str, aggregation: Aggregation, column: str, columns: _Columns) -> Iterator[Problem]:
-    field, function = f"aggregate {alias!r}.column", aggregation.function
+def _misfit(alias: str, aggregation: Aggregation, column: str, columns: _Columns, is_first: bool) -> Iterator[Problem]:
+    function = aggregation.function
+    field = f"aggregate {alias!r}.{'column' if is_first else FUNCTIONS[function].others}"
     yield from _missing(field, column, columns)
     kind, data_type = columns.kinds[column], columns.types[column]
     if kind == "null" or function == "count":

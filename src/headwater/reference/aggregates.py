@@ -62,11 +62,40 @@ def value_of(aggregation: Aggregation, rows: Sequence[dict[str, Any]]) -> Any:
     """
     if aggregation.column is None:
         return len(rows)
+    if aggregation.function in OF_ROWS:
+        return OF_ROWS[aggregation.function](aggregation, rows)
     values = [row.get(aggregation.column) for row in rows]
     values = [value for value in values if value is not None]
     if not values and not FUNCTIONS[aggregation.function].of_nothing:
         return None
     return DEFINITIONS[aggregation.function](values, aggregation.parameter)
+
+
+def _top(aggregation: Aggregation, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    k, ties, _ = aggregation.parameter
+    ranked = _ranked(rows, aggregation.columns[0])
+    last = ranked[:k][-1:]
+    more = [row for row in ranked[k:] if ties and _order_in(row, aggregation) == _order_in(last[0], aggregation)]
+    return [_struct(row, aggregation) for row in [*ranked[:k], *more]]
+
+
+def _ranked(rows: Sequence[dict[str, Any]], column: str, largest: bool = True) -> list[dict[str, Any]]:
+    """The rows with a value, the best first; of equal ones the earlier first."""
+    known = [row for row in rows if row.get(column) is not None]
+    return sorted(known, key=lambda row: order(row[column]), reverse=largest)
+
+
+def _order_in(row: dict[str, Any], aggregation: Aggregation) -> tuple[Any, ...]:
+    return order(row[aggregation.columns[0]])
+
+
+def _struct(row: dict[str, Any], aggregation: Aggregation) -> dict[str, Any]:
+    return {name: normal(row.get(name)) for name in aggregation.columns}
+
+
+def _by(aggregation: Aggregation, rows: Sequence[dict[str, Any]]) -> Any:
+    best = _ranked(rows, aggregation.parameter, aggregation.function == "max_by")
+    return normal(best[0].get(aggregation.columns[0])) if best else None
 
 
 def _sum(values: list[Any], _: Any) -> Any:
@@ -182,6 +211,13 @@ def _within_int64(exact: int) -> int | None:
     return exact if exact in INT64 else None
 
 
+#: Those that are about several columns of each row.
+OF_ROWS: dict[str, Callable[[Aggregation, Sequence[dict[str, Any]]], Any]] = {
+    "top": _top,
+    "max_by": _by,
+    "min_by": _by,
+    "rows": lambda aggregation, rows: [_struct(row, aggregation) for row in rows],
+}
 DEFINITIONS: dict[str, Callable[[list[Any], Any], Any]] = {
     "count": lambda values, _: len(values),
     "sum": _sum,
@@ -195,6 +231,7 @@ DEFINITIONS: dict[str, Callable[[list[Any], Any], Any]] = {
     "first": lambda values, _: values[0],
     "last": lambda values, _: values[-1],
     "collect": lambda values, _: values,
+    "distinct": lambda values, _: sorted({order(value): normal(value) for value in values}.values(), key=order),
     "variance": _variance,
     "stddev": _stddev,
     "product": _product,

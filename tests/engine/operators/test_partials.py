@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.base.packing import Reader, Writer
+from headwater.engine.operators.operator import Best
 from headwater.engine.operators.partials import CLASSES, Op, lift, partials_from_bytes, partials_to_bytes
 from headwater.errors import FormatError
 from headwater.language.user_code import Operator
@@ -26,6 +27,8 @@ OWN = Operator("own", how_many, lambda a, b: a + b, 0)
 NUMERIC = [Op("count"), *(Op(kind, "x") for kind in ("valid", "sum", "sumsq", "min", "max", "product"))]
 GENERAL = [
     *(Op(kind, "x") for kind in ("run", "ordered", "first", "last")),
+    Op("top", "x", Best(2, False, True, ("x",))),
+    Op("top", "x", Best(0, False, True)),
     Op("hll", "x", 8),
     Op("user", "x", OWN),
 ]

@@ -199,7 +199,7 @@ def _between(
 
 SAMPLES_PER_PIECE = 16
 #: Operators that depend on the order of events.
-ORDERED = frozenset({"ordered", "first", "last", "user"})
+ORDERED = frozenset({"ordered", "first", "last", "top", "user"})
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from headwater.engine.intake.chunk import Chunk, blank
 from headwater.engine.intake.reorder import OrderedEvents, ReorderBuffer, concat_stretches
 from headwater.engine.operators.operator import COUNT, Op
 from headwater.engine.operators.partials import PartialColumn, lift
-from headwater.engine.results.aggregates import operators_of
+from headwater.engine.results.aggregates import operators_of, type_read
 from headwater.engine.slices.edges import Edges, fixed_spec
 from headwater.engine.slices.slicer import SlicedRows
 from headwater.engine.slices.store import RowBlock
@@ -261,8 +261,7 @@ def operators(types: Mapping[str, pa.DataType], *queries: Query) -> list[Op]:
     """The operators that results of these queries are made of, each once; the number of events is always among them."""
     wanted = dict.fromkeys([COUNT])
     for aggregation in {id(each): each for query in queries for _, each in query.aggregates}.values():
-        column_type = None if aggregation.column is None else types.get(aggregation.column, pa.float64())
-        wanted.update(dict.fromkeys(operators_of(aggregation, column_type)))
+        wanted.update(dict.fromkeys(operators_of(aggregation, type_read(aggregation, types))))
     return list(wanted)
 
 
@@ -271,7 +270,7 @@ def columns_read(ops: Iterable[Op]) -> list[str]:
 
     Not a set: chunks are written down, and the order of a set of strings changes from process to process.
     """
-    return list(dict.fromkeys(op.column for op in ops if op.column is not None))
+    return list(dict.fromkeys(name for op in ops for name in op.columns))
 
 
 _AnyWalk = TypeVar("_AnyWalk", Walk, CountWalk)

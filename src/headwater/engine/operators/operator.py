@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from headwater.engine.operators.sums.blocks import INFINITY_BITS, MAGNITUDE
 class Op:
     """One shared operator: its kind, the column it reads (none for ``count``) and what else decides its partials.
 
-    Kinds: count valid sum sumsq product min max run ordered first last hll ddsketch user.
+    Kinds: count valid sum sumsq product min max run ordered first last top hll ddsketch user.
 
     >>> Op("sum", "load") == Op("sum", "load"), Op("sum", "load") == Op("sum", "price")
     (True, False)
@@ -28,6 +29,25 @@ class Op:
     kind: str
     column: str | None = None
     parameter: Hashable = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that it reads: of the best events also those that are kept besides."""
+        if self.column is None:
+            return ()
+        return (self.column, *self.parameter.kept) if isinstance(self.parameter, Best) else (self.column,)
+
+
+class Best(NamedTuple):
+    """Which events ``top`` keeps: the ``k`` with the largest values of its column, or smallest; k = 0: all, in their order.
+
+    ``ties``: with the last of them all others of its value. ``kept``: the columns that are kept besides.
+    """
+
+    k: int
+    ties: bool
+    largest: bool
+    kept: tuple[str, ...] = ()
 
 
 #: Every group counts its events: a row without any is no row.

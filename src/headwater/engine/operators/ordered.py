@@ -15,8 +15,9 @@ import numpy as np
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array, frozen
 from headwater.base.jit import njit
 from headwater.base.packing import Bytes, Reader, Writer
-from headwater.engine.intake.chunk import Chunk, are_in_order, comes_before, source_ranks
-from headwater.engine.operators.ragged import expand, group_indices, read_starts, row_of_item, starts_of, valid_rows
+from headwater.engine.intake.chunk import Chunk, comes_before, source_ranks
+from headwater.engine.operators.places import EventPlaces
+from headwater.engine.operators.ragged import expand, group_indices, read_starts, starts_of, valid_rows
 from headwater.errors import FormatError
 
 VERSION = 1
@@ -28,21 +29,16 @@ KEEPS: tuple[Keep, ...] = ("all", "first", "last")
 class OrderedColumn:
     """Row i holds ``values[starts[i]:starts[i + 1]]`` in event order, or only the first or the last of them (``keep``).
 
-    ``sources`` index ``names``, which is sorted as bytes: comparing the numbers compares the names.
-
-    >>> times, none = np.array([1, 5, 3]), np.zeros(3, np.int64)
-    >>> column = OrderedColumn("all", np.array([10, 50, 30]), times, none, none, np.array([0, 2, 3]), ["s"])
+    >>> places = EventPlaces(np.array([1, 5, 3]), *np.zeros((2, 3), np.int64), ["s"])
+    >>> column = OrderedColumn("all", np.array([10, 50, 30]), places, np.array([0, 2, 3]))
     >>> column.combine_ranges(np.array([0]), np.array([2])).values.tolist()
     [10, 30, 50]
     """
 
     keep: Keep
     values: np.ndarray[Any, Any]
-    times: Int64Array
-    sources: Int64Array
-    offsets: Int64Array
+    places: EventPlaces
     starts: Int64Array
-    names: Sequence[str]
 
     @classmethod
     def lift(cls, keep: Keep, column: str, chunk: Chunk, rows: Int32Array, row_count: int) -> OrderedColumn:
@@ -53,10 +49,7 @@ class OrderedColumn:
             indices, starts = group_indices(rows, row_count, chunk.in_order())
         else:
             indices, starts = _edges(keep, chunk, rows, row_count)
-        ranks = source_ranks(chunk.source_names)
-        names = sorted(chunk.source_names, key=str.encode)
-        sources = ranks[chunk.source_ids[indices]]
-        return cls(keep, values.data[indices], chunk.times[indices], sources, chunk.offsets[indices], starts, names)
+        return cls(keep, values.data[indices], EventPlaces.of_chunk(chunk, indices), starts)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -64,7 +57,7 @@ class OrderedColumn:
     @property
     def nbytes(self) -> int:
         """Memory held by the arrays."""
-        return self.values.nbytes + 3 * self.times.nbytes + self.starts.nbytes
+        return self.values.nbytes + self.places.nbytes + self.starts.nbytes
 
     def counts(self) -> Int64Array:
         """How many values each row has."""
@@ -80,23 +73,12 @@ class OrderedColumn:
         """The rows of all columns, one after the other, with one list of sources."""
         if len(columns) == 1:
             return columns[0]
-        names: Sequence[str] = columns[0].names
-        sources = [column.sources for column in columns]
-        if any(column.names != names for column in columns):
-            names = sorted({name for column in columns for name in column.names}, key=str.encode)
-            places = {name: place for place, name in enumerate(names)}
-            sources = [
-                np.array([places[name] for name in column.names], np.int64)[column.sources] for column in columns
-            ]
         filled = [column.values for column in columns if len(column.values)]
         return cls(
             columns[0].keep,
             np.concatenate(filled) if filled else columns[0].values,
-            np.concatenate([column.times for column in columns]),
-            np.concatenate(sources),
-            np.concatenate([column.offsets for column in columns]),
+            EventPlaces.concat([column.places for column in columns]),
             starts_of(np.concatenate([column.counts() for column in columns])),
-            names,
         )
 
     def combine_ranges(self, lo: Int64Array, hi: Int64Array) -> OrderedColumn:
@@ -106,14 +88,13 @@ class OrderedColumn:
             if (ends - begins <= 1).all():
                 best = np.where(ends > begins, begins, -1)
             else:
-                best = _best_of_ranges(self.times, self.sources, self.offsets, begins, ends, self.keep == "last")
+                at = self.places
+                best = _best_of_ranges(at.times, at.sources, at.offsets, begins, ends, self.keep == "last")
             return self._with(best[best >= 0], starts_of((best >= 0).astype(np.int64)))
         gathered = self._with(expand(begins, ends), starts_of(ends - begins))
-        if are_in_order(gathered.times, gathered.sources, gathered.offsets, gathered.starts):
+        if gathered.places.are_in_order(gathered.starts):
             return gathered
-        rows = row_of_item(gathered.starts)
-        order = np.lexsort((gathered.offsets, gathered.sources, gathered.times, rows)).astype(np.int64)
-        return gathered._with(order, gathered.starts)
+        return gathered._with(gathered.places.order(gathered.starts), gathered.starts)
 
     def edge_values(self) -> tuple[np.ndarray[Any, Any], BoolArray]:
         """For first and last: the value of each row, and whether there is one."""
@@ -124,9 +105,9 @@ class OrderedColumn:
 
     def to_bytes(self) -> bytes:
         """Places as small steps; only the sources that occur are named."""
-        used, sources = np.unique(self.sources, return_inverse=True)
-        writer = Writer(VERSION).number(KEEPS.index(self.keep)).objects([self.names[source] for source in used])
-        writer.ints(self.counts()).ints(self.times).ints(sources.reshape(-1).astype(np.int64)).ints(self.offsets)
+        names, sources = self.places.packed()
+        writer = Writer(VERSION).number(KEEPS.index(self.keep)).objects(names)
+        writer.ints(self.counts()).ints(self.places.times).ints(sources).ints(self.places.offsets)
         return writer.array(self.values if len(self.values) else np.empty(0, np.int64)).finish()
 
     @classmethod
@@ -135,17 +116,15 @@ class OrderedColumn:
         with Reader(data, "ordered values", VERSION) as reader:
             keep, names = reader.number(), [str(name) for name in reader.objects()]
             starts = read_starts(reader)
-            times, sources, offsets = reader.ints(), reader.ints(), reader.ints()
+            places = EventPlaces(reader.ints(), reader.ints(), reader.ints(), names)
             values = reader.array()
-        sizes = {len(times), len(sources), len(offsets), len(values), int(starts[-1])}
-        are_named = not len(sources) or 0 <= int(sources.min()) <= int(sources.max()) < len(names)
-        if keep >= len(KEEPS) or len(sizes) > 1 or not are_named:
+        are_alike = len({len(places), len(values), int(starts[-1])}) == 1
+        if keep >= len(KEEPS) or not are_alike or not places.are_places:
             raise FormatError("ordered values are damaged")
-        return cls(KEEPS[keep], values, times, sources, offsets, starts, names)
+        return cls(KEEPS[keep], values, places, starts)
 
     def _with(self, indices: Int64Array, starts: Int64Array) -> OrderedColumn:
-        times, sources, offsets = self.times[indices], self.sources[indices], self.offsets[indices]
-        return OrderedColumn(self.keep, self.values[indices], times, sources, offsets, starts, self.names)
+        return OrderedColumn(self.keep, self.values[indices], self.places.take(indices), starts)
 
 
 def _edges(keep: Keep, chunk: Chunk, rows: Int32Array, row_count: int) -> tuple[Int64Array, Int64Array]:

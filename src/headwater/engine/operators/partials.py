@@ -19,12 +19,13 @@ from headwater.engine.intake.chunk import Chunk, Values
 from headwater.engine.operators.extremes import MinMaxColumn
 from headwater.engine.operators.numeric import CountColumn, lift_count, lift_numeric
 from headwater.engine.operators.objects import ObjectColumn
-from headwater.engine.operators.operator import Op, clean_floats
+from headwater.engine.operators.operator import Best, Op, clean_floats
 from headwater.engine.operators.ordered import OrderedColumn
 from headwater.engine.operators.products import ProductColumn
 from headwater.engine.operators.runs.column import RunColumn
 from headwater.engine.operators.sketches import DDSketchColumn, HyperLogLogColumn
 from headwater.engine.operators.sums.exact_sum import SumColumn
+from headwater.engine.operators.tops import TopColumn
 from headwater.engine.operators.user import UserColumn
 from headwater.errors import FormatError, QueryError
 from headwater.language.user_code import Operator, is_within, load_path, path_of
@@ -34,6 +35,10 @@ __all__ = ["Op", "PartialColumn", "UnknownOperatorError", "lift", "partials_from
 VERSION = 1
 #: Kinds that numeric kernels compute, several of one column in a single pass.
 NUMERIC_KINDS = frozenset({"count", "valid", "sum", "sumsq", "min", "max", "product"})
+
+
+#: Values of these kinds are not combined.
+MISFIT: Final = object()
 
 
 class UnknownOperatorError(FormatError):
@@ -85,6 +90,7 @@ CLASSES: Final[dict[int, Any]] = {
     8: HyperLogLogColumn,
     9: DDSketchColumn,
     10: UserColumn,
+    11: TopColumn,
 }
 NUMBERS: Final = {column_class: number for number, column_class in CLASSES.items()}
 
@@ -106,7 +112,7 @@ def lift(ops: Iterable[Op], chunk: Chunk, rows: Int32Array, row_count: int) -> d
         if op.kind in NUMERIC_KINDS:
             by_column.setdefault(op.column, []).append(op)
         else:
-            lifted[op] = _LIFTS[op.kind](op, _clean(chunk, op.column), rows, row_count)
+            lifted[op] = _LIFTS[op.kind](op, _clean(chunk, *op.columns), rows, row_count)
     # Counting events rides along with the first column that is read anyway, and is shared by columns without nulls.
     counts = by_column.pop(None, [])
     shared = [op for op in ops if op.kind == "valid" and not _is_read(op.column, by_column, chunk)] if counts else []
@@ -136,13 +142,14 @@ def _is_read(column: str | None, by_column: Mapping[str | None, list[Op]], chunk
     return chunk.columns[column].valid is not None or any(op.kind != "valid" for op in by_column[column])  # type: ignore[index]
 
 
-def _clean(chunk: Chunk, column: str | None) -> Chunk:
-    """The chunk with one zero and one NaN in this column. Numeric kernels see to that themselves."""
-    values = chunk.columns[column]  # type: ignore[index]
-    if values.data.dtype.kind == "f":
-        cleaned = clean_floats(values.data)
-        if cleaned is not values.data:
-            chunk.columns[column] = Values(cleaned, values.valid, values.type)  # type: ignore[index]
+def _clean(chunk: Chunk, *columns: str) -> Chunk:
+    """The chunk with one zero and one NaN in these columns. Numeric kernels see to that themselves."""
+    for column in columns:
+        values = chunk.columns[column]
+        if values.data.dtype.kind == "f":
+            cleaned = clean_floats(values.data)
+            if cleaned is not values.data:
+                chunk.columns[column] = Values(cleaned, values.valid, values.type)
     return chunk
 
 
@@ -166,6 +173,7 @@ _LIFTS: Final[dict[str, Callable[[Any, Chunk, Int32Array, int], Any]]] = {
     "ordered": lambda op, chunk, *rows: OrderedColumn.lift("all", op.column, chunk, *rows),
     "first": lambda op, chunk, *rows: OrderedColumn.lift("first", op.column, chunk, *rows),
     "last": lambda op, chunk, *rows: OrderedColumn.lift("last", op.column, chunk, *rows),
+    "top": lambda op, chunk, *rows: TopColumn.lift(op.column, op.parameter, chunk, *rows),
     "hll": lambda op, chunk, *rows: HyperLogLogColumn.lift(op.parameter, chunk.columns[op.column], *rows),
     "ddsketch": lambda op, chunk, *rows: DDSketchColumn.lift(op.parameter, chunk.columns[op.column], *rows),
     "user": lambda op, chunk, *rows: UserColumn.lift(op.parameter, op.column, chunk, *rows),
@@ -214,7 +222,7 @@ def partials_from_bytes(data: Bytes, known: Iterable[Op] = (), modules: Collecti
 def traits(column: PartialColumn) -> tuple[object, ...]:
     """What columns have in common whose rows can be combined: their class, and whatever decides what a row is.
 
-    The kind of values comes last, None if there is none: then they fit any.
+    The kind of values comes last, None if there is none: then they fit any. Of several columns it is a tuple of their kinds.
 
     >>> traits(MinMaxColumn.of(np.array([5]), largest=True, is_float=False))[1:]
     (True, False, None)
@@ -234,6 +242,8 @@ def traits(column: PartialColumn) -> tuple[object, ...]:
             what = (column.kind,)
         case OrderedColumn():
             what, values = (column.keep,), _kind_of(column.values)
+        case TopColumn():
+            what, values = (column.best,), tuple(_kind_of(each.data) for each in column.columns)
         case RunColumn():
             kinds = {_kind_of(part.values) for part in column.parts} - {None}
             values = next(iter(kinds), None) if len(kinds) < 2 else tuple(sorted(map(str, kinds)))
@@ -246,6 +256,20 @@ def _kind_of(values: Sequence[Any] | np.ndarray[Any, Any]) -> object:
         return values.dtype.kind if len(values) else None
     types = {type(value) for value in values if value is not None}
     return next(iter(types), None) if len(types) < 2 else tuple(sorted(map(str, types)))
+
+
+def joined_kinds(one: object, other: object) -> object:
+    """The kind of values of both, which fit one another; else `MISFIT`.
+
+    >>> joined_kinds("i", None), joined_kinds(("i", None), (None, str)), joined_kinds("i", "f") is MISFIT
+    ('i', ('i', <class 'str'>), True)
+    """
+    if one is None or other is None or one == other:
+        return other if one is None else one
+    if not (isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other)):
+        return MISFIT
+    joined = tuple(map(joined_kinds, one, other))
+    return MISFIT if MISFIT in joined else joined
 
 
 def _name(op: Op) -> str:
@@ -268,14 +292,26 @@ def _op_of(name: str, modules: Collection[str] | None) -> Op:
         raise UnknownOperatorError(f"the user's operator {name!r} cannot be found: {error}") from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise FormatError(f"no operator: {name!r} ({error})") from error
+    if isinstance(parameter, list):
+        parameter = _best_of(name, parameter)
     if isinstance(parameter, dict):
         label = parameter.get("operator")
         raise UnknownOperatorError(f"the user's operator {label!r} has no import path; give it as known")
     is_plain = (
         isinstance(kind, str)
         and isinstance(column, str | None)
-        and isinstance(parameter, Operator | str | int | float | None)
+        and isinstance(parameter, Operator | Best | str | int | float | None)
     )
-    if not is_plain or (kind == "user") != isinstance(parameter, Operator):
+    of_kinds = {"user": Operator, "top": Best}
+    if not is_plain or any((kind == own) != isinstance(parameter, type_) for own, type_ in of_kinds.items()):
         raise FormatError(f"no operator: {name!r}")
     return Op(kind, column, parameter)
+
+
+def _best_of(name: str, parameter: list[Any]) -> Best:
+    """The parameter of ``top``, which is written as a list."""
+    if len(parameter) == 4 and isinstance(parameter[3], list) and all(isinstance(each, str) for each in parameter[3]):
+        k, ties, largest, kept = parameter
+        if type(k) is int and isinstance(ties, bool) and isinstance(largest, bool):
+            return Best(k, ties, largest, tuple(kept))
+    raise FormatError(f"no operator: {name!r}")

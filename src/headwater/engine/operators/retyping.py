@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from headwater.base.packing import order_bits
+from headwater.engine.intake.chunk import blank
 from headwater.engine.intake.widening import Widening, widened_data
 from headwater.engine.operators.extremes import MinMaxColumn
 from headwater.engine.operators.numeric import CountColumn
@@ -23,6 +24,7 @@ from headwater.engine.operators.products import ProductColumn
 from headwater.engine.operators.runs.column import RunColumn
 from headwater.engine.operators.runs.part import RunPart
 from headwater.engine.operators.sums.exact_sum import SumColumn
+from headwater.engine.operators.tops import Kept, TopColumn
 
 
 def retyped(
@@ -37,6 +39,9 @@ def retyped(
     """
     found = dict(partials)
     for op, column in partials.items():
+        if isinstance(column, TopColumn):
+            found[op] = _grown_top(column, [changes.get(name) for name in op.columns])
+            continue
         change = changes.get(op.column or "")
         if change is None:
             continue
@@ -74,6 +79,20 @@ def _grown(
             more = 10 ** ((new.scale - old.scale) * (2 if op.kind == "sumsq" else 1))
             return ObjectColumn(op.kind, [None if n is None else n * more for n in column.partials])
     return column  # type: ignore[no-any-return]
+
+
+def _grown_top(column: TopColumn, changes: Sequence[Widening | None]) -> TopColumn:
+    """What was kept of each column; where it held no value yet, nothing of the new type."""
+    grown = []
+    for kept, change in zip(column.columns, changes, strict=True):
+        if change is None:
+            grown.append(kept)
+        elif change.old is None:
+            nothing = blank(change.new, len(kept.data))
+            grown.append(Kept(nothing.data, nothing.valid))
+        else:
+            grown.append(Kept(widened_data(kept.data, change.new), kept.valid))
+    return replace(column, columns=tuple(grown))
 
 
 def _decimal_sums(kind: str, sums: SumColumn, known: list[bool], scale: int) -> ObjectColumn:

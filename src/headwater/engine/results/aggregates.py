@@ -16,7 +16,7 @@ from headwater.base.arrays import BoolArray, Float64Array
 from headwater.base.arrow import array_of_integers, plain_type
 from headwater.engine.operators.numeric import CountColumn
 from headwater.engine.operators.objects import ObjectColumn, scaled, unscaled
-from headwater.engine.operators.operator import Op
+from headwater.engine.operators.operator import Best, Op
 from headwater.engine.operators.partials import PartialColumn
 from headwater.engine.operators.sums.variance import decimal_variances, variances
 from headwater.engine.operators.user import lifted_in_order
@@ -48,7 +48,29 @@ def operators_of(aggregation: Aggregation, type: pa.DataType | None) -> tuple[Op
             return (Op("ddsketch", column, parameter[1]),)
         case "geometric_mean":
             return (Op("product", column, "float"),)
+        case "top":
+            k, ties, kept = parameter
+            return (Op("top", column, Best(k, ties, True, kept)),)
+        case "max_by" | "min_by":
+            return (Op("top", parameter, Best(1, False, function == "max_by", (column,))),)
+        case "rows":
+            return (Op("top", column, Best(0, False, True, parameter)),)
     return tuple(Op(kind, column) for kind in FUNCTIONS[function].operators)
+
+
+def type_read(aggregation: Aggregation, types: Mapping[str, pa.DataType]) -> pa.DataType | None:
+    """The type of the column that an aggregate reads: float64 as long as no event said, None if it counts events.
+
+    One that keeps several columns reads a struct of them.
+
+    >>> from headwater.language.aggregations import max_by
+    >>> type_read(max_by("bidder", "price"), {"price": pa.int64(), "bidder": pa.string()})
+    StructType(struct<bidder: string, price: int64>)
+    """
+    read = {name: plain_type(types.get(name, FLOAT64)) for name in aggregation.columns}
+    if FUNCTIONS[aggregation.function].operators == ("top",):
+        return pa.struct(list(read.items()))
+    return None if aggregation.column is None else read[aggregation.column]
 
 
 def result_type(aggregation: Aggregation, type: pa.DataType | None) -> pa.DataType:
@@ -99,7 +121,7 @@ def lower_many(
         if column is not None and aggregation.function == "quantile" and aggregation.parameter[1] == "linear":
             together.setdefault(column, []).append(i)
         else:
-            arrays[i] = lower(aggregation, partials, None if column is None else types[column])
+            arrays[i] = lower(aggregation, partials, type_read(aggregation, types))
     for column, places in together.items():
         if len(places) == 1 or pa.types.is_null(types[column]):
             for i in places:
@@ -133,6 +155,8 @@ _TYPES: Final[dict[str, Callable[[pa.DataType], pa.DataType]]] = {
     "total": _total_type,
     "product": _product_type,
     "list": lambda type: pa.list_(plain_type(type)),
+    "rows": pa.list_,
+    "kept": lambda type: type.field(0).type,
 }
 
 
@@ -215,6 +239,33 @@ def _collect(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(ordered.starts, pa.int32()), items)
 
 
+def _distinct(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
+    values, starts = columns[0].distinct()
+    items = typed_array(values, np.ones(len(values), bool), plain_type(type))
+    return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), items)
+
+
+def _rows(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
+    top = columns[0] if columns[0].is_settled else columns[0].settled()
+    arrays = [
+        typed_array(kept.data, np.ones(len(kept.data), bool) if kept.valid is None else kept.valid, field.type)
+        for kept, field in zip(top.columns, type)
+    ]
+    items = pa.StructArray.from_arrays(arrays, fields=list(type))
+    return pa.ListArray.from_arrays(pa.array(top.starts, pa.int32()), items)
+
+
+def _kept(_: Aggregation, columns: Columns, type: pa.DataType) -> pa.Array:
+    """Of the one event of each row, the column that is asked for; what it is judged by comes before it in the partial."""
+    top = columns[0] if columns[0].is_settled else columns[0].settled()
+    there, kept = top.counts() > 0, top.columns[1]
+    values, valid = np.zeros(len(top), kept.data.dtype), there.copy()
+    values[there] = kept.data
+    if kept.valid is not None:
+        valid[there] = kept.valid
+    return typed_array(values, valid, type.field(0).type)
+
+
 def _variances(columns: Columns, type: pa.DataType) -> tuple[Float64Array, BoolArray]:
     sums, squares, valid = columns
     if isinstance(sums, ObjectColumn):
@@ -288,6 +339,11 @@ LOWERINGS: Final[dict[str, Callable[[Aggregation, Columns, pa.DataType], pa.Arra
     "first": _edge,
     "last": _edge,
     "collect": _collect,
+    "distinct": _distinct,
+    "top": _rows,
+    "rows": _rows,
+    "max_by": _kept,
+    "min_by": _kept,
     "variance": lambda _, columns, type: number_array(*_variances(columns, type)),
     "stddev": _stddev,
     "product": _product,

@@ -19,7 +19,7 @@ from headwater.engine.operators.numeric import CountColumn
 from headwater.engine.operators.operator import COUNT, Op
 from headwater.engine.operators.partials import PartialColumn
 from headwater.engine.operators.ragged import group_indices
-from headwater.engine.results.aggregates import lower_many, operators_of, overflows, result_type
+from headwater.engine.results.aggregates import lower_many, operators_of, overflows, result_type, type_read
 from headwater.engine.windows.assembler import Closed, Twins
 from headwater.engine.windows.registered import Registered
 from headwater.errors import QueryError
@@ -47,7 +47,7 @@ class Layout:
         for entry in entries:
             query = entry.query
             for alias, aggregation in query.aggregates:
-                layout._add(query.name, alias, result_type(aggregation, _column_type(aggregation, types)))
+                layout._add(query.name, alias, result_type(aggregation, type_read(aggregation, types)))
             layout.has_times |= isinstance(query.window, CountWindow)
             layout.has_node |= query.scope == "node"
         return layout
@@ -78,11 +78,6 @@ class Layout:
             )
 
 
-def _column_type(aggregation: Aggregation, types: Mapping[str, pa.DataType]) -> pa.DataType | None:
-    """The type of the column that an aggregate reads: float64 as long as no event said, None if it counts events."""
-    return None if aggregation.column is None else plain_type(types.get(aggregation.column, pa.float64()))
-
-
 @dataclass(slots=True)
 class AliasPlan:
     """Which aggregation each query of a group gives under one name: ``of_query[number]`` indexes ``choices``, -1 for none."""
@@ -109,7 +104,7 @@ class OutputPlan:
         """The operators that these aggregations need."""
         name = tuple(map(id, aggregations))
         if name not in self._ops:
-            needed = (op for one in aggregations for op in operators_of(one, _column_type(one, self.types)))
+            needed = (op for one in aggregations for op in operators_of(one, type_read(one, self.types)))
             self._ops[name] = list(dict.fromkeys(needed))
         return self._ops[name]
 
@@ -298,7 +293,7 @@ def _lowered(
     arrays = lower_many(aggregations, partials, plan.types)
     for aggregation, array in zip(aggregations, arrays, strict=True):
         if FUNCTIONS[aggregation.function].overflows and array.null_count:
-            combined.overflow_count += overflows(aggregation, array, partials, _column_type(aggregation, plan.types))
+            combined.overflow_count += overflows(aggregation, array, partials, type_read(aggregation, plan.types))
     return arrays
 
 

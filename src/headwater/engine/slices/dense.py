@@ -109,7 +109,7 @@ def lift_slices(
     ops: Sequence[Op], chunk: Chunk, keys: DirectKeys, slices: tuple[Int64Array, Int64Array]
 ) -> tuple[SlicedRows, dict[Op, PartialColumn]] | None:
     """Rows and partials of events in order of time, or None if they are not of the simple kind."""
-    names = {op.column for op in ops if op.column is not None}
+    names = {name for op in ops for name in op.columns}
     if len(names) != 1 or any(op.kind not in KINDS for op in ops):
         return None
     values = chunk.columns[next(iter(names))]

@@ -17,7 +17,7 @@ from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.jit import njit
 from headwater.engine.intake.keys import KeyTable
 from headwater.engine.operators.operator import Op
-from headwater.engine.operators.partials import PartialColumn, traits
+from headwater.engine.operators.partials import MISFIT, PartialColumn, joined_kinds, traits
 from headwater.engine.slices.store import concat_columns, map_columns
 from headwater.engine.wire.parts import HEAD_CHAIN, AccountsPart, Part, PiecesPart, RawRuns, RowsPart, key_count
 
@@ -170,10 +170,10 @@ def fitting(one: Kinds, other: Kinds) -> Kinds | None:
     both = dict(one)
     for op, (*what, kind) in other.items():
         *own, known = one[op]
-        if what != own or (kind != known and kind is not None and known is not None):
+        joined = joined_kinds(known, kind)
+        if what != own or joined is MISFIT:
             return None
-        if known is None:
-            both[op] = other[op]
+        both[op] = (*own, joined)
     return both
 
 

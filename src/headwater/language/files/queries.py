@@ -173,6 +173,13 @@ def _aggregation_to_data(query: Query, alias: str, aggregation: Aggregation) -> 
             return data | {"q": parameter[0], "error": parameter[1]}
         case "approx_distinct":
             return data | {"precision": parameter}
+        case "top":
+            k, ties, keep = parameter
+            return data | {"k": k} | ({"ties": True} if ties else {}) | ({"keep": list(keep)} if keep else {})
+        case "max_by" | "min_by":
+            return data | {"by": parameter}
+        case "rows":
+            return {"function": function, "columns": list(aggregation.columns)}
     return data
 
 

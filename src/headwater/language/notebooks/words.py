@@ -61,6 +61,9 @@ def aggregate_in_words(aggregation: Aggregation) -> str:
     name, parameter = aggregation.function, aggregation.parameter
     if name == "user":
         name, parameter = getattr(parameter, "name", str(parameter)), None
+    if name in ("top", "rows"):
+        k = [] if name == "rows" else [parameter[0]]
+        return f"{name}({', '.join(map(str, [aggregation.column, *k, *aggregation.columns[1:]]))})"
     # Of a pair the first is what was asked for, the other how.
     asked = parameter[0] if isinstance(parameter, tuple) else parameter
     return f"{name}({', '.join(str(part) for part in (aggregation.column, asked) if part is not None)})"

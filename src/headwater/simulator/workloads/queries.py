@@ -145,9 +145,27 @@ _AGGREGATES: dict[str, Callable[[Random], Aggregation]] = {
 }
 
 
+#: Those that came later.
+_MORE: dict[str, Callable[[Random], Aggregation]] = {
+    "distinct": lambda dice: agg.distinct(dice.choice(ORDERED)),
+    "top": lambda dice: agg.top(
+        "x", dice.randint(1, 3), ties=dice.random() < 0.5, keep=dice.sample(("i", "d", "s", "id"), dice.randint(0, 2))
+    ),
+    "max_by": lambda dice: agg.max_by(dice.choice(ANY), dice.choice(ORDERED)),
+    "min_by": lambda dice: agg.min_by(dice.choice(ANY), dice.choice(ORDERED)),
+    "rows": lambda dice: agg.rows(dice.sample(ANY, 2)),
+}
+
+
 def draw_aggregation(dice: Random) -> Aggregation:
-    """Any aggregate, of any column that it takes."""
-    return _AGGREGATES[dice.choice(sorted(_AGGREGATES))](dice)
+    """Any aggregate, of any column that it takes.
+
+    Those that came later have dice of their own: but for the aggregate a seed is what it was before there were any.
+    """
+    drawn = _AGGREGATES[dice.choice(sorted(_AGGREGATES))](dice)
+    words = dice.getstate()[1]
+    later = Random(str((words[0], words[-1])))
+    return _MORE[later.choice(sorted(_MORE))](later) if later.random() < 0.2 else drawn
 
 
 #: The kinds that can be computed where the events are, given the right options.

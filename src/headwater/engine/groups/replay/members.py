@@ -14,7 +14,7 @@ from headwater.engine.groups.replay.kept import LONG_AGO, Formed, KeptEvents
 from headwater.engine.intake.chunk import Chunk, source_ranks
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.ragged import expand
-from headwater.engine.results.aggregates import lower
+from headwater.engine.results.aggregates import lower, type_read
 from headwater.language.query import CONTEXT_SCOPES, Query
 from headwater.language.times import FOREVER, NEVER
 from headwater.language.windows import Band, Punctuated, Sliding
@@ -115,10 +115,9 @@ class Sayings:
         >>> Sayings().numbers(query("q", tumbling(5), n=count()), {Op("count"): CountColumn(numbers)}, numbers, events)
         array([0, 1, 0])
         """
-        columns = [counts.tolist()]
+        columns, types = [counts.tolist()], {name: values.type for name, values in chunk.columns.items()}
         for _, aggregation in query.aggregates:
-            type_ = None if aggregation.column is None else chunk.columns[aggregation.column].type
-            columns.append(lower(aggregation, partials, type_).to_pylist())
+            columns.append(lower(aggregation, partials, type_read(aggregation, types)).to_pylist())
         found = np.empty(len(counts), np.int64)
         for place, row in enumerate(zip(*columns, strict=True)):
             # As text: NaN is NaN there, and every bit of a number shows.

@@ -158,6 +158,22 @@ class RunColumn:
         """How many different values each row has; NaN counts once."""
         return self._filled((rows, part.count_distinct()) for rows, part in self.pieces() if len(part.values))
 
+    def distinct(self) -> tuple[np.ndarray[Any, Any], Int64Array]:
+        """The different values of each row in their order, end to end, and where each row begins.
+
+        >>> [part.tolist() for part in RunColumn.of_rows([[3, 1, 3], [], [2, 2]]).distinct()]
+        [[1, 3, 2], [0, 2, 2, 3]]
+        """
+        part = self._gathered(np.arange(len(self))).merged()
+        values, starts = part.values, part.starts
+        is_new = np.ones(len(values), np.bool_)
+        # Every NaN is the same one, bit by bit.
+        bits = values.view(np.int64) if values.dtype.kind == "f" else values
+        is_new[1:] = bits[1:] != bits[:-1]
+        is_new[starts[:-1][np.diff(starts) > 0]] = True
+        before = starts_of(is_new.astype(np.int64))
+        return values[is_new], before[starts]
+
     def _filled(self, found: Iterator[tuple[Int64Array, np.ndarray[Any, Any]]]) -> np.ndarray[Any, Any]:
         out: np.ndarray[Any, Any] = np.zeros(len(self), np.int64)
         for rows, values in found:
