@@ -50,6 +50,8 @@ def nearest(type_: pa.DataType) -> pa.DataType:
         return nearest(type_.value_type)
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
         return pa.list_(nearest(type_.value_type))
+    if pa.types.is_struct(type_):
+        return pa.struct([field.with_type(nearest(field.type)) for field in type_])
     if pa.types.is_timestamp(type_):
         return pa.timestamp("us", type_.tz)
     if pa.types.is_duration(type_):

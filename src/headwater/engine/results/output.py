@@ -148,6 +148,10 @@ def _fitted_column(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedAr
         items = _fitted_column(pa.chunked_array([lists.flatten()]), wanted.value_type).combine_chunks()
         offsets = np.append(0, np.cumsum(np.asarray(lists.value_lengths().fill_null(0)))).astype(np.int32)
         return pa.chunked_array([pa.ListArray.from_arrays(pa.array(offsets), items, type=wanted)])
+    if pa.types.is_struct(wanted) and pa.types.is_struct(column.type):
+        children = zip(pa.Table.from_struct_array(column).columns, wanted)
+        fields = [_fitted_column(child, field.type).combine_chunks() for child, field in children]
+        return pa.chunked_array([pa.StructArray.from_arrays(fields, fields=list(wanted))])
     return column.cast(wanted, safe=False)
 
 
