@@ -254,7 +254,8 @@ def child(first: int, frames: int, watch: Watch) -> str | None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         base = base or peak  # the first bout compiles and loads everything
         if peak - base > GROWTH_BYTES_MAX + ROWS_BYTES_MAX:
-            return f"bout {number}: {(peak - base) >> 20} MiB more than after the first, {GROWTH_BYTES_MAX + ROWS_BYTES_MAX >> 20} are allowed"
+            allowed = (GROWTH_BYTES_MAX + ROWS_BYTES_MAX) >> 20
+            return f"bout {number}: {(peak - base) >> 20} MiB more than after the first, {allowed} are allowed"
         print(f"{number} {peak >> 20}", flush=True)
     signal.setitimer(signal.ITIMER_PROF, 0)
     return None

@@ -115,9 +115,7 @@ def _partials(query: Query) -> str:
 
 def _is_ordered(aggregation: Aggregation) -> bool:
     """Whether each value has to arrive, with its place in the order."""
-    if aggregation.function == "user":
-        return not all(own.commutative for own in aggregation.parameter.operators)
-    return aggregation.function in ("collect", "rows")
+    return aggregation.follows_order and aggregation.function in ("collect", "rows", "user")
 
 
 # --- in words ---

@@ -19,6 +19,8 @@ from headwater.language.user_code import Aggregate, find_path
 
 Method = Literal["linear", "lower", "upper", "nearest"]
 METHODS: Final = ("linear", "lower", "upper", "nearest")
+#: Kinds of operators whose partials depend on the order of events.
+FOLLOW_ORDER: Final = frozenset({"ordered", "first", "last", "top"})
 #: The most events that `top` keeps.
 TOP_MAX: Final = 1_000_000
 
@@ -51,6 +53,13 @@ class Aggregation:
             case "max_by" | "min_by":
                 return tuple(dict.fromkeys((self.column, self.parameter)))
         return (self.column,)
+
+    @property
+    def follows_order(self) -> bool:
+        """Whether it matters which of two events comes first."""
+        if self.function == "user":
+            return not all(own.commutative for own in self.parameter.operators)
+        return not FOLLOW_ORDER.isdisjoint(FUNCTIONS[self.function].operators)
 
     def problems(self) -> Iterator[Problem]:
         """Everything wrong with the aggregate as it was written."""

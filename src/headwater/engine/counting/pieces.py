@@ -19,6 +19,7 @@ from headwater.engine.intake.reorder import OrderedEvents, concat_stretches
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.ragged import spread
 from headwater.engine.wire.parts import KeyRows
+from headwater.language.aggregations import FOLLOW_ORDER
 from headwater.language.times import FOREVER, NEVER
 
 #: A look into a piece is answered with raw events if it is about no more than these, unless a plan says otherwise.
@@ -198,8 +199,6 @@ def _between(
 
 
 SAMPLES_PER_PIECE = 16
-#: Operators that depend on the order of events.
-ORDERED = frozenset({"ordered", "first", "last", "top", "user"})
 
 
 @dataclass(slots=True)
@@ -319,7 +318,7 @@ def raw_of(runs: Sequence[OrderedEvents], cuts: RunCuts) -> OrderedEvents:
 def values_of(runs: Sequence[OrderedEvents], ops: Iterable[Op]) -> Chunk:
     """All values, one run after the other; where and when events were born only if some operator asks."""
     chunks = [run.chunk for run in runs]
-    if any(op.kind in ORDERED for op in ops):
+    if any(op.kind in FOLLOW_ORDER or op.kind == "user" for op in ops):
         return concat_chunks(chunks)
     shared = [name for name in chunks[0].columns if all(name in chunk.columns for chunk in chunks)]
     columns = {name: concat_values([chunk.columns[name] for chunk in chunks]) for name in shared}

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headwater.language.aggregations import Aggregation
 from headwater.language.query import Query
 from headwater.language.windows import Between, CountWindow, Custom
 from headwater.spark.batch.initial_root import initial_root_bytes
@@ -92,10 +91,4 @@ def depends_on_order(query: Query) -> bool:
     # Between: of two markers of one time, the one that comes first opens or ends.
     if query.distinct is not None or isinstance(query.window, CountWindow | Custom | Between):
         return True
-    return any(_follows_order(aggregation) for _, aggregation in query.aggregates)
-
-
-def _follows_order(aggregation: Aggregation) -> bool:
-    if aggregation.function == "user":
-        return not all(operator.commutative for operator in aggregation.parameter.operators)
-    return aggregation.function in ("first", "last", "collect")
+    return any(aggregation.follows_order for _, aggregation in query.aggregates)
