@@ -118,7 +118,7 @@ def test_no_file_names_a_module_of_ours(name: str) -> None:
 def test_there_are_messages_parts_and_operators_of_every_kind() -> None:
     assert {type(message) for message in MESSAGES.values()} == set(get_args(Message))
     assert {type(part) for some in parts().values() for part in some} == set(get_args(Part))
-    kinds = "count valid sum sumsq product min max run ordered first last hll ddsketch user"
+    kinds = "count valid sum sumsq product min max run ordered first last hll ddsketch user top"
     assert {op.kind for some in OPERATORS.values() for op in some} == set(kinds.split())
     assert {type(column) for kind in OPERATORS for column in partials(kind).values()} == set(CLASSES.values())
 

@@ -9,7 +9,7 @@ from golden import own
 from golden.material import QUERIES, SCHEMA, events
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values
-from headwater.engine.operators.operator import Op
+from headwater.engine.operators.operator import Best, Op
 from headwater.engine.operators.partials import PartialColumn, lift
 from headwater.engine.wire.looks import Look, looks_to_bytes
 from headwater.engine.wire.part_bytes import cuts_to_bytes, part_to_bytes
@@ -54,7 +54,7 @@ ROW_OF_EVENT = (np.arange(COUNT) % ROWS).astype(np.int32)
 KEYS = [pa.array(["u", "v", None]), pa.array([1, 2, 2], pa.int64())]
 KEY_OF_ROW = np.array([0, 1, 2, 0])
 
-#: Operators by what they hold: numbers, values in order, sketches, users' own.
+#: Operators by what they hold: numbers, values in order, sketches, users' own, events.
 OPERATORS: dict[str, list[Op]] = {
     "numbers": [Op("count"), *(Op(kind, name) for name in "ix" for kind in "valid sum sumsq product min max".split())],
     "objects": [Op(kind, "d") for kind in ("sum", "sumsq", "min", "max")] + [Op("min", "s"), Op("max", "s")],
@@ -62,6 +62,7 @@ OPERATORS: dict[str, list[Op]] = {
     "ordered": [Op(kind, name) for name in "ixds" for kind in ("ordered", "first", "last")],
     "sketches": [Op("hll", "s", 6), Op("hll", "i", 6), Op("ddsketch", "x", 0.05)],
     "own": [Op("user", "i", own.SQUARED), Op("user", "s", own.LENGTHS), Op("user", "s", own.NUMBER)],
+    "tops": [Op("top", "x", Best(2, True, True, ("s", "d"))), Op("top", "s", Best(1, False, False, ("i",)))],
 }
 
 

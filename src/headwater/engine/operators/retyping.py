@@ -18,13 +18,13 @@ from headwater.engine.operators.extremes import MinMaxColumn
 from headwater.engine.operators.numeric import CountColumn
 from headwater.engine.operators.objects import ObjectColumn
 from headwater.engine.operators.operator import Op
-from headwater.engine.operators.ordered import OrderedColumn
+from headwater.engine.operators.events.ordered import OrderedColumn
 from headwater.engine.operators.partials import PartialColumn
 from headwater.engine.operators.products import ProductColumn
 from headwater.engine.operators.runs.column import RunColumn
 from headwater.engine.operators.runs.part import RunPart
 from headwater.engine.operators.sums.exact_sum import SumColumn
-from headwater.engine.operators.tops import Kept, TopColumn
+from headwater.engine.operators.events.tops import Kept, TopColumn
 
 
 def retyped(

@@ -8,7 +8,7 @@ from typing import Any, Final, get_args
 import msgspec
 
 from headwater.job.file.description import ASIDE, Job
-from headwater.language.aggregations import METHODS
+from headwater.language.aggregations import METHODS, TOP_MAX
 from headwater.language.comparisons import COMPARISONS
 from headwater.language.files.queries import FUNCTIONS, QUERY_FIELDS, WINDOWS
 from headwater.language.query import SCOPES, Sums
@@ -43,6 +43,15 @@ _COUNT_SIZE: Final = {"type": "integer", "minimum": 1, "description": "how many 
 _BAND_START: Final = {"type": "integer", "description": "where the band begins"}
 _FUNCTION_FIELDS: Final[dict[str, Any]] = {
     "column": _COLUMN,
+    "columns": {"type": "array", "items": _COLUMN, "minItems": 1},
+    "by": _COLUMN,
+    "k": {"type": "integer", "minimum": 1, "maximum": TOP_MAX, "description": "how many events are kept"},
+    "ties": {"type": "boolean", "description": "whether all that are equal to the last of them are kept too"},
+    "keep": {
+        "type": "array",
+        "items": _COLUMN,
+        "description": "columns that are kept beside the one they are judged by",
+    },
     "q": {"type": "number", "minimum": 0, "maximum": 1},
     "method": {"enum": list(METHODS)},
     "error": {"type": "number", "exclusiveMinimum": 0},

@@ -16,7 +16,7 @@ from headwater.base.arrays import BoolArray, Int32Array, Int64Array, frozen
 from headwater.base.jit import njit
 from headwater.base.packing import Bytes, Reader, Writer
 from headwater.engine.intake.chunk import Chunk, comes_before, source_ranks
-from headwater.engine.operators.places import EventPlaces
+from headwater.engine.operators.events.places import EventPlaces
 from headwater.engine.operators.ragged import expand, group_indices, read_starts, starts_of, valid_rows
 from headwater.errors import FormatError
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.engine.intake.chunk import Chunk, Values
-from headwater.engine.operators.ordered import OrderedColumn
+from headwater.engine.operators.events.ordered import OrderedColumn
 from partials import int32, int64
 
 #: Events as (time, source, value, row); the offset is the place in the list.

@@ -17,7 +17,7 @@ from headwater.base.jit import njit
 from headwater.base.packing import Bytes, Reader, Writer, order_bits
 from headwater.engine.intake.chunk import Chunk, comes_before
 from headwater.engine.operators.operator import Best
-from headwater.engine.operators.places import EventPlaces
+from headwater.engine.operators.events.places import EventPlaces
 from headwater.engine.operators.ragged import (
     expand,
     group_indices,

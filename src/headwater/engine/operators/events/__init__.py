@@ -1,0 +1,1 @@
+"""Values and events with their places in the order: partials of which it matters what came first."""
