@@ -16,16 +16,16 @@ import pyarrow as pa
 from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.packing import Bytes, Reader, Writer
 from headwater.engine.intake.chunk import Chunk, Values
+from headwater.engine.operators.events.ordered import OrderedColumn
+from headwater.engine.operators.events.tops import TopColumn
 from headwater.engine.operators.extremes import MinMaxColumn
 from headwater.engine.operators.numeric import CountColumn, lift_count, lift_numeric
 from headwater.engine.operators.objects import ObjectColumn
 from headwater.engine.operators.operator import Best, Op, clean_floats
-from headwater.engine.operators.events.ordered import OrderedColumn
 from headwater.engine.operators.products import ProductColumn
 from headwater.engine.operators.runs.column import RunColumn
 from headwater.engine.operators.sketches import DDSketchColumn, HyperLogLogColumn
 from headwater.engine.operators.sums.exact_sum import SumColumn
-from headwater.engine.operators.events.tops import TopColumn
 from headwater.engine.operators.user import UserColumn
 from headwater.errors import FormatError, QueryError
 from headwater.language.user_code import Operator, is_within, load_path, path_of

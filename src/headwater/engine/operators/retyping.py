@@ -14,17 +14,17 @@ import pyarrow.types as pt
 from headwater.base.packing import order_bits
 from headwater.engine.intake.chunk import blank
 from headwater.engine.intake.widening import Widening, widened_data
+from headwater.engine.operators.events.ordered import OrderedColumn
+from headwater.engine.operators.events.tops import Kept, TopColumn
 from headwater.engine.operators.extremes import MinMaxColumn
 from headwater.engine.operators.numeric import CountColumn
 from headwater.engine.operators.objects import ObjectColumn
 from headwater.engine.operators.operator import Op
-from headwater.engine.operators.events.ordered import OrderedColumn
 from headwater.engine.operators.partials import PartialColumn
 from headwater.engine.operators.products import ProductColumn
 from headwater.engine.operators.runs.column import RunColumn
 from headwater.engine.operators.runs.part import RunPart
 from headwater.engine.operators.sums.exact_sum import SumColumn
-from headwater.engine.operators.events.tops import Kept, TopColumn
 
 
 def retyped(

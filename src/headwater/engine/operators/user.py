@@ -15,8 +15,8 @@ import pyarrow as pa
 from headwater.base.arrays import Int32Array, Int64Array
 from headwater.base.packing import Bytes, Reader, Writer
 from headwater.engine.intake.chunk import Chunk
-from headwater.engine.operators.objects import ListColumn, fold_ranges
 from headwater.engine.operators.events.ordered import OrderedColumn
+from headwater.engine.operators.objects import ListColumn, fold_ranges
 from headwater.engine.operators.ragged import group_indices, valid_rows
 from headwater.errors import FormatError
 from headwater.language.user_code import Operator, load_path, path_of

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from headwater.base.packing import Writer
 from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import read_values
-from headwater.engine.operators.operator import Best
 from headwater.engine.operators.events.tops import TopColumn
+from headwater.engine.operators.operator import Best
 from headwater.errors import FormatError
 from headwater.reference.aggregates import order
 from partials import SOURCES, int64

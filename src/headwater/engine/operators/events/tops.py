@@ -16,8 +16,8 @@ from headwater.base.arrays import BoolArray, Int32Array, Int64Array, frozen
 from headwater.base.jit import njit
 from headwater.base.packing import Bytes, Reader, Writer, order_bits
 from headwater.engine.intake.chunk import Chunk, comes_before
-from headwater.engine.operators.operator import Best
 from headwater.engine.operators.events.places import EventPlaces
+from headwater.engine.operators.operator import Best
 from headwater.engine.operators.ragged import (
     expand,
     group_indices,
