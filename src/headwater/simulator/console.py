@@ -14,17 +14,22 @@ from headwater.simulator.transcript import Transcript
 
 #: Failures beyond these are only counted: one is enough to work on.
 FAILURES_SHOWN = 5
+#: Where there is no bar to see, a line tells after so many runs how far it is.
+LINE_EVERY = 50
 
 
 def show_seeds(options: Options, seeds: range, jobs: int, seconds: float | None = None) -> int:
     """Run the seeds, show how it went, and return the exit code: 1 if a run failed or something never occurred."""
     summary = Summary()
     columns = (TextColumn("simulating"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=len(seeds))
         for outcome in simulate_many(options, seeds, jobs, seconds):
             summary.add(outcome)
             progress.advance(task)
+            if not console.is_terminal and summary.run_count % LINE_EVERY == 0:
+                print(f"{summary.run_count} of {len(seeds)} runs", file=sys.stderr, flush=True)
             if outcome.failure is not None and len(summary.failures) <= FAILURES_SHOWN:
                 progress.stop()
                 print(outcome.text(), flush=True)

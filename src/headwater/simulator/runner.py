@@ -147,7 +147,7 @@ class Run:
         checker = Checker(truth, queries, world.counts, dice, share, unaccepted_max, settings.idle_ns)
         run = cls(world, scenario, truth, checker, settings, plan)
         run.parents = dict(scenario.topology.parents)
-        run.faults = Faults(world, run.parents, plan, run.replacement)
+        run.faults = Faults(world, run.parents, plan, run.replacement, settings.takeover_ns)
         return run
 
     @property

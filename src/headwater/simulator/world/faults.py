@@ -120,13 +120,19 @@ def _target(dice: Random, topology: Topology, fault: str) -> str:
 
 
 class Faults:
-    """Lets a plan happen to a world. ``parents``: who is whose parent by now; ``replace`` makes the machine that takes a leaf's
-    sources over."""
+    """Lets a plan happen to a world. ``parents``: who is whose parent by now; ``successor`` makes the machine that takes a leaf's
+    sources over, which is let after a silence of ``takeover_ns``."""
 
     def __init__(
-        self, world: World, parents: dict[str, str], plan: FaultPlan, replace: Callable[[Machine], Machine]
+        self,
+        world: World,
+        parents: dict[str, str],
+        plan: FaultPlan,
+        successor: Callable[[Machine], Machine],
+        takeover_ns: int,
     ) -> None:
-        self._world, self._parents, self._plan, self._replace = world, parents, plan, replace
+        self._world, self._parents, self._plan = world, parents, plan
+        self._successor, self._takeover_ns = successor, takeover_ns
         self._is_over = False
         #: The last checkpoint that was damaged: the one before each has to be whole.
         self._flipped = -1
@@ -139,7 +145,10 @@ class Faults:
             self._world.at(strike.at_ns, self._strike, strike)
 
     def heal(self) -> None:
-        """End all faults: links are good, machines awake, and those up that were not replaced."""
+        """End all faults: links are good, machines awake, and those up that were not replaced.
+
+        One that sleeps while another asks for its sources wakes in its own time: it has lost them by then, as zombies have.
+        """
         self._is_over = True
         world = self._world
         world.network.heal()
@@ -147,7 +156,7 @@ class Faults:
             machine.stumble = None
             machine.slowness_ns = 0
             machine.storage.disk.mend()
-            if machine.paused_until_ns > world.time_ns:
+            if machine.paused_until_ns > world.time_ns and machine.successor is None:
                 machine.paused_until_ns = world.time_ns
                 world.wake(machine)
             self._restart(machine)
@@ -196,15 +205,16 @@ class Faults:
         self._world.at(self._world.time_ns + 2 * strike.length_ns, self._restart, machine)
 
     def _replacement(self, machine: Machine, strike: Strike) -> None:
-        """Another leaf gets the sources while the old one lives, perhaps cut off or paused for a while."""
+        """Another leaf asks for the sources while the old one lives, perhaps cut off or paused until the other has got them."""
         if machine.successor is not None:
             return
+        strike = replace(strike, length_ns=self._takeover_ns + strike.length_ns)
         if strike.number % 3 == 0 and "pause" in self._plan.faults:
             self._pause(machine, strike)
         elif strike.number % 3 == 1 and "partition" in self._plan.faults:
             self._partition(machine, strike)
         self._world.tell(machine.name, "is replaced")
-        machine.successor = self._replace(machine)
+        machine.successor = self._successor(machine)
         self._world.add(machine.successor)
 
     def _gone(self, machine: Machine, strike: Strike) -> None:
@@ -218,7 +228,7 @@ class Faults:
         self._world.at(self._world.time_ns + strike.length_ns, follow, machine)
 
     def _take_over(self, machine: Machine) -> None:
-        machine.successor = self._replace(machine.successor or machine)
+        machine.successor = self._successor(machine.successor or machine)
         machine.successor.unread_faults.append("gone")
         self._world.add(machine.successor)
 
