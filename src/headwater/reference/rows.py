@@ -97,7 +97,7 @@ def story(settings: steps.StreamSettings, history: Sequence[steps.Step]) -> Iter
         stream.take(step)
         if not isinstance(step, steps.Arrived) and (stream.watermark > shown_at or isinstance(step, steps.Flushed)):
             shown_at = stream.watermark
-            yield index, _changes(stream, shown)
+            yield index, changes_since(stream, shown)
 
 
 @dataclass(slots=True)
@@ -324,7 +324,7 @@ class EmittedWindows(NamedTuple):
     revisions: dict[Bounds, int]
 
 
-def _changes(stream: ReferenceStream, shown: dict[Group, EmittedWindows]) -> list[ResultRow]:
+def changes_since(stream: ReferenceStream, shown: dict[Group, EmittedWindows]) -> list[ResultRow]:
     """The rows that differ from what was shown before; `shown` is brought up to date."""
     changes: list[ResultRow] = []
     for entry in stream.entries:
