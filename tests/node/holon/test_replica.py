@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from headwater.cases import explain_difference
 from headwater.cases.hosts import events_batch
 from headwater.language.times import FOREVER
-from headwater.node.executed_steps import StepRows
-from headwater.node.partition import PartitionRunner
-from headwater.node.replica import Replica
-from headwater.node.tables import Table
+from headwater.node.holon.executed_steps import StepRows
+from headwater.node.holon.partition import PartitionRunner
+from headwater.node.holon.replica import Replica
+from headwater.node.holon.tables import Table
 from headwater.protocols.steps import StepGrid
 from headwater.protocols.windowed_crdt import (
     PrefixDelta,
@@ -125,5 +125,5 @@ def test_loss_order_takeovers_and_worlds_change_nothing(given: Partitions, seed:
 def _follow(given: Partitions, nodes: list[Replica], found: list[list[Step]], me: int) -> None:
     """Take the world of the other node, if it is further; its rows are known there."""
     if nodes[1 - me].steps.step > nodes[me].steps.step:
-        nodes[me].take_world(nodes[1 - me].world())
+        assert nodes[me].take_world(nodes[1 - me].world(), nodes[1 - me].kept)
         found[me] = list(found[1 - me])

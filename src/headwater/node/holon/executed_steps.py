@@ -10,13 +10,14 @@ import pyarrow as pa
 
 from headwater.base.packing import Reader, Writer
 from headwater.base.source_numbers import SourceNumbers
+from headwater.engine.results.side_output import SCHEMA
 from headwater.engine.tree.root import RootHalf
 from headwater.engine.wire.part_bytes import part_from_bytes, part_to_bytes
 from headwater.engine.wire.parts import Part
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import FormatError
 from headwater.language.times import NEVER
-from headwater.node.tables import LIMITS, Table, named
+from headwater.node.holon.tables import LIMITS, Table, named
 from headwater.protocols.steps import START, StepGrid
 from headwater.protocols.windowed_crdt import StepPart
 
@@ -70,15 +71,23 @@ class ExecutedSteps:
     def problem(self, chain: str, parts: Sequence[bytes]) -> str | None:
         """What is wrong with parts that a peer sent; asked before they are kept."""
         try:
-            for table, part in map(read_part, parts):
-                if table not in self._halves:
-                    return f"there is no table {table}"
+            for data in parts:
+                table, part = self._read(data)
                 found = self._halves[table].problem([part], self._resolve, {chain})
                 if found is not None:
                     return found
         except FormatError as error:
             return str(error)
         return None
+
+    def _read(self, data: bytes) -> tuple[int, Part]:
+        """A part and its table. Users' operators are those of our own queries: nothing that a peer names is loaded."""
+        with Reader(data, "a part of a table") as reader:
+            table, part = reader.number(), reader.view()
+        half = self._halves.get(table)
+        if half is None:
+            raise FormatError(f"there is no table {table}")
+        return table, part_from_bytes(part, half.operators())
 
     def execute(self, parts: Mapping[str, StepPart]) -> StepRows:
         """Execute the next step. ``parts``: with which each chain reached it."""
@@ -101,11 +110,11 @@ class ExecutedSteps:
             if found is not None and len(found):
                 rows[number] = found
             aside.append(half.side_output())
-        return StepRows(self.count, self.time, rows, pa.concat_tables(aside))
+        return StepRows(self.count, self.time, rows, pa.concat_tables(aside) if aside else SCHEMA.empty_table())
 
     def _absorb(self, part: StepPart) -> None:
         by_table: dict[int, list[Part]] = {}
-        for table, one in map(read_part, part.parts):
+        for table, one in map(self._read, part.parts):
             by_table.setdefault(table, []).append(one)
         for table, some in by_table.items():
             self._halves[table].absorb(some, self._resolve)
@@ -117,26 +126,21 @@ class ExecutedSteps:
     # --- snapshots ---
 
     def snapshot(self) -> bytes:
-        """Everything as bytes; `restore` goes on from there."""
+        """Everything as bytes; `restored` goes on from there."""
         halves = {str(number): half.snapshot() for number, half in self._halves.items()}
         return to_bytes({"step": self.step, "count": self.count, "latest": self._latest, "halves": halves})
 
-    def restore(self, data: bytes) -> None:
-        """Go on where a snapshot of the same program was taken."""
+    @classmethod
+    def restored(cls, like: ExecutedSteps, data: bytes) -> ExecutedSteps:
+        """The steps of which this is a snapshot, of the same program as ``like``."""
         state = from_bytes(data)
-        self.step, self.count, self._latest = state["step"], state["count"], state["latest"]
+        made = cls(like._tables, like._chains, like._grid)
+        made.step, made.count, made._latest = state["step"], state["count"], state["latest"]
         halves = {int(number): RootHalf.restore(half, LIMITS) for number, half in state["halves"].items()}
-        self._halves = {number: named(half, *self._names()) for number, half in sorted(halves.items())}
+        made._halves = {number: named(half, *made._names()) for number, half in sorted(halves.items())}
+        return made
 
 
 def written_part(table: int, part: Part) -> bytes:
     """A part as it travels, with the table that it is of."""
     return Writer().number(table).blob(part_to_bytes(part)).finish()
-
-
-def read_part(data: bytes) -> tuple[int, Part]:
-    """The table and the part of which these are the bytes; anything else is a `FormatError`."""
-    reader = Reader(data, "a part of a table")
-    table, part = reader.number(), reader.view()
-    reader.finish()
-    return table, part_from_bytes(part, (), None)

@@ -12,8 +12,8 @@ from headwater.engine.intake.arrivals import times_of
 from headwater.engine.intake.columns import without
 from headwater.engine.tree.leaf import LeafHalf
 from headwater.language.times import NEVER
-from headwater.node.executed_steps import written_part
-from headwater.node.tables import Table
+from headwater.node.holon.executed_steps import written_part
+from headwater.node.holon.tables import Table
 from headwater.protocols.steps import StepGrid
 from headwater.protocols.windowed_crdt import Prefix, PrefixDelta, Reach
 

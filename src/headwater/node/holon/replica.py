@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
-from headwater.node.executed_steps import ExecutedSteps, StepRows
-from headwater.node.tables import Table
+from headwater.node.holon.executed_steps import ExecutedSteps, StepRows
+from headwater.node.holon.tables import Table
 from headwater.protocols.steps import END, StepGrid
 from headwater.protocols.windowed_crdt import Prefix, PrefixDelta, Prefixes, StepPart
 
@@ -83,7 +83,13 @@ class Replica:
         """What came of all steps so far."""
         return self.steps.snapshot()
 
-    def take_world(self, data: bytes) -> None:
-        """Go on where another replica of the same program is, which is further."""
-        self.steps.restore(data)
+    def take_world(self, data: bytes, kept: Sequence[StepRows]) -> bool:
+        """Go on where another replica of the same program is, if that is further. ``kept``: the rows that it still holds."""
+        further = ExecutedSteps.restored(self.steps, data)
+        if further.count <= self.steps.count:
+            return False
+        known = {step.number: step for step in (*kept, *self.kept)}
+        self.kept = deque(known[number] for number in sorted(known))
+        self.steps = further
         self.prefixes.without(self.steps.step)
+        return True

@@ -1,0 +1,226 @@
+"""A program without a root, as one node runs it: what it knows of all chains, and the units that it runs itself.
+
+A unit is a partition, or `ONCE` for what is computed once for all. Any number of nodes may run a unit at the same time: they say
+the same. What one says is told to the others, who need not run anything to know all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from headwater.base.arrow import table_from_bytes, table_to_bytes
+from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
+from headwater.node.holon.executed_steps import StepRows
+from headwater.node.holon.partition import EventsHandler, PartitionRunner
+from headwater.node.holon.replica import Replica
+from headwater.node.holon.stages import ONCE, Output, QueryStage, StageMaker, StageRunner, stage_chain
+from headwater.node.holon.tables import Table
+from headwater.protocols.steps import StepGrid
+from headwater.protocols.windowed_crdt import Prefix, PrefixDelta
+
+
+@dataclass(frozen=True, slots=True)
+class StagePlan:
+    """A stage: what each partition does with the steps of the level below, what is done once for all, and the tables into which
+    both insert."""
+
+    of_partition: StageMaker | None = None
+    once: StageMaker | None = None
+    tables: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramPlan:
+    """All that nodes have to agree on. ``tables``: of level 0, the first of them over the events of the input."""
+
+    partitions: tuple[str, ...]
+    grid: StepGrid
+    tables: tuple[Table, ...]
+    stages: tuple[StagePlan, ...] = (StagePlan(once=QueryStage),)
+    #: What a function does with events, made for a partition from what it has to know; none if all is declared.
+    events: Callable[[str, bytes], EventsHandler] | None = None
+    #: Which program it is of those that ran on the same state, from 1.
+    generation: int = 1
+    #: By unit, the chains of its stages; by chain the level whose state it is.
+    units: Mapping[str, tuple[str, ...]] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        stages = range(1, len(self.stages) + 1)
+        of_partition = [number for number in stages if self.stages[number - 1].of_partition is not None]
+        once = [number for number in stages if self.stages[number - 1].once is not None]
+        units = {p: (p, *(stage_chain(p, number) for number in of_partition)) for p in sorted(self.partitions)}
+        if once:
+            units[ONCE] = tuple([stage_chain(ONCE, number) for number in once])
+        object.__setattr__(self, "units", units)
+
+    def chains(self, level: int) -> dict[str, str]:
+        """The chains of a level, with the home of each: the unit that they are of."""
+        if level == 0:
+            return {partition: partition for partition in sorted(self.partitions)}
+        found = {unit: stage_chain(unit, level) for unit in self.units}
+        return {chain: unit for unit, chain in found.items() if chain in self.units[unit]}
+
+
+class SharedProgram:
+    """Knows all levels, runs some units. Rows and deltas come as `Output`, in an order that has to be kept; a delta is known
+    here, and may be told, when it is handed back to `confirm`.
+
+    >>> import headwater as hw
+    >>> table = Table(0, (hw.query("q", hw.tumbling(10), n=hw.count()),), pa.schema({"time": pa.int64()}), disorder=0)
+    >>> program = SharedProgram(ProgramPlan(("a", "b"), StepGrid(10), (table,)))
+    >>> for unit in program.plan.units:
+    ...     program.begin(unit)
+    >>> for partition in ("a", "b"):
+    ...     for output in program.take_in(partition, 0, pa.record_batch({"time": [1, 5, 12]})):
+    ...         program.confirm(output)
+    >>> outputs = list(program.advance())
+    >>> [(output.chain, output.index, output.rows.column("n").to_pylist()) for output in outputs if output.rows]
+    [('*/1', 0, [4])]
+    """
+
+    def __init__(self, plan: ProgramPlan) -> None:
+        self.plan = plan
+        tables = [plan.tables, *(stage.tables for stage in plan.stages)]
+        self.levels = [Replica(own, plan.chains(level), plan.grid, plan.generation) for level, own in enumerate(tables)]
+        self.running: dict[str, list[StageRunner]] = {}
+        self._partitions: dict[str, PartitionRunner] = {}
+
+    # --- units that are run here ---
+
+    def begin(self, unit: str) -> None:
+        """Run a unit from where what is known of it ends; if it runs already, from there anew."""
+        partition = self.levels[0].prefixes.chains.get(unit)
+        if partition is not None:
+            private = partition.reach.private
+            handler = None if self.plan.events is None else self.plan.events(unit, private)
+            self._partitions[unit] = PartitionRunner(unit, self.plan.tables[0], self.plan.grid, partition, handler)
+        self.running[unit] = [
+            self._stage_runner(unit, level, chain)
+            for level, replica in enumerate(self.levels[1:], start=1)
+            if (chain := stage_chain(unit, level)) in replica.prefixes.chains
+        ]
+
+    def _stage_runner(self, unit: str, level: int, chain: str) -> StageRunner:
+        plan, prefix = self.plan.stages[level - 1], self.levels[level].prefixes.chains[chain]
+        maker = plan.once if unit == ONCE else plan.of_partition
+        assert maker is not None, f"no stage {level} of {unit}"
+        return StageRunner(chain, maker(unit, prefix.reach.private), self.plan.grid, prefix)
+
+    def stop(self, unit: str) -> None:
+        """Run a unit no longer."""
+        self.running.pop(unit, None)
+        self._partitions.pop(unit, None)
+
+    def next_index(self, partition: str) -> int:
+        """The event that a partition which is run here has to be given next."""
+        return self._partitions[partition].index
+
+    def take_in(self, partition: str, index: int, batch: pa.RecordBatch) -> Iterator[Output]:
+        """Events of a partition that is run here."""
+        for delta in self._partitions[partition].take_in(index, batch):
+            yield Output(delta)
+
+    def take_open(self, partition: str) -> Output | None:
+        """What came of a partition since its last delta."""
+        delta = self._partitions[partition].take_open()
+        return None if delta is None else Output(delta)
+
+    def advance(self) -> Iterator[Output]:
+        """Execute what steps can be executed, and let the stages that are run here take them."""
+        for level, replica in enumerate(self.levels):
+            for _ in replica.advance():
+                pass
+            if level + 1 < len(self.levels):
+                yield from self._taken(level + 1, replica.kept)
+
+    def _taken(self, level: int, steps: Sequence[StepRows]) -> Iterator[Output]:
+        for runners in list(self.running.values()):
+            for runner in runners:
+                if runner.chain not in self.levels[level].prefixes.chains:
+                    continue
+                for step in list(steps):
+                    if step.number == runner.taken + 1:
+                        output = runner.take(step)
+                        if output is None:
+                            break
+                        yield output
+
+    def confirm(self, output: Output) -> str | None:
+        """The rows of an output are there: what they stand for is known from now on. Returns why it is not new."""
+        return self.apply(output.delta)
+
+    # --- what is known ---
+
+    def level_of(self, chain: str) -> int | None:
+        """The level whose state a chain is; None: there is no such chain."""
+        return next((level for level, replica in enumerate(self.levels) if chain in replica.prefixes.chains), None)
+
+    def apply(self, delta: PrefixDelta) -> str | None:
+        """Add what a stretch of a chain adds; returns why that is not possible."""
+        level = self.level_of(delta.chain)
+        return "unknown" if level is None else self.levels[level].apply(delta)
+
+    def merge(self, others: Mapping[str, Prefix]) -> list[str]:
+        """Take over prefixes that are further than ours; returns their chains."""
+        return [chain for replica in self.levels for chain in replica.merge(others)]
+
+    def prefix(self, chain: str) -> Prefix | None:
+        """What is known of a chain."""
+        level = self.level_of(chain)
+        return None if level is None else self.levels[level].prefixes.chains[chain]
+
+    def end(self, ends: Mapping[str, int]) -> bool:
+        """It was decided that partitions end at these indexes; returns whether all of them are known up to there."""
+        known = [self.levels[0].end(partition, index) for partition, index in ends.items()]
+        return all(known)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether every stage has taken the last step."""
+        last = self.levels[0].steps.count
+        if not self.levels[0].has_ended:
+            return False
+        for replica in self.levels[1:]:
+            if any(prefix.version.at < last for prefix in replica.prefixes.chains.values()):
+                return False
+            last = replica.steps.count
+        return True
+
+    def forget(self, steps: Sequence[int]) -> None:
+        """All nodes have executed the steps up to these, by level; rows that every stage has taken are forgotten, too."""
+        for level, (replica, step) in enumerate(zip(self.levels, steps)):
+            replica.forget(step, self._passed(level))
+
+    def _passed(self, level: int) -> int:
+        """The last step of a level that all stages above it are known to have taken."""
+        if level + 1 == len(self.levels):
+            return self.levels[level].steps.count
+        prefixes = self.levels[level + 1].prefixes.chains.values()
+        return min((prefix.version.at for prefix in prefixes), default=self.levels[level].steps.count)
+
+    # --- the world: for those who are too far behind ---
+
+    def world(self) -> bytes:
+        """What came of all steps so far, with the rows that some stage has still to take."""
+        return to_bytes([[replica.world(), [_row_state(step) for step in replica.kept]] for replica in self.levels])
+
+    def take_world(self, data: bytes) -> bool:
+        """Go on where another node is, if that is further; stages that run here begin anew from what is known of them."""
+        state, taken = from_bytes(data), False
+        for replica, (world, kept) in zip(self.levels, state):
+            taken |= replica.take_world(world, [_row_of(row) for row in kept])
+        return taken
+
+
+def _row_state(step: StepRows) -> list[object]:
+    rows = {str(table): table_to_bytes(rows) for table, rows in step.rows.items()}
+    return [step.number, step.time, rows, table_to_bytes(step.aside)]
+
+
+def _row_of(state: list[object]) -> StepRows:
+    number, time, rows, aside = state
+    tables = {int(table): table_from_bytes(data) for table, data in rows.items()}  # type: ignore[attr-defined]
+    return StepRows(number, time, tables, table_from_bytes(aside))  # type: ignore[arg-type]
