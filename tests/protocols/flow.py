@@ -15,8 +15,8 @@ from headwater.protocols.advances import Advance
 from headwater.protocols.delta import ChainRange, Delta, combine
 from headwater.protocols.ledger import Ledger, Position
 from headwater.protocols.messages import Positions, decode, encode
-from headwater.protocols.outbox import Outbox
-from headwater.protocols.relaying import Holding
+from headwater.protocols.tree.outbox import Outbox
+from headwater.protocols.tree.relaying import Holding
 
 
 def part(events: Iterable[str]) -> bytes:

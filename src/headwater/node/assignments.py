@@ -21,7 +21,7 @@ from headwater.protocols.actions import Action, Noted, SendMessage
 from headwater.protocols.ledger import Ledger
 from headwater.protocols.membership import Membership
 from headwater.protocols.messages import Assign, Hello, SourceState, encode
-from headwater.protocols.rereading import Reread, rereads
+from headwater.protocols.tree.rereading import Reread, rereads
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ from headwater.protocols.actions import Action, Noted
 from headwater.protocols.events import Event
 from headwater.protocols.frames import FrameError
 from headwater.protocols.messages import Assign, Leave, decode, encode
-from headwater.protocols.outbox import Outbox
+from headwater.protocols.tree.outbox import Outbox
 
 
 class LeafNode:

@@ -19,7 +19,7 @@ from headwater.protocols.events import Event, MessageReceived, Started, TimerFir
 from headwater.protocols.frames import FrameError
 from headwater.protocols.ledger import Ledger
 from headwater.protocols.messages import decode, encode
-from headwater.protocols.relaying import Held, Holding
+from headwater.protocols.tree.relaying import Held, Holding
 
 #: A child's deltas are held up to this many of the largest frames; more of them wait at the child.
 HELD_FRAMES = 4

@@ -15,7 +15,7 @@ from headwater.protocols.advances import Advance, wrapped
 from headwater.protocols.delta import CUT_SUFFIX, ChainRange, Delta
 from headwater.protocols.ledger import Position
 from headwater.protocols.messages import Assign, Cuts, Positions, decode, encode
-from headwater.protocols.outbox import Outbox
+from headwater.protocols.tree.outbox import Outbox
 
 
 @dataclass(slots=True)

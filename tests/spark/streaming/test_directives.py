@@ -7,7 +7,7 @@ import numpy as np
 from headwater.protocols.frames import frame
 from headwater.protocols.membership import Mark
 from headwater.protocols.messages import ASSIGN, Assign, SourceState, _text_body, encode
-from headwater.protocols.rereading import rereads
+from headwater.protocols.tree.rereading import rereads
 from headwater.spark.streaming.directives import Directive, narrowed
 
 SOURCE = SourceState("a", 90, 900, 0, 0, ((50, 480),))

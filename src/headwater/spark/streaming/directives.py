@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from headwater.protocols.messages import Assign, SourceState, decode, encode
-from headwater.protocols.rereading import Reread
+from headwater.protocols.tree.rereading import Reread
 from headwater.spark.streaming.sinks.gathered import Gathering
 from headwater.spark.streaming.states import StateRef
 

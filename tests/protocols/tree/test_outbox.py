@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.protocols.outbox import Outbox
+from headwater.protocols.tree.outbox import Outbox
 
 ACTS = st.lists(st.just(None) | st.integers(0, 20), max_size=30)
 

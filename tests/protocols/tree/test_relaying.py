@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headwater.protocols.delta import ChainRange, Delta, combine
 from headwater.protocols.ledger import Position
-from headwater.protocols.relaying import Holding
+from headwater.protocols.tree.relaying import Holding
 from protocols.flow import Tree, merge, step
 
 ALL = 1 << 20
