@@ -14,7 +14,7 @@ from headwater.language.times import FOREVER
 from headwater.node.holon.executed_steps import StepRows
 from headwater.node.holon.partition import PartitionRunner
 from headwater.node.holon.replica import Replica
-from headwater.node.holon.tables import Table
+from headwater.node.holon.tables import SharedTable
 from headwater.protocols.steps import StepGrid
 from headwater.protocols.windowed_crdt import (
     PrefixDelta,
@@ -32,8 +32,8 @@ from strategies import SCHEMA
 Step = tuple[int, list[ResultRow]]
 
 
-def table_of(given: Partitions) -> Table:
-    return Table(0, given.settings.queries, SCHEMA, disorder=given.settings.disorder)
+def table_of(given: Partitions) -> SharedTable:
+    return SharedTable(0, given.settings.queries, SCHEMA, disorder=given.settings.disorder)
 
 
 def replica_of(given: Partitions) -> Replica:

@@ -17,7 +17,7 @@ from headwater.engine.wire.parts import Part
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import FormatError
 from headwater.language.times import NEVER
-from headwater.node.holon.tables import LIMITS, Table, named
+from headwater.node.holon.tables import LIMITS, SharedTable, named
 from headwater.protocols.steps import START, StepGrid
 from headwater.protocols.windowed_crdt import StepPart
 
@@ -42,7 +42,7 @@ class ExecutedSteps:
     are one: nothing lies between.
     """
 
-    def __init__(self, tables: Sequence[Table], chains: Mapping[str, str], grid: StepGrid) -> None:
+    def __init__(self, tables: Sequence[SharedTable], chains: Mapping[str, str], grid: StepGrid) -> None:
         """``chains``: with the home of each."""
         self.step = START
         self.count = 0

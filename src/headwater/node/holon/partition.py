@@ -13,7 +13,7 @@ from headwater.engine.intake.columns import without
 from headwater.engine.tree.leaf import LeafHalf
 from headwater.language.times import NEVER
 from headwater.node.holon.executed_steps import written_part
-from headwater.node.holon.tables import Table
+from headwater.node.holon.tables import SharedTable
 from headwater.protocols.steps import StepGrid
 from headwater.protocols.windowed_crdt import Prefix, PrefixDelta, Reach
 
@@ -49,7 +49,7 @@ class PartitionRunner:
 
     >>> import headwater as hw
     >>> from headwater.protocols.windowed_crdt import Version
-    >>> table = Table(0, (hw.query("q", hw.tumbling(10), n=hw.count()),), pa.schema({"time": pa.int64()}), disorder=0)
+    >>> table = SharedTable(0, (hw.query("q", hw.tumbling(10), n=hw.count()),), pa.schema({"time": pa.int64()}), disorder=0)
     >>> runner = PartitionRunner("p", table, StepGrid(10), Prefix(Version(1, 0, 0)))
     >>> [(delta.start, delta.end, delta.steps[1]) for delta in runner.take_in(0, pa.record_batch({"time": [1, 5, 12, 13]}))]
     [(0, 1, 0), (1, 3, 1)]
@@ -59,7 +59,7 @@ class PartitionRunner:
     """
 
     def __init__(
-        self, partition: str, table: Table, grid: StepGrid, prefix: Prefix, handler: EventsHandler | None = None
+        self, partition: str, table: SharedTable, grid: StepGrid, prefix: Prefix, handler: EventsHandler | None = None
     ) -> None:
         assert table.disorder is not None, "the watermark of a partition follows from its events"
         self.partition = partition

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
 from headwater.node.holon.executed_steps import ExecutedSteps, StepRows
-from headwater.node.holon.tables import Table
+from headwater.node.holon.tables import SharedTable
 from headwater.protocols.steps import END, StepGrid
 from headwater.protocols.windowed_crdt import Prefix, PrefixDelta, Prefixes, StepPart
 
@@ -18,7 +18,9 @@ class Replica:
     ``chains``: what the level is made of, with the home of each.
     """
 
-    def __init__(self, tables: Sequence[Table], chains: Mapping[str, str], grid: StepGrid, generation: int = 1) -> None:
+    def __init__(
+        self, tables: Sequence[SharedTable], chains: Mapping[str, str], grid: StepGrid, generation: int = 1
+    ) -> None:
         self.prefixes = Prefixes.of(chains, generation)
         self.steps = ExecutedSteps(tables, chains, grid)
         self.grid = grid

@@ -17,7 +17,7 @@ from headwater.node.holon.executed_steps import StepRows
 from headwater.node.holon.partition import EventsHandler, PartitionRunner
 from headwater.node.holon.replica import Replica
 from headwater.node.holon.stages import ONCE, Output, QueryStage, StageMaker, StageRunner, stage_chain
-from headwater.node.holon.tables import Table
+from headwater.node.holon.tables import SharedTable
 from headwater.protocols.steps import StepGrid
 from headwater.protocols.windowed_crdt import Prefix, PrefixDelta
 
@@ -29,7 +29,7 @@ class StagePlan:
 
     of_partition: StageMaker | None = None
     once: StageMaker | None = None
-    tables: tuple[Table, ...] = ()
+    tables: tuple[SharedTable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class ProgramPlan:
 
     partitions: tuple[str, ...]
     grid: StepGrid
-    tables: tuple[Table, ...]
+    tables: tuple[SharedTable, ...]
     stages: tuple[StagePlan, ...] = (StagePlan(once=QueryStage),)
     #: What a function does with events, made for a partition from what it has to know; none if all is declared.
     events: Callable[[str, bytes], EventsHandler] | None = None
@@ -69,7 +69,7 @@ class SharedProgram:
     here, and may be told, when it is handed back to `confirm`.
 
     >>> import headwater as hw
-    >>> table = Table(0, (hw.query("q", hw.tumbling(10), n=hw.count()),), pa.schema({"time": pa.int64()}), disorder=0)
+    >>> table = SharedTable(0, (hw.query("q", hw.tumbling(10), n=hw.count()),), pa.schema({"time": pa.int64()}), disorder=0)
     >>> program = SharedProgram(ProgramPlan(("a", "b"), StepGrid(10), (table,)))
     >>> for unit in program.plan.units:
     ...     program.begin(unit)

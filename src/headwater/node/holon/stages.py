@@ -44,7 +44,7 @@ class Took:
     private: bytes
 
 
-class Stage(Protocol):
+class StepStage(Protocol):
     """A stage of one unit, made from what it has to know."""
 
     def take(self, step: StepRows) -> Took | None:
@@ -53,7 +53,7 @@ class Stage(Protocol):
 
 
 #: Makes the stage of a unit that goes on with these private bytes; none at the beginning.
-StageMaker = Callable[[str, bytes], Stage]
+StageMaker = Callable[[str, bytes], StepStage]
 
 
 def stage_chain(unit: str, stage: int) -> str:
@@ -87,7 +87,7 @@ class QueryStage:
 class StageRunner:
     """Runs a stage of a unit from where the prefix of its chain ends."""
 
-    def __init__(self, chain: str, stage: Stage, grid: StepGrid, prefix: Prefix) -> None:
+    def __init__(self, chain: str, stage: StepStage, grid: StepGrid, prefix: Prefix) -> None:
         self.chain = chain
         self._stage = stage
         self._grid = grid

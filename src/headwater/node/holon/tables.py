@@ -21,11 +21,11 @@ LIMITS = CountLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class SharedTable:
     """Queries over events of the same columns. ``disorder``: None where watermarks are told, as those of inserted events are.
 
     >>> import headwater as hw
-    >>> table = Table(0, (hw.query("q", hw.tumbling(10), n=hw.count()),), pa.schema({"time": pa.int64()}), disorder=0)
+    >>> table = SharedTable(0, (hw.query("q", hw.tumbling(10), n=hw.count()),), pa.schema({"time": pa.int64()}), disorder=0)
     >>> table.root_half(["p"]).time
     'time'
     """
