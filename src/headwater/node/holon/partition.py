@@ -72,12 +72,16 @@ class PartitionRunner:
         self._handler = handler
         #: The offset of the event that comes next.
         self.index = self._start
+        #: Where the partition was decided to end.
+        self._limit = None if prefix.limit is None else prefix.limit.index
 
     def take_in(self, offset: int, batch: pa.RecordBatch) -> Iterator[PrefixDelta]:
         """The next events; what was taken in before is passed over. Gives the deltas of the steps that end among them."""
         if offset > self.index:
             raise ValueError(f"partition {self.partition!r}: events from {self.index} on come next, not from {offset}")
         batch = batch.slice(self.index - offset)
+        if self._limit is not None:
+            batch = batch.slice(0, self._limit - self.index)
         highest, ends = self._look(batch)
         done = 0
         for end, time, step in ends:
@@ -85,6 +89,9 @@ class PartitionRunner:
             done = end
             yield self._close(step)
         self._feed(batch.slice(done), highest)
+        # Others wait for what is there up to the limit, and nothing will come to close it.
+        if self.index == self._limit and (rest := self.take_open()) is not None:
+            yield rest
 
     def _look(self, batch: pa.RecordBatch) -> tuple[int, list[tuple[int, int, int]]]:
         """The latest time among events, and where steps end: behind how many events, the time of the last of them, the step."""

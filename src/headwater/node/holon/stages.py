@@ -104,7 +104,8 @@ class StageRunner:
         high = self._grid.step_of(watermark)
         steps = (self._step + 1, high) if high > self._step else None
         self._step, self.taken = max(self._step, high), step.number
-        reach = Reach(watermark, watermark, took.private)
+        rows = took.index + (0 if took.rows is None else len(took.rows))
+        reach = Reach(watermark, watermark, took.private, rows)
         delta = PrefixDelta(
             self.chain, self._generation, self._decisions, step.number - 1, step.number, reach, took.parts, steps
         )
