@@ -124,7 +124,9 @@ class Prefix:
 
     def extended(self, delta: PrefixDelta) -> Prefix:
         """The prefix with what a delta adds, to which there must be no objection."""
-        made = replace(self, version=self.version._replace(at=delta.end), reach=delta.reach, open=(*self.open, *delta.parts))
+        made = replace(
+            self, version=self.version._replace(at=delta.end), reach=delta.reach, open=(*self.open, *delta.parts)
+        )
         return (made if delta.steps is None else made._closed(delta.steps[1]))._settled()
 
     def _closed(self, high: int) -> Prefix:
@@ -149,7 +151,9 @@ class Prefix:
     def returned(self, step: int, time: int) -> Prefix:
         """The prefix once it was decided that its chain, which has come to its limit, goes on there: it has reached this step,
         of this time, with nothing more, and none of its events is older than that from now on."""
-        made = replace(self._decided(), limit=None, reach=replace(self.reach, watermark=max(self.reach.watermark, time)))
+        made = replace(
+            self._decided(), limit=None, reach=replace(self.reach, watermark=max(self.reach.watermark, time))
+        )
         return made._closed(step) if step > self.step else made
 
     def _decided(self) -> Prefix:

@@ -11,14 +11,13 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Protocol
 
-from headwater.node import Node
 from headwater.protocols import actions as act
 from headwater.protocols import events
 from headwater.protocols.actions import Action
 from headwater.protocols.events import Event
 from headwater.simulator.checks.counts import Counts
 from headwater.simulator.world.disk import DiskError
-from headwater.simulator.world.machine import Machine
+from headwater.simulator.world.machine import Machine, WorldNode
 from headwater.simulator.world.network import Network
 from headwater.simulator.world.source_logs import SourceLogs
 
@@ -152,7 +151,7 @@ class World:
         self._handle(machine, node, event)
         return True
 
-    def _handle(self, machine: Machine, node: Node, event: Event) -> None:
+    def _handle(self, machine: Machine, node: WorldNode, event: Event) -> None:
         self.steps += 1
         if self.steps > self.steps_max:
             raise NodeError(f"{self.steps_max:,} steps and no end: messages breed messages")
