@@ -313,9 +313,7 @@ def simulate_tree(
 
 @simulate.command("count-windows")
 def simulate_count_windows(
-    leaves: Nodes = Annotated[int, typer.Option(min=1, help="How many nodes there are.")]
-Partitions = Annotated[int, typer.Option(min=1, help="How many partitions the input has.")]
-LeavesMax = 8,
+    leaves: LeavesMax = 8,
     seeds: Seeds = "0..100",
     faults: FaultNames = "all",
     plant: Plant = None,
@@ -384,9 +382,7 @@ def replay_tree(
 @replay.command("count-windows")
 def replay_count_windows(
     seed: Seed,
-    leaves: Nodes = Annotated[int, typer.Option(min=1, help="How many nodes there are.")]
-Partitions = Annotated[int, typer.Option(min=1, help="How many partitions the input has.")]
-LeavesMax = 8,
+    leaves: LeavesMax = 8,
     faults: FaultNames = "all",
     plant: Plant = None,
     node: OneNode = None,

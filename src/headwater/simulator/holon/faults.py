@@ -6,7 +6,7 @@ A plan is drawn from the seed before the run begins. Faults strike while it last
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 from headwater.simulator.holon.site import HolonSite
@@ -27,7 +27,7 @@ class HolonFaultPlan:
     """All that will go wrong: strikes in order, the quality of links, clocks that run wrong, when it is over."""
 
     strikes: tuple[Strike, ...] = ()
-    quality: Quality = Quality()
+    quality: Quality = field(default_factory=Quality)
     clocks: tuple[tuple[str, Clock], ...] = ()
     end_ns: int = 0
 
