@@ -1,7 +1,8 @@
-"""The output as the reference says it: every row of every step, in the order in which they have to stand in the chain."""
+"""The output as the reference says it: every row of every step, in the order in which they have to stand in each chain."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headwater.node.holon.stages import ONCE, stage_chain
@@ -11,34 +12,46 @@ from headwater.reference.rows import ResultRow, identity
 from headwater.simulator.checks.checkers import result_row
 from headwater.simulator.checks.truth import ViolationError
 from headwater.simulator.holon.shared_output import SharedOutput
+from headwater.simulator.holon.tally import COUNTED, expected_tallies
 from headwater.simulator.holon.workload import HolonWorkload
 
-#: Where the rows of queries go.
-ROWS = stage_chain(ONCE, 1)
+#: Where the rows of the queries go, and those of the windows over counts.
+ROWS, WINDOWS = stage_chain(ONCE, 1), stage_chain(ONCE, 2)
+#: By chain its rows, in order.
+Chains = Mapping[str, Sequence[Any]]
 
 
-def expected_rows(workload: HolonWorkload, decisions: list[LogEntry]) -> list[ResultRow]:
+def expected_rows(workload: HolonWorkload, decisions: Sequence[LogEntry]) -> Chains:
     """All rows of the steps that can be executed once all events are there, given what was decided."""
-    steps = rows_of_steps(workload.settings, workload.arrived(), workload.every, decisions)
-    return [row for _, rows in steps for row in rows]
+    steps = list(rows_of_steps(workload.settings, workload.arrived(), workload.every, ends=False))
+    chains: dict[str, Sequence[Any]] = {ROWS: [row for _, rows in steps for row in rows]}
+    if workload.is_tallied:
+        told, windows = expected_tallies(list(workload.logs), steps, workload.every)
+        chains |= {stage_chain(unit, 1): rows for unit, rows in told.items()} | {WINDOWS: windows}
+    return chains
 
 
-def check_output(output: SharedOutput, workload: HolonWorkload, expected: list[ResultRow], is_complete: bool) -> int:
+def check_output(output: SharedOutput, workload: HolonWorkload, expected: Chains, is_complete: bool) -> int:
     """Compare the output with what it has to be, row by row; ``is_complete``: whether nothing may be missing. Returns how many
     rows there are."""
-    queries = {query.name: query for query in workload.queries}
-    chain = output.chains.get(ROWS)
-    rows = [] if chain is None else [result_row(row, queries[row["query"]]) for row in chain.said]
-    for index, row in enumerate(rows):
-        if index >= len(expected) or _content(row) != _content(expected[index]):
-            wanted = expected[index] if index < len(expected) else "nothing"
-            raise ViolationError(f"row {index} of {ROWS} is {row}; the reference says {wanted}")
-    there = 0 if chain is None else chain.end
-    if is_complete and there < len(expected):
-        raise ViolationError(f"{ROWS} has {there} rows and should have {len(expected)}: {expected[there]} is missing")
-    return len(rows)
+    queries = {query.name: query for query in (*workload.queries, COUNTED)}
+    for name, chain in output.chains.items():
+        wanted = expected.get(name, ())
+        for index, said in enumerate(chain.said):
+            row = result_row(said, queries[said["query"]]) if "query" in said else said
+            if index >= len(wanted) or _content(row) != _content(wanted[index]):
+                right = wanted[index] if index < len(wanted) else "nothing"
+                raise ViolationError(f"row {index} of {name} is {row}; the reference says {right}")
+    ends = output.ends()
+    for name, wanted in expected.items():
+        if is_complete and ends.get(name, 0) < len(wanted):
+            at = ends.get(name, 0)
+            raise ViolationError(f"{name} has {at} rows and should have {len(wanted)}: {wanted[at]} is missing")
+    return sum(ends.values())
 
 
-def _content(row: ResultRow) -> Any:
+def _content(row: Any) -> Any:
+    if not isinstance(row, ResultRow):
+        return row
     place = row.query, row.start, row.end, identity(row.key), row.node
     return place, identity(row.values), row.event_count, row.revision, row.replaces

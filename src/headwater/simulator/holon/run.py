@@ -12,7 +12,8 @@ from random import Random
 
 from headwater.node.holon.node import HolonNode
 from headwater.node.holon.settings import HolonSettings
-from headwater.node.holon.shared_program import ProgramPlan
+from headwater.node.holon.shared_program import ProgramPlan, StagePlan
+from headwater.node.holon.stages import QueryStage
 from headwater.node.holon.tables import SharedTable
 from headwater.protocols.decisions import LogEntry, PartitionReturned, entry_from_bytes
 from headwater.protocols.events import FlushAsked
@@ -23,6 +24,7 @@ from headwater.simulator.holon.checker import HolonChecker
 from headwater.simulator.holon.expected import check_output, expected_rows
 from headwater.simulator.holon.faults import HolonFaultPlan, HolonFaults, draw_holon_plan
 from headwater.simulator.holon.site import HolonSite
+from headwater.simulator.holon.tally import STAGES
 from headwater.simulator.holon.witness import StepWitness
 from headwater.simulator.holon.workload import HolonWorkload, draw_holon_workload
 from headwater.simulator.plants.tree import planted
@@ -79,8 +81,9 @@ class HolonRun:
         self._nodes = nodes
         self._clocks = dict(self.plan.clocks)
         table = SharedTable(0, workload.queries, SCHEMA, disorder=workload.disorder)
+        stages = STAGES if workload.is_tallied else (StagePlan(once=QueryStage),)
         self._plans = [
-            ProgramPlan(tuple(workload.logs), StepGrid(workload.every), (table,), generation=generation)
+            ProgramPlan(tuple(workload.logs), StepGrid(workload.every), (table,), stages, generation=generation)
             for generation in range(1, GENERATIONS_MAX + 1)
         ]
 
@@ -131,7 +134,7 @@ class HolonRun:
         """Faults are over: whatever can come out does."""
         if self.workload.idle_ns is None:
             expected = expected_rows(self.workload, self.decisions())
-            self._await("all final rows", lambda: self._there() >= len(expected))
+            self._await("all final rows", lambda: self._there() >= sum(map(len, expected.values())))
         else:
             self.world.run(self.world.time_ns + 4 * self.workload.idle_ns)
         self.row_count = check_output(

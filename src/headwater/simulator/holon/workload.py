@@ -32,13 +32,15 @@ GAPS = (0, 0, 0, 400, 10**6)
 @dataclass(frozen=True)
 class HolonWorkload:
     """Queries, the log of each partition, how far events are out of order, the grid of steps, and after how long a partition is
-    not waited for; ``features``: what was drawn, in words."""
+    not waited for; ``is_tallied``: whether the rows are counted by stages of each partition; ``features``: what was drawn, in
+    words."""
 
     queries: tuple[Query, ...]
     logs: dict[str, SourceLog]
     disorder: int
     every: int
     idle_ns: int | None
+    is_tallied: bool
     features: frozenset[str]
 
     @property
@@ -79,7 +81,10 @@ def draw_holon_workload(dice: Random, partitions: int) -> HolonWorkload:
     features = {f"a partition that {manner}" for manner in manners.values() if " " in manner}
     features |= {"idle" if idle_ns else "no idle"} | ({"a gap in event time"} if gap[0] else set())
     features |= {f"window {type(query.window).__name__}" for query in queries}
-    return HolonWorkload(queries, logs, disorder, dice.choice([5, 7, 10, 20, 40]), idle_ns, frozenset(features))
+    is_tallied = dice.random() < 0.25
+    features |= {"stages of partitions"} if is_tallied else set()
+    every = dice.choice([7, 10, 20, 20, 40])
+    return HolonWorkload(queries, logs, disorder, every, idle_ns, is_tallied, frozenset(features))
 
 
 def _log(dice: Random, style: Style, name: str, manner: str, share: float, gap: tuple[int, int]) -> SourceLog:
