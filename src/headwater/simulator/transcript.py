@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any
 
 from headwater.base.packing import Bytes
+from headwater.node.holon import happenings as happen
 from headwater.protocols import actions as act
 from headwater.protocols import events, messages
 from headwater.protocols.actions import Action
+from headwater.protocols.decisions import entry_from_bytes
 from headwater.protocols.delta import Delta
 from headwater.protocols.events import Event
 from headwater.protocols.frames import FrameError
@@ -84,6 +86,14 @@ def _positions_text(told: messages.Positions) -> str:
     return f"{'Resend' if told.resend else 'Accepted'} {' '.join(places)}"
 
 
+def _places_text(places: Mapping[str, int]) -> str:
+    return " ".join(f"{name}:{index}" for name, index in sorted(places.items()))
+
+
+def _entry_text(entry: bytes) -> str:
+    return str(entry_from_bytes(entry))
+
+
 def _assign_text(told: messages.Assign) -> str:
     states = [f"{source.name}:{source.offset}" for source in told.sources]
     return f"Assign {told.chain}@{told.epoch}:{told.position} to {told.node} {' '.join(states)}"
@@ -108,6 +118,15 @@ TEXTS: dict[type, Callable[[Any], str]] = {
     act.EmitAside: lambda action: f"aside step {action.step}: {action.rows.num_rows} events",
     act.Refused: lambda action: f"refused: {action.reason}",
     act.Noted: lambda note: " ".join(["note", note.what, *(f"{name}={value}" for name, value in note.detail.items())]),
+    happen.InputSeen: lambda event: f"sees input {_places_text(event.ends)}",
+    happen.RowsAppended: lambda event: f"{event.chain} has rows up to {event.end}",
+    happen.RowsSynced: lambda event: f"rows are safe {_places_text(event.ends)}",
+    happen.EntryDecided: lambda event: f"entry {event.number} is {_entry_text(event.entry)}",
+    happen.PeerJoined: lambda event: f"can reach {event.peer}",
+    happen.PeerGone: lambda event: f"is refused by {event.peer}",
+    happen.AppendRows: lambda action: f"append {len(action.rows)} rows to {action.chain} from {action.index}",
+    happen.Decide: lambda action: f"decide entry {action.number} as {_entry_text(action.entry)}",
+    happen.StopReading: lambda action: f"stop reading {action.partition}",
     Delta: _delta_text,
     messages.Positions: _positions_text,
     messages.Hello: lambda told: f"Hello {told.chain} by {told.node} epoch {told.epoch} queries {told.version}",

@@ -1,5 +1,6 @@
 """The program with stages of partitions, run in one process: its chains are those of the reference."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -16,8 +17,7 @@ from headwater.simulator.workloads.queries import SCHEMA
 
 @pytest.mark.parametrize("seed", range(4))
 def test_stages_of_partitions_say_what_the_reference_says(seed):
-    workload = draw_holon_workload(Random(seed), 4)
-    object.__setattr__(workload, "is_tallied", True)
+    workload = replace(draw_holon_workload(Random(seed), 4), is_tallied=True)
     table = SharedTable(0, workload.queries, SCHEMA, disorder=workload.disorder)
     program = SharedProgram(ProgramPlan(tuple(workload.logs), StepGrid(workload.every), (table,), STAGES))
     output = SharedOutput()
