@@ -31,8 +31,21 @@ def test_another_row_for_an_index_is_told_with_chain_index_and_column():
         output.append(TWO, "c", 1, rows(7))
 
 
-def test_rows_behind_a_gap_are_refused():
-    with pytest.raises(ViolationError, match="from 3 on, but there are only 0 rows"):
+def test_a_node_that_loses_its_power_takes_its_own_rows_with_it():
+    for seed in range(20):
+        output = SharedOutput()
+        output.append(ONE, "c", 0, rows(1, 2))
+        output.append(TWO, "c", 2, rows(3, 4))
+        lost = output.lose_power(Random(seed), "two")
+        assert output.ends() == {"c": 4 - lost} and lost <= 2
+        # Who does not know of it goes on behind the gap; who makes the rows again closes it.
+        output.append(ONE, "c", 4, rows(5))
+        output.append(ONE, "c", 2, rows(3, 4))
+        assert output.ends() == {"c": 5}
+
+
+def test_rows_behind_rows_that_never_were_are_refused():
+    with pytest.raises(ViolationError, match="from 3 on, but there were only 0 rows"):
         SharedOutput().append(ONE, "c", 3, rows(1))
 
 

@@ -123,11 +123,16 @@ class HolonFaults:
         """All nodes die at once."""
         self._kill_all(strike, strike.fault)
 
-    def _power(self, _: Machine, strike: Strike) -> None:
-        """All nodes and the storage lose their power: what was not synced may be gone. It counts if something is."""
-        lost = self._site.lose_power(self._world.dice)
-        self._world.tell("storage", f"loses its power, and {lost} rows that were not synced")
-        self._kill_all(strike, strike.fault if lost else None)
+    def _power(self, machine: Machine, strike: Strike) -> None:
+        """A node, or all, lose their power: what they did not sync may be gone. It counts if something is."""
+        is_one = strike.number % 2 == 0
+        lost = self._site.lose_power(self._world.dice, machine.name if is_one else None)
+        fault = strike.fault if lost else None
+        self._world.tell(machine.name if is_one else "everyone", f"loses power, and {lost} rows that were not synced")
+        if is_one:
+            self._kill(machine, fault, strike.length_ns)
+        else:
+            self._kill_all(strike, fault)
 
     def _kill_all(self, strike: Strike, fault: str | None) -> None:
         for place, machine in enumerate(list(self._world.machines.values())):

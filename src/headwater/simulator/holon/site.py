@@ -187,9 +187,9 @@ class HolonSite:
             lived.synced = durable
             self._hand_slowly(machine, life, happen.RowsSynced(durable))
 
-    def lose_power(self, dice: Random) -> int:
-        """The power of the storage is gone: what was not synced may be. Returns how many rows were lost."""
-        return self.output.lose_power(dice)
+    def lose_power(self, dice: Random, node: str | None = None) -> int:
+        """The power of a node, or of all, is gone: what it has not synced may be. Returns how many rows were lost."""
+        return self.output.lose_power(dice, node)
 
 
 def _life(machine: Machine) -> Life:
