@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from headwater.node.holon.stages import ONCE, stage_chain
-from headwater.protocols.decisions import LogEntry
-from headwater.reference.canonical_steps import rows_of_steps
+from headwater.protocols.decisions import LogEntry, PartitionEnded, PartitionReturned, StepClosed
+from headwater.protocols.steps import StepGrid
+from headwater.reference.canonical_steps import (
+    Decision,
+    EndDecided,
+    ReturnDecided,
+    StepDecided,
+    TimedRows,
+    rows_of_decided_steps,
+    rows_of_steps,
+)
 from headwater.reference.rows import ResultRow, identity
 from headwater.simulator.checks.checkers import result_row
 from headwater.simulator.checks.truth import ViolationError
@@ -23,12 +32,32 @@ Chains = Mapping[str, Sequence[Any]]
 
 def expected_rows(workload: HolonWorkload, decisions: Sequence[LogEntry]) -> Chains:
     """All rows of the steps that can be executed once all events are there, given what was decided."""
-    steps = list(rows_of_steps(workload.settings, workload.arrived(), workload.every, ends=False))
+    steps = list(_steps(workload, decisions))
     chains: dict[str, Sequence[Any]] = {ROWS: [row for _, rows in steps for row in rows]}
     if workload.is_tallied:
         told, windows = expected_tallies(list(workload.logs), steps, workload.every)
         chains |= {stage_chain(unit, 1): rows for unit, rows in told.items()} | {WINDOWS: windows}
     return chains
+
+
+def _steps(workload: HolonWorkload, decisions: Sequence[LogEntry]) -> Iterator[TimedRows]:
+    told = workload.settings, workload.arrived(), workload.every
+    if workload.idle_ns is None and not any(isinstance(entry, PartitionEnded) for entry in decisions):
+        return rows_of_steps(*told, ends=False)
+    grid = StepGrid(workload.every)
+    return rows_of_decided_steps(*told, [_decision(entry, grid) for entry in decisions])
+
+
+def _decision(entry: LogEntry, grid: StepGrid) -> Decision:
+    """An entry of the decision log as the reference takes it."""
+    match entry:
+        case StepClosed(step, out):
+            return StepDecided(grid.time_of(step), out)
+        case PartitionReturned(partition, index):
+            return ReturnDecided(partition, index)
+        case PartitionEnded(ends):
+            return EndDecided(ends)
+    raise ViolationError(f"nobody asks for {entry} here")
 
 
 def check_output(output: SharedOutput, workload: HolonWorkload, expected: Chains, is_complete: bool) -> int:

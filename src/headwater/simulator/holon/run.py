@@ -116,7 +116,8 @@ class HolonRun:
         world, plan, last_ns = self.world, self.plan, self.workload.last_ns
         self.begin()
         if self.ends_early:
-            world.at(plan.end_ns * 3 // 4, self.flush)
+            # Not before everything is there: a flush says that it is.
+            world.at((plan.end_ns + last_ns) // 2, self.flush)
         world.run(max(plan.end_ns, last_ns))
         self.faults.heal()
         if not self.ends_early:
@@ -205,5 +206,13 @@ class HolonRun:
 
 
 def _settings(dice: Random, workload: HolonWorkload) -> HolonSettings:
-    """Settings with short times, so that little virtual time holds many messages."""
-    return HolonSettings(idle_ns=workload.idle_ns)
+    """Settings with short times, so that little virtual time holds many messages, and bounds low enough to be met."""
+    return HolonSettings(
+        beat_ns=dice.choice([50, 100]) * MS,
+        idle_ns=workload.idle_ns,
+        lag_ns_min=dice.choice([30, 250]) * MS,
+        lag_held_ns_min=dice.choice([100, 2000]) * MS,
+        checkpoint_ns=dice.choice([100, 400]) * MS,
+        deltas_held_max=dice.choice([0, 3, 64]),
+        parts_held_max=dice.choice([2, 8, 256]),
+    )

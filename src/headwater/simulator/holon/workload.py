@@ -68,7 +68,7 @@ def draw_holon_workload(dice: Random, partitions: int) -> HolonWorkload:
     """A small stream over all partitions: 60 to 200 events in all."""
     style = Style(dice)
     disorder = style.disorder = dice.choice([0, 4, 15])
-    idle_ns = dice.choice([None, 150 * MS, 300 * MS])
+    idle_ns = dice.choice([None, 200 * MS, 300 * MS])
     names = [f"p{number}" for number in range(partitions)]
     share = dice.randint(60, 200) / partitions
     gap = dice.choice(GAPS), dice.randint(SPAN_TICKS // 4, SPAN_TICKS)
