@@ -90,7 +90,7 @@ class ExecutedSteps:
         return table, part_from_bytes(part, half.operators())
 
     def execute(self, parts: Mapping[str, StepPart], high: int) -> StepRows:
-        """Execute the next step, which takes all to ``high``. ``parts``: with which each chain that is not left out reached it."""
+        """Execute the next step, which takes all to ``high``. ``parts``: with which each chain reached it that is in it."""
         step = self.step + 1
         for chain in self._chains:
             part = parts.get(chain)

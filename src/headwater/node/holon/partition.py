@@ -64,14 +64,14 @@ class PartitionRunner:
         assert table.disorder is not None, "the watermark of a partition follows from its events"
         self.partition = partition
         self._grid, self._table, self._disorder = grid, table, table.disorder
-        self._generation, self._decisions, self._start = prefix.version
+        self._generation, self.decisions, self.start = prefix.version
         self._step = prefix.step
         reach = prefix.reach
         self._watermark, self._latest = reach.watermark, reach.latest
-        self._half: LeafHalf = table.leaf_half(partition, partition, self._start, reach.watermark, reach.latest)
+        self._half: LeafHalf = table.leaf_half(partition, partition, self.start, reach.watermark, reach.latest)
         self._handler = handler
         #: The offset of the event that comes next.
-        self.index = self._start
+        self.index = self.start
         #: Where the partition was decided to end.
         self._limit = None if prefix.limit is None else prefix.limit.index
 
@@ -136,15 +136,15 @@ class PartitionRunner:
 
     def take_open(self) -> PrefixDelta | None:
         """What came since the last delta; the step goes on."""
-        return self._delta(None) if self.index > self._start else None
+        return self._delta(None) if self.index > self.start else None
 
     def _delta(self, steps: tuple[int, int] | None) -> PrefixDelta:
-        start, self._start = self._start, self.index
+        start, self.start = self.start, self.index
         _, parts = self._half.take()
         written = [written_part(self._table.number, part) for part in parts]
         handler = self._handler
         private = b"" if handler is None else handler.private()
         reach = Reach(self._watermark, self._latest, private)
         inserted = [] if handler is None else handler.take_parts()
-        version = self._generation, self._decisions
+        version = self._generation, self.decisions
         return PrefixDelta(self.partition, *version, start, self.index, reach, (*written, *inserted), steps)

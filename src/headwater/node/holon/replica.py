@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
+from headwater.errors import DataError, FormatError
 from headwater.node.holon.executed_steps import ExecutedSteps, StepRows
 from headwater.node.holon.tables import SharedTable
 from headwater.protocols.steps import END, StepGrid
@@ -58,6 +59,11 @@ class Replica:
         decided, prefix = self.cuts[chain].version.decisions + 1, self.prefixes.chains[chain]
         if prefix.version.decisions < decided:
             shortest = prefix if prefix.version.at <= limit.index else self.cuts[chain]
+            if shortest.version.at > limit.index:
+                raise DataError(
+                    f"partition {chain!r} was decided to end at {limit.index}, but has events beyond, up to "
+                    f"{shortest.version.at}, which are in rows: flush once the input is complete"
+                )
             self.prefixes.chains[chain] = shortest.limited(limit)
         return self.prefixes.chains[chain]
 
@@ -134,11 +140,17 @@ class Replica:
         cuts = {chain: prefix_to_bytes(cut) for chain, cut in self.cuts.items()}
         return to_bytes({"steps": self.steps.snapshot(), "cuts": cuts})
 
-    def take_world(self, data: bytes, kept: Sequence[StepRows]) -> bool:
-        """Go on where another replica of the same program is, if that is further. ``kept``: the rows that it still holds."""
+    def read_world(self, data: bytes) -> tuple[ExecutedSteps, dict[str, Prefix]]:
+        """What `world` wrote, to be taken."""
         state = from_bytes(data)
-        further = ExecutedSteps.restored(self.steps, state["steps"])
         cuts = {chain: prefix_from_bytes(cut) for chain, cut in state["cuts"].items()}
+        if cuts.keys() != self.cuts.keys():
+            raise FormatError(f"a world of {sorted(cuts)} is none of {sorted(self.cuts)}")
+        return ExecutedSteps.restored(self.steps, state["steps"]), cuts
+
+    def take_world(self, world: tuple[ExecutedSteps, dict[str, Prefix]], kept: Sequence[StepRows]) -> bool:
+        """Go on where another replica of the same program is, if that is further. ``kept``: the rows that it still holds."""
+        further, cuts = world
         if further.count <= self.steps.count:
             return False
         known = {step.number: step for step in (*kept, *self.kept)}
