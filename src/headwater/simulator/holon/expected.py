@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from headwater.node.holon.stages import ONCE, stage_chain
-from headwater.protocols.decisions import LogEntry, PartitionEnded, PartitionReturned, StepClosed
+from headwater.protocols.peers.decisions import LogEntry, PartitionEnded, PartitionReturned, StepClosed
 from headwater.protocols.steps import StepGrid
 from headwater.reference.canonical_steps import (
     Decision,

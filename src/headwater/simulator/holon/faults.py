@@ -30,6 +30,7 @@ class HolonFaultPlan:
     quality: Quality = field(default_factory=Quality)
     clocks: tuple[tuple[str, Clock], ...] = ()
     end_ns: int = 0
+    faults: frozenset[str] = frozenset()
 
 
 def draw_holon_plan(dice: Random, nodes: list[str], faults: frozenset[str], until_ns: int) -> HolonFaultPlan:
@@ -47,7 +48,7 @@ def draw_holon_plan(dice: Random, nodes: list[str], faults: frozenset[str], unti
         # High enough to fall when a machine starts anew.
         clocks = {name: Clock(HOUR_NS + dice.randrange(10**9), dice.randint(-drift, drift)) for name in nodes}
     ordered = tuple(sorted(strikes, key=lambda strike: (strike.at_ns, strike.number)))
-    return HolonFaultPlan(ordered, quality, tuple(clocks.items()), until_ns if faults else 0)
+    return HolonFaultPlan(ordered, quality, tuple(clocks.items()), until_ns if faults else 0, faults)
 
 
 class HolonFaults:

@@ -15,8 +15,8 @@ from headwater.node.holon.settings import HolonSettings
 from headwater.node.holon.shared_program import ProgramPlan, StagePlan
 from headwater.node.holon.stages import QueryStage
 from headwater.node.holon.tables import SharedTable
-from headwater.protocols.decisions import LogEntry, PartitionReturned, entry_from_bytes
 from headwater.protocols.events import FlushAsked
+from headwater.protocols.peers.decisions import LogEntry, PartitionReturned, entry_from_bytes
 from headwater.protocols.steps import StepGrid
 from headwater.simulator.checks.counts import chosen_faults
 from headwater.simulator.checks.truth import ViolationError
@@ -181,7 +181,7 @@ class HolonRun:
         counts = self.world.counts
         counts.update({f"drawn: {feature}": 1 for feature in self.workload.features})
         returned = sum(isinstance(entry, PartitionReturned) for entry in self.decisions())
-        counts.update({"fault: return": returned} if returned else {})
+        counts.update({"fault: return" if "return" in self.plan.faults else "path: partition returned": returned})
         counts.update({"drawn: an end while things go wrong": 1} if self.ends_early else {})
         replaced = sum(machine.successor is not None for machine in self.world.machines.values())
         counts.update({"fault: program": replaced} if replaced else {})
