@@ -90,7 +90,7 @@ class _Steps:
 
     def all_that_can_be(self) -> Iterator[TimedRows]:
         """The steps that all partitions reach."""
-        while self.time < FOREVER and all([self._go_on(name) for name in self._left]):
+        while self.time < FOREVER and all(self._go_on(name) for name in self._left):
             yield self._show(min(self._marks.values()))
 
     def execute(self, out: Mapping[str, int], time: int) -> TimedRows:

@@ -1,4 +1,4 @@
-"""What the host of a node does by itself: it looks, feeds and syncs, answers late if its storage is slow, stops if that is full."""
+"""What the host of a node does by itself: it looks, feeds and syncs, is late if its storage is slow, and stops if that is full."""
 
 from random import Random
 

@@ -87,10 +87,10 @@ class HolonFaults:
             self._restart(machine)
 
     def _strike(self, strike: Strike) -> None:
-        machine = self._world.machines[strike.target]
-        while machine.successor is not None and strike.number % 4:
+        machine = self._world.machines.get(strike.target)
+        while machine is not None and machine.successor is not None and strike.number % 4:
             machine = machine.successor  # mostly the program that runs by now
-        if machine.is_up and not self._is_over:
+        if machine is not None and machine.is_up and not self._is_over:
             HOLON_STRIKES[strike.fault][1](self, machine, strike)
 
     # --- nodes ---
