@@ -1,4 +1,4 @@
-"""What the host of a node does by itself: it looks, feeds and syncs, is late if its storage is slow, and stops if that is full."""
+"""What the host of a node does by itself: it looks, feeds and syncs; slow storage answers late, full storage stops it."""
 
 from random import Random
 

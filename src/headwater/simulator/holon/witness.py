@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Any
 from unittest import mock
 
@@ -12,23 +13,20 @@ from headwater.simulator.checks.truth import ViolationError
 
 
 class StepWitness:
-    """Every step that was executed in a run: by its tables and number, when it was and what came out."""
+    """Every step that was executed in a run: by its queries and number, when it was and what came out."""
 
     def __init__(self) -> None:
-        self.step_count = 0
-        self._seen: dict[tuple[str, int], tuple[int, str]] = {}
+        self._seen: dict[tuple[str, int], list[str]] = {}
 
-    def saw(self, kind: str, step: StepRows) -> None:
-        """Somebody executed a step. ``kind``: of which level of the program."""
-        self.step_count += 1
-        rows = "; ".join(f"{table}: {rows.to_pylist()!r}" for table, rows in sorted(step.rows.items()))
-        told = step.time, f"{rows}; aside {step.aside.to_pylist()!r}"
-        known = self._seen.setdefault((kind, step.number), told)
+    def saw(self, queries: str, step: StepRows) -> None:
+        """Somebody executed a step of the level with these queries."""
+        rows = [f"table {table}: {row!r}" for table, some in sorted(step.rows.items()) for row in some.to_pylist()]
+        # Which events were set aside is decided; in which order is not.
+        told = [f"the time {step.time}", *rows, *sorted(f"aside: {row!r}" for row in step.aside.to_pylist())]
+        known = self._seen.setdefault((queries, step.number), told)
         if known != told:
-            raise ViolationError(
-                f"step {step.number} is not the same on all nodes: one is up to {known[0]} with {known[1]},"
-                f" another up to {told[0]} with {told[1]}"
-            )
+            one, other = next((one, other) for one, other in zip_longest(known, told) if one != other)
+            raise ViolationError(f"step {step.number} is not the same on all nodes: {one} on one of them, {other} on another")
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -37,7 +35,7 @@ class StepWitness:
 
         def watched(steps: ExecutedSteps, *arguments: Any) -> StepRows:
             rows = right(steps, *arguments)
-            self.saw(" ".join(map(str, sorted(steps.counters()))), rows)
+            self.saw(" ".join(sorted(steps.counters())), rows)
             return rows
 
         with mock.patch.object(ExecutedSteps, "execute", watched):
