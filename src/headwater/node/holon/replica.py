@@ -154,7 +154,12 @@ class Replica:
         if further.count <= self.steps.count:
             return False
         known = {step.number: step for step in (*kept, *self.kept)}
-        self.kept = deque(known[number] for number in sorted(known))
+        # Rows before a gap are of no use: everybody who would read them goes on behind them, as the other does.
+        self.kept.clear()
+        for number in range(further.count, 0, -1):
+            if number not in known:
+                break
+            self.kept.appendleft(known[number])
         self.steps, self.cuts = further, cuts
         self.prefixes.without(self.steps.step)
         self.merge(cuts)

@@ -128,9 +128,15 @@ class WrittenRows:
         return {chain: list(places) for chain, places in self._places.items()}
 
     def follow(self, others: Mapping[str, list[Prefix]]) -> None:
-        """Take over from another where chains can be run, where it knows them further."""
+        """Take over from another where chains can be run. It holds no more than it needs from its own places on, so the first
+        place is the later one of its and ours: both are behind durable rows."""
         for chain, places in others.items():
             mine = self._places.get(chain)
-            if mine is not None and places and places[-1].version > mine[-1].version:
-                self._places[chain] = deque(places)
-                self._trim(chain)
+            if mine is None or not places:
+                continue
+            decided = max(places[-1].version, mine[-1].version)[:2]
+            firsts = [some[0].version for some in (places, mine) if some[0].version[:2] == decided]
+            all_of_them = {place.version: place for place in (*mine, *places) if place.version[:2] == decided}
+            known = sorted(version for version in all_of_them if version >= max(firsts, default=version))
+            self._places[chain] = deque(all_of_them[version] for version in known)
+            self._trim(chain)
