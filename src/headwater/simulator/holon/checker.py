@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwater.node.holon.happenings import AppendRows, Decide
-from headwater.protocols.actions import Finished, Noted, ReadFrom
+from headwater.protocols.actions import Finished, Noted
 from headwater.simulator.checks.counts import Counts
 from headwater.simulator.checks.truth import ViolationError
 from headwater.simulator.world.machine import Machine
@@ -34,9 +33,6 @@ class HolonChecker:
                     self._counts[f"path: node {what}"] += 1
                 case Finished():
                     self._finished[machine.name] = machine.life
-                case ReadFrom() | AppendRows() | Decide():
-                    if self.has_finished(machine) and not isinstance(action, Decide):
-                        raise ViolationError(f"{machine.name} has finished, and goes on: {action}")
 
     def happened(self, time_ns: int, machine: str, what: str) -> None:
         """Faults are not checked."""

@@ -183,8 +183,6 @@ class HolonRun:
         returned = sum(isinstance(entry, PartitionReturned) for entry in self.decisions())
         counts.update({"fault: return" if "return" in self.plan.faults else "path: partition returned": returned})
         counts.update({"drawn: an end while things go wrong": 1} if self.ends_early else {})
-        replaced = sum(machine.successor is not None for machine in self.world.machines.values())
-        counts.update({"fault: program": replaced} if replaced else {})
 
     # --- machines ---
 

@@ -239,7 +239,7 @@ class World:
             return False
         origin = self.machines.get(sender)
         if origin is not None and origin.successor is not None and not origin.is_gone:
-            self.counts["fault: replacement"] += 1
+            self.counts["fault: program" if origin.role == "member" else "fault: replacement"] += 1
         return True
 
     def _is_there(self, name: str) -> bool:
