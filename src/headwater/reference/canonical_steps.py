@@ -1,146 +1,142 @@
 """The slow, obvious answer where there is no root: what comes out at each canonical step.
 
 Every partition's events are cut where its watermark first reaches a step; what lies before all these cuts is a stretch of the
-history that is the same for everybody, and the rows of a step are what the reference shows after it. Where a partition may be
-left out, it was decided for each step who is; the decisions are taken one after the other.
+history that is the same for everybody, and the rows of a step are what the reference shows after it. A step may be decided to be
+closed without some partitions: of each only the events before an index count then, and it goes on behind them when it was decided
+to return.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from headwater.language.times import FOREVER, NEVER
 from headwater.reference.event_times import event_time
 from headwater.reference.history import Arrived, Idle, Returned, StreamSettings
 from headwater.reference.rows import EmittedWindows, Group, ReferenceStream, ResultRow, changes_since
 
-#: The event time up to which windows are closed at a step, and its rows.
-TimedRows = tuple[int, list[ResultRow]]
 
-
-@dataclass(frozen=True, slots=True)
-class StepDecided:
-    """The step of this time is closed without the partitions that are out; of each so many events count until then."""
+class ClosedWithout(NamedTuple):
+    """The next step is closed, and goes to this time; of the partitions that are out, so many events are in it."""
 
     time: int
-    out: Mapping[str, int] = field(default_factory=dict)
+    out: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class ReturnDecided:
-    """A partition that was left out behind so many events is waited for again."""
+class GoesOn(NamedTuple):
+    """A partition that was out returns."""
 
     partition: str
-    index: int
 
 
-@dataclass(frozen=True, slots=True)
-class EndDecided:
-    """Partitions end behind so many events."""
+class EndsAt(NamedTuple):
+    """Partitions have so many events, and no more will come."""
 
     ends: Mapping[str, int]
 
 
-Decision = StepDecided | ReturnDecided | EndDecided
+SteppingDecision = ClosedWithout | GoesOn | EndsAt
+Step = tuple[int, list[ResultRow]]
 
 
 def rows_of_steps(
     settings: StreamSettings, partitions: Mapping[str, Sequence[Arrived]], every: int, ends: bool = True
-) -> Iterator[TimedRows]:
-    """Each step that is executed where nobody is left out. ``ends``: whether the partitions end behind these events."""
-    steps = _Steps(settings, partitions, every)
+) -> Iterator[Step]:
+    """Each step that is executed, as the event time up to which windows are closed, with its rows.
+
+    ``ends``: whether the partitions end behind these events.
+    """
+    stepping = Stepping(settings, partitions, every)
     if ends:
-        steps.end({name: len(events) for name, events in partitions.items()})
-    yield from steps.all_that_can_be()
+        stepping.end({name: len(events) for name, events in partitions.items()})
+    yield from stepping.steps()
 
 
 def rows_of_decided_steps(
-    settings: StreamSettings, partitions: Mapping[str, Sequence[Arrived]], every: int, decisions: Sequence[Decision]
-) -> Iterator[TimedRows]:
-    """Each step that is executed where every one is decided on, until it was decided where the partitions end."""
-    steps = _Steps(settings, partitions, every)
+    settings: StreamSettings,
+    partitions: Mapping[str, Sequence[Arrived]],
+    every: int,
+    decisions: Sequence[SteppingDecision],
+) -> Iterator[Step]:
+    """The same where each step is closed by a decision, until it is decided where all partitions end."""
+    stepping = Stepping(settings, partitions, every)
     for decision in decisions:
         match decision:
-            case StepDecided(time, out) if time > steps.time and not steps.has_ends:
-                yield steps.execute(out, time)
-            case ReturnDecided(partition, index) if steps.out.get(partition) == index:
-                steps.take_back(partition)
-            case EndDecided(ends) if not steps.has_ends:
-                steps.end(ends)
-    if steps.has_ends:
-        yield from steps.all_that_can_be()
+            case ClosedWithout(time, out):
+                yield stepping.close(out)
+                assert stepping.time == time, f"a step goes to {stepping.time}, and was decided to go to {time}"
+            case GoesOn(partition):
+                stepping.go_on(partition)
+            case EndsAt(found):
+                stepping.end(found)
+                yield from stepping.steps()
+                return
 
 
-class _Steps:
-    """How far the partitions and the steps are."""
+class Stepping:
+    """All partitions, each with the events that are in no step yet."""
 
     def __init__(self, settings: StreamSettings, partitions: Mapping[str, Sequence[Arrived]], every: int) -> None:
+        self.time = NEVER
         self._settings, self._every = settings, every
         self._stream = ReferenceStream(settings)
         self._shown: dict[Group, EmittedWindows] = {}
         self._left = {name: list(events) for name, events in sorted(partitions.items())}
-        self._taken = dict.fromkeys(self._left, 0)
-        #: The time of the last step that each partition has reached, and of the last that was executed.
         self._marks = dict.fromkeys(self._left, NEVER)
-        self.time = NEVER
-        #: Who is left out, and behind how many events.
-        self.out: dict[str, int] = {}
-        self.has_ends = False
+        self._out: set[str] = set()
+        self._has_ended = False
 
-    def all_that_can_be(self) -> Iterator[TimedRows]:
-        """The steps that all partitions reach."""
-        while self.time < FOREVER and all(self._go_on(name) for name in self._left):
-            yield self._show(min(self._marks.values()))
+    def steps(self) -> Iterator[Step]:
+        """All steps that every partition reaches."""
+        while self.time < FOREVER:
+            self._go_to_the_next([*self._left])
+            if min(self._marks.values()) <= self.time:
+                return
+            yield self._step()
 
-    def execute(self, out: Mapping[str, int], time: int) -> TimedRows:
-        """The step of this time, which all partitions reach that are not left out."""
-        for name in self._left:
-            if name not in out:
-                assert self._go_on(name), f"{name} has not reached the step at {time}"
-            elif name not in self.out:
-                while self._taken[name] < out[name]:
+    def close(self, out: Mapping[str, int]) -> Step:
+        """The next step without these partitions, but with their events before an index."""
+        for name, index in sorted(out.items()):
+            if name not in self._out:
+                while self._left[name] and self._left[name][0].offset < index:
                     self._take(name)
                 self._stream.note(Idle(name))
-        self.out = dict(out)
-        reached = min(mark for name, mark in self._marks.items() if name not in out)
-        assert reached == time, f"the partitions that are not left out have reached {reached}, not {time}"
-        return self._show(time)
+        self._out |= out.keys()
+        self._go_to_the_next([name for name in self._left if name not in self._out])
+        return self._step()
 
-    def take_back(self, partition: str) -> None:
-        """A partition is waited for again, and none of its events is older than the step from now on."""
-        del self.out[partition]
+    def go_on(self, partition: str) -> None:
+        """A partition returns: nothing of it is older than the steps that went on without it."""
         self._stream.note(Returned(partition))
+        self._out.discard(partition)
         self._marks[partition] = max(self._marks[partition], self.time)
 
     def end(self, ends: Mapping[str, int]) -> None:
-        """Nothing counts behind these indexes."""
-        for name in list(self.out):
-            self.take_back(name)
-        for name, events in self._left.items():
-            assert self._taken[name] <= ends[name], f"{name} ends at {ends[name]}, behind which events were taken in"
-            del events[ends[name] - self._taken[name] :]
-        self.has_ends = True
+        """Partitions end behind so many events; those that were out are back for these."""
+        for name in sorted(self._out):
+            self.go_on(name)
+        self._left = {name: [e for e in events if e.offset < ends[name]] for name, events in self._left.items()}
+        self._has_ended = True
 
-    def _go_on(self, name: str) -> bool:
-        """Let a partition reach a step behind the last one, whichever that is; returns whether it does."""
-        while self._left[name] and self._marks[name] <= self.time:
-            self._take(name)
-        if self._marks[name] <= self.time and self.has_ends:
-            self._marks[name] = FOREVER
-        return self._marks[name] > self.time
+    def _go_to_the_next(self, names: Sequence[str]) -> None:
+        """Every partition goes on until it has reached the next step, whichever that is."""
+        for name in names:
+            while self._left[name] and self._marks[name] <= self.time:
+                self._take(name)
+            if not self._left[name] and self._marks[name] <= self.time and self._has_ended:
+                self._marks[name] = FOREVER
 
     def _take(self, name: str) -> None:
         event = self._left[name].pop(0)
-        self._taken[name] += 1
         self._stream.note(event)
         self._marks[name] = max(self._marks[name], _step_time(self._settings, event, self._every))
 
-    def _show(self, time: int) -> TimedRows:
-        self.time = self._stream.watermark = time
-        if time < FOREVER:
-            self._stream.finite_watermark = time
-        return time, changes_since(self._stream, self._shown)
+    def _step(self) -> Step:
+        self.time = self._stream.watermark = min(mark for name, mark in self._marks.items() if name not in self._out)
+        if self.time < FOREVER:
+            self._stream.finite_watermark = self.time
+        return self.time, changes_since(self._stream, self._shown)
 
 
 def _step_time(settings: StreamSettings, event: Arrived, every: int) -> int:

@@ -153,13 +153,10 @@ class Replica:
         further, cuts = world
         if further.count <= self.steps.count:
             return False
-        known = {step.number: step for step in (*kept, *self.kept)}
-        # Rows before a gap are of no use: everybody who would read them goes on behind them, as the other does.
-        self.kept.clear()
-        for number in range(further.count, 0, -1):
-            if number not in known:
-                break
-            self.kept.appendleft(known[number])
+        # Where it goes on behind a gap of ours, what we hold is of no use.
+        has_gap = (kept[0].number if kept else further.count + 1) > self.steps.count + 1
+        known = {step.number: step for step in (*kept, *(() if has_gap else self.kept))}
+        self.kept = deque(known[number] for number in sorted(known))
         self.steps, self.cuts = further, cuts
         self.prefixes.without(self.steps.step)
         self.merge(cuts)

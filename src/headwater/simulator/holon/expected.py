@@ -7,13 +7,13 @@ from typing import Any
 
 from headwater.node.holon.stages import ONCE, stage_chain
 from headwater.protocols.peers.decisions import LogEntry, PartitionEnded, PartitionReturned, StepClosed
-from headwater.protocols.steps import StepGrid
+from headwater.protocols.steps import START, StepGrid
 from headwater.reference.canonical_steps import (
-    Decision,
-    EndDecided,
-    ReturnDecided,
-    StepDecided,
-    TimedRows,
+    ClosedWithout,
+    EndsAt,
+    GoesOn,
+    Step,
+    SteppingDecision,
     rows_of_decided_steps,
     rows_of_steps,
 )
@@ -40,24 +40,26 @@ def expected_rows(workload: HolonWorkload, decisions: Sequence[LogEntry]) -> Cha
     return chains
 
 
-def _steps(workload: HolonWorkload, decisions: Sequence[LogEntry]) -> Iterator[TimedRows]:
+def _steps(workload: HolonWorkload, decisions: Sequence[LogEntry]) -> Iterator[Step]:
     told = workload.settings, workload.arrived(), workload.every
-    if workload.idle_ns is None and not any(isinstance(entry, PartitionEnded) for entry in decisions):
-        return rows_of_steps(*told, ends=False)
-    grid = StepGrid(workload.every)
-    return rows_of_decided_steps(*told, [_decision(entry, grid) for entry in decisions])
+    effective = list(_effective(decisions, StepGrid(workload.every), workload.idle_ns is not None))
+    return rows_of_decided_steps(*told, effective) if effective else rows_of_steps(*told, ends=False)
 
 
-def _decision(entry: LogEntry, grid: StepGrid) -> Decision:
-    """An entry of the decision log as the reference takes it."""
-    match entry:
-        case StepClosed(step, out):
-            return StepDecided(grid.time_of(step), out)
-        case PartitionReturned(partition, index):
-            return ReturnDecided(partition, index)
-        case PartitionEnded(ends):
-            return EndDecided(ends)
-    raise ViolationError(f"nobody asks for {entry} here")
+def _effective(decisions: Sequence[LogEntry], grid: StepGrid, by_entries: bool) -> Iterator[SteppingDecision]:
+    """The entries that change something, as the reference takes them: one may say what was decided before, or come too late."""
+    last, out = START, dict[str, int]()
+    for entry in decisions:
+        match entry:
+            case StepClosed(step, left_out) if step > last and by_entries:
+                last, out = step, dict(left_out)
+                yield ClosedWithout(grid.time_of(step), left_out)
+            case PartitionReturned(partition, index) if out.get(partition) == index:
+                del out[partition]
+                yield GoesOn(partition)
+            case PartitionEnded(ends):
+                yield EndsAt(ends)
+                return
 
 
 def check_output(output: SharedOutput, workload: HolonWorkload, expected: Chains, is_complete: bool) -> int:

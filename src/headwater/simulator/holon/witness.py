@@ -26,7 +26,9 @@ class StepWitness:
         known = self._seen.setdefault((queries, step.number), told)
         if known != told:
             one, other = next((one, other) for one, other in zip_longest(known, told) if one != other)
-            raise ViolationError(f"step {step.number} is not the same on all nodes: {one} on one of them, {other} on another")
+            raise ViolationError(
+                f"step {step.number} is not the same on all nodes: {one} on one of them, {other} on another"
+            )
 
     @contextmanager
     def watching(self) -> Iterator[None]:

@@ -127,16 +127,9 @@ class WrittenRows:
         """By chain, the places from which it can be run."""
         return {chain: list(places) for chain, places in self._places.items()}
 
-    def follow(self, others: Mapping[str, list[Prefix]]) -> None:
-        """Take over from another where chains can be run. It holds no more than it needs from its own places on, so the first
-        place is the later one of its and ours: both are behind durable rows."""
+    def follow(self, others: Mapping[str, Sequence[Prefix]]) -> None:
+        """Take over from another from where chains can be run; where we know one further, it is the last place still."""
         for chain, places in others.items():
-            mine = self._places.get(chain)
-            if mine is None or not places:
-                continue
-            decided = max(places[-1].version, mine[-1].version)[:2]
-            firsts = [some[0].version for some in (places, mine) if some[0].version[:2] == decided]
-            all_of_them = {place.version: place for place in (*mine, *places) if place.version[:2] == decided}
-            known = sorted(version for version in all_of_them if version >= max(firsts, default=version))
-            self._places[chain] = deque(all_of_them[version] for version in known)
+            last = max(places[-1], self._places[chain][-1], key=lambda place: place.version)
+            self._places[chain] = deque([*places, last] if last.version > places[-1].version else places)
             self._trim(chain)
