@@ -71,13 +71,16 @@ def draw_holon_workload(dice: Random, partitions: int) -> HolonWorkload:
     idle_ns = dice.choice([None, 200 * MS, 300 * MS])
     names = [f"p{number}" for number in range(partitions)]
     share = dice.randint(60, 200) / partitions
-    gap = dice.choice(GAPS), dice.randint(SPAN_TICKS // 4, SPAN_TICKS)
+    queries = tuple([draw_query(dice, f"q{number}") for number in range(dice.choice([1, 1, 2, 3]))])
+    leap = dice.choice(GAPS)
+    # Windows without events would be as many as the gap is long.
+    leap = min(leap, 200) if any(query.emit_empty for query in queries) else leap
+    gap = leap, dice.randint(SPAN_TICKS // 4, SPAN_TICKS)
     # Where nobody may be left out all wait for whoever is silent, and there is little to see.
     is_lively = idle_ns is None and dice.random() < 0.7
     some = {manner: weight for manner, weight in MANNERS.items() if not is_lively or " " not in manner}
     manners = {name: dice.choices(list(some), list(some.values()))[0] for name in names}
     logs = {name: _log(dice, style, name, manner, share, gap) for name, manner in manners.items()}
-    queries = tuple([draw_query(dice, f"q{number}") for number in range(dice.choice([1, 1, 2, 3]))])
     features = {f"a partition that {manner}" for manner in manners.values() if " " in manner}
     features |= {"idle" if idle_ns else "no idle"} | ({"a gap in event time"} if gap[0] else set())
     features |= {f"window {type(query.window).__name__}" for query in queries}
