@@ -155,9 +155,9 @@ class HolonNode:
             fresh = list(self.running.confirm())
             for delta in fresh:
                 self.gossip.made(delta)
-            executed = self.known.executed
+            before = self._point
             yield from self.running.advance()
-            if not fresh and executed == self.known.executed and not self.known.rows.has_ready:
+            if not fresh and before == self._point and not self.known.rows.has_ready:
                 break
         yield from self._propose(now_ns)
         if self.gossip.is_urgent:
@@ -168,6 +168,11 @@ class HolonNode:
         if not self.is_finished and self.program.has_ended:
             self.is_finished = True
             yield Finished()
+
+    @property
+    def _point(self) -> tuple[object, ...]:
+        """How far steps and decisions are."""
+        return self.known.executed, self.program.decided.position
 
     # --- beats ---
 

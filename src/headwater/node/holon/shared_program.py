@@ -91,6 +91,7 @@ class SharedProgram:
         self.plan = plan
         tables = [plan.tables, *(stage.tables for stage in plan.stages)]
         self.levels = [Replica(own, plan.chains(level), plan.grid, plan.generation) for level, own in enumerate(tables)]
+        self._level_of = {chain: level for level in range(len(tables)) for chain in plan.chains(level)}
         self.decided = DecidedSteps(self.levels[0], by_entries)
         self.running: dict[str, list[StageRunner]] = {}
         self._partitions: dict[str, PartitionRunner] = {}
@@ -182,7 +183,7 @@ class SharedProgram:
 
     def level_of(self, chain: str) -> int | None:
         """The level whose state a chain is; None: there is no such chain."""
-        return next((level for level, replica in enumerate(self.levels) if chain in replica.prefixes.chains), None)
+        return self._level_of.get(chain)
 
     def apply(self, delta: PrefixDelta) -> str | None:
         """Add what a stretch of a chain adds; returns why that is not possible."""

@@ -37,7 +37,7 @@ class Knowledge:
     def __init__(self, program: SharedProgram) -> None:
         self.program = program
         self.rows = WrittenRows(self.chains())
-        self._levels = {chain: level for level, one in enumerate(program.levels) for chain in one.prefixes.chains}
+        self._levels = {chain: level for level in range(len(program.levels)) for chain in program.plan.chains(level)}
 
     def chains(self) -> dict[str, Prefix]:
         """The prefix of each chain of all levels."""
