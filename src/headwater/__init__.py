@@ -36,6 +36,11 @@ from headwater.language.aggregations import (
 from headwater.language.expressions import col
 from headwater.language.files.disco import from_disco
 from headwater.language.files.queries import from_json, from_yaml, load, to_json, to_yaml
+from headwater.language.functions import crdts
+from headwater.language.functions.flow import flow
+from headwater.language.functions.function import ProcessingFunction
+from headwater.language.functions.handlers import when_final
+from headwater.language.functions.states import Local, WindowedCRDT, WindowedLocal
 from headwater.language.query import Query, query
 from headwater.language.time_columns import arrival, epoch, iso
 from headwater.language.user_code import Aggregate, Operator, aggregate_of
@@ -76,11 +81,15 @@ __all__ = [
     "Engine",
     "FormatError",
     "HeadwaterError",
+    "Local",
     "Operator",
     "Page",
+    "ProcessingFunction",
     "Query",
     "QueryError",
     "Results",
+    "WindowedCRDT",
+    "WindowedLocal",
     "aggregate",
     "aggregate_of",
     "apply",
@@ -97,11 +106,13 @@ __all__ = [
     "count_distinct",
     "count_sliding",
     "count_tumbling",
+    "crdts",
     "custom",
     "distinct",
     "epoch",
     "explain",
     "first",
+    "flow",
     "foreach_batch",
     "from_disco",
     "from_json",
@@ -139,6 +150,7 @@ __all__ = [
     "tumbling",
     "value_range",
     "variance",
+    "when_final",
 ]
 
 
