@@ -38,6 +38,10 @@ class EventsHandler(Protocol):
         """What was inserted since the last time."""
         ...
 
+    def take_rows(self) -> tuple[int, pa.Table | None]:
+        """The rows that were yielded since the last time, and the index of the first of them."""
+        ...
+
     def private(self) -> bytes:
         """All that the function has to know to go on from here."""
         ...
@@ -126,6 +130,10 @@ class PartitionRunner:
         if self._handler is not None:
             self._handler.close(self._grid.time_of(step))
         return self._delta((low, step))
+
+    def take_rows(self) -> tuple[int, pa.Table | None]:
+        """The rows that the function yielded for the events of the last delta, and the index of the first of them."""
+        return (0, None) if self._handler is None else self._handler.take_rows()
 
     def take_open(self) -> PrefixDelta | None:
         """What came since the last delta; the step goes on."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from headwater.node.holon.executed_steps import ExecutedSteps, StepRows
+from headwater.node.holon.kept_steps import KeptSteps
 from headwater.node.holon.tables import SharedTable
 from headwater.protocols.steps import END, StepGrid
 from headwater.protocols.windowed_crdt import Prefix, PrefixDelta, Prefixes, StepPart
@@ -19,13 +19,18 @@ class Replica:
     """
 
     def __init__(
-        self, tables: Sequence[SharedTable], chains: Mapping[str, str], grid: StepGrid, generation: int = 1
+        self,
+        tables: Sequence[SharedTable],
+        chains: Mapping[str, str],
+        grid: StepGrid,
+        generation: int = 1,
+        retention: int = 0,
     ) -> None:
         self.prefixes = Prefixes.of(chains, generation)
         self.steps = ExecutedSteps(tables, chains, grid)
         self.grid = grid
         #: Rows of steps that somebody has still to read.
-        self.kept: deque[StepRows] = deque()
+        self.kept = KeptSteps(retention)
 
     def apply(self, delta: PrefixDelta) -> str | None:
         """Add what a stretch of a chain adds; returns why that is not possible."""
@@ -57,7 +62,7 @@ class Replica:
         """Execute all steps that every chain has reached, one after the other."""
         while (parts := self._next()) is not None:
             rows = self.steps.execute(parts)
-            self.kept.append(rows)
+            self.kept.add(rows)
             yield rows
 
     def _next(self) -> dict[str, StepPart] | None:
@@ -76,8 +81,7 @@ class Replica:
     def forget(self, step: int, number: int) -> None:
         """All others have executed the steps up to ``step``; rows up to step number ``number`` were read."""
         self.prefixes.without(min(step, self.steps.step))
-        while self.kept and self.kept[0].number <= number:
-            self.kept.popleft()
+        self.kept.forget(number)
 
     # --- the world: for those who are too far behind ---
 
@@ -85,13 +89,13 @@ class Replica:
         """What came of all steps so far."""
         return self.steps.snapshot()
 
-    def take_world(self, data: bytes, kept: Sequence[StepRows]) -> bool:
+    def take_world(self, data: bytes, kept: Iterable[StepRows]) -> bool:
         """Go on where another replica of the same program is, if that is further. ``kept``: the rows that it still holds."""
         further = ExecutedSteps.restored(self.steps, data)
         if further.count <= self.steps.count:
             return False
         known = {step.number: step for step in (*kept, *self.kept)}
-        self.kept = deque(known[number] for number in sorted(known))
+        self.kept.replace(known[number] for number in sorted(known))
         self.steps = further
         self.prefixes.without(self.steps.step)
         return True
