@@ -88,8 +88,8 @@ def run(
     [{'window_end': 10, 'share': 0.6666666666666666}, {'window_end': 20, 'share': 0.5}]
     """
     program = program_of(thing)
-    arrow = _tables(tables)
-    given = _input(arrow, time, unit, disorder, every, strict)
+    arrow = tables_of(tables)
+    given = input_of(arrow, time, unit, disorder, every, strict)
     plan = plan_of(program, arrow, given)
     process = HolonProcess(plan, Random(seed))
     for name, table in arrow.items():
@@ -100,15 +100,17 @@ def run(
     return process.outputs(program)
 
 
-def _tables(tables: Mapping[str, Any]) -> dict[str, pa.Table]:
+def tables_of(tables: Mapping[str, Any]) -> dict[str, pa.Table]:
+    """The events of each partition as Arrow."""
     if not tables:
         raise DataError(f"tables is {shown(tables)}: give the events of each partition, {{'p0': table, 'p1': table}}")
     return {str(name): arrow_table(table) for name, table in tables.items()}
 
 
-def _input(
+def input_of(
     tables: Mapping[str, pa.Table], time: str, unit: str, disorder: object, every: int | None, strict: bool
 ) -> Input:
+    """What the partitions have in common; what cannot be used is refused."""
     if time_column(time).reading == "arrival":
         raise QueryError(f"time is {time}: the rows of a table have no arrival; name the column that tells their times")
     if every is not None and (type(every) is not int or every < 1):
@@ -155,7 +157,7 @@ class HolonProcess:
     def end(self) -> None:
         """All partitions end behind what was read."""
         for name in self._queues:
-            if (output := self._program.take_open(name)) is not None:
+            if (output := self._program.take_open(name, self._ends[name])) is not None:
                 self._take(output)
         self._program.end(self._ends)
         self._advance()

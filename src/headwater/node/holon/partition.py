@@ -74,21 +74,38 @@ class PartitionRunner:
         self._watermark, self._latest = reach.watermark, reach.latest
         self._half: LeafHalf = table.leaf_half(partition, partition, self._start, reach.watermark, reach.latest)
         self._handler = handler
-        #: The offset of the event that comes next.
+        #: How many events were taken in, and those that wait until there are enough of them.
         self.index = self._start
+        self._held: pa.RecordBatch | None = None
+
+    @property
+    def next_offset(self) -> int:
+        """The event that comes next."""
+        return self.index + (0 if self._held is None else len(self._held))
 
     def take_in(self, offset: int, batch: pa.RecordBatch) -> Iterator[PrefixDelta]:
         """The next events; what was taken in before is passed over. Gives the deltas of the steps that end among them."""
-        if offset > self.index:
-            raise ValueError(f"partition {self.partition!r}: events from {self.index} on come next, not from {offset}")
-        batch = batch.slice(self.index - offset)
+        if offset > self.next_offset:
+            what = f"events from {self.next_offset} on come next, not from {offset}"
+            raise ValueError(f"partition {self.partition!r}: {what}")
+        batch = batch.slice(self.next_offset - offset)
+        if self._held is not None:
+            batch, self._held = pa.concat_batches([self._held, batch]), None
         highest, ends = self._look(batch)
         done = 0
         for end, time, step in ends:
             self._feed(batch.slice(done, end - done), time)
             done = end
             yield self._close(step)
-        self._feed(batch.slice(done), highest)
+        whole = self._whole(len(batch) - done)
+        self._feed(batch.slice(done, whole), highest if done + whole == len(batch) else NEVER)
+        if done + whole < len(batch):
+            self._held = batch.slice(done + whole)
+
+    def _whole(self, count: int) -> int:
+        """How many of the next events can be handed over: where batches are cut at fixed places, those before the last of these."""
+        cut = None if self._handler is None else self._handler.cut
+        return count if cut is None else max((self.index + count) // cut * cut - self.index, 0)
 
     def _look(self, batch: pa.RecordBatch) -> tuple[int, list[tuple[int, int, int]]]:
         """The latest time among events, and where steps end: behind how many events, the time of the last of them, the step."""
@@ -135,8 +152,12 @@ class PartitionRunner:
         """The rows that the function yielded for the events of the last delta, and the index of the first of them."""
         return (0, None) if self._handler is None else self._handler.take_rows()
 
-    def take_open(self) -> PrefixDelta | None:
-        """What came since the last delta; the step goes on."""
+    def take_open(self, end: int | None = None) -> PrefixDelta | None:
+        """What came since the last delta; the step goes on. ``end``: where the partition ends, if that was decided."""
+        if self._held is not None and end == self.next_offset:
+            held, self._held = self._held, None
+            highest, _ = self._look(held)
+            self._feed(held, highest)
         return self._delta(None) if self.index > self._start else None
 
     def _delta(self, steps: tuple[int, int] | None) -> PrefixDelta:

@@ -124,7 +124,7 @@ class SharedProgram:
 
     def next_index(self, partition: str) -> int:
         """The event that a partition which is run here has to be given next."""
-        return self._partitions[partition].index
+        return self._partitions[partition].next_offset
 
     def take_in(self, partition: str, index: int, batch: pa.RecordBatch) -> Iterator[Output]:
         """Events of a partition that is run here."""
@@ -132,10 +132,10 @@ class SharedProgram:
         for delta in runner.take_in(index, batch):
             yield self._events_output(runner, delta)
 
-    def take_open(self, partition: str) -> Output | None:
-        """What came of a partition since its last delta."""
+    def take_open(self, partition: str, end: int | None = None) -> Output | None:
+        """What came of a partition since its last delta. ``end``: where it ends, if that was decided."""
         runner = self._partitions[partition]
-        delta = runner.take_open()
+        delta = runner.take_open(end)
         return None if delta is None else self._events_output(runner, delta)
 
     def _events_output(self, runner: PartitionRunner, delta: PrefixDelta) -> Output:
