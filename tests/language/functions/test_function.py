@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.language.functions.function import bound
+from headwater.language.functions.function import bound, name_of
 from headwater.language.functions.handlers import WindowRead
 from headwater.language.functions.program import program_of
 from headwater.language.functions.states import UnboundState
@@ -241,3 +241,12 @@ def test_a_nested_function_that_is_unsafe_makes_the_whole_unsafe() -> None:
 
     assert Outer.layout.unsafe
     assert not BidShare.layout.unsafe
+
+
+def test_a_continuation_is_known_by_its_name() -> None:
+    mall, other = Mall(), Mall()
+    assert name_of(mall, mall.shop.hot.report) == "shop.hot.report"
+    assert name_of(mall, mall.report) == "report"
+    for method in (other.report, BidShare.share, print, 7, lambda w: None):
+        with pytest.raises(hw.QueryError, match=r"function Mall: .* is no method of the function: give a method of it"):
+            name_of(mall, method)
