@@ -14,6 +14,7 @@ import headwater as hw
 from headwater.language.functions import crdts
 from headwater.language.functions.crdts import OR_SET, added, last_changes, later_changes, removed
 from headwater.language.user_code import load_path, path_of
+from headwater.testing import check_laws
 
 #: (time, element, whether it is added)
 CHANGES = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["", "tea", "milk", "+", "1-a"]), st.booleans()))
@@ -66,6 +67,13 @@ def test_changes_join_in_any_order_and_any_number_of_times(one: Any, two: Any, t
     assert later_changes(a, b) == later_changes(b, a) == lifted(one + two)
     assert later_changes(later_changes(a, b), c) == later_changes(a, later_changes(b, c))
     assert later_changes(a, a) == a == later_changes(a, {})
+
+
+def test_the_laws_of_aggregates_hold_for_the_set() -> None:
+    values = st.none() | st.builds(
+        lambda *change: text(change), st.integers(-3, 3), st.sampled_from("ab"), st.booleans()
+    )
+    check_laws(OR_SET, values, type=pa.string())
 
 
 @given(CHANGES)
