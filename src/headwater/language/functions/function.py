@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self, TypeVar
 
-from headwater.errors import QueryError
+from headwater.errors import QueryError, shown
 from headwater.language.functions.layout import layout_of
-from headwater.language.functions.members import FunctionLayout, attributes_of, is_nested, nested_in
+from headwater.language.functions.members import FunctionLayout, attributes_of, is_nested, nested_in, path_to
 from headwater.language.functions.states import State
 
 _P = TypeVar("_P", bound="ProcessingFunction")
@@ -82,6 +82,25 @@ def bound(function: type[_P], states: Mapping[str, Any]) -> _P:
     made = function()
     _bind(made, states)
     return made
+
+
+def name_of(instance: ProcessingFunction, method: Any) -> str:
+    """The dotted name of a method of an instance, or of a function nested in it; a name can be kept, and a method cannot.
+
+    >>> class Inner(ProcessingFunction):
+    ...     def report(self, w, total): ...
+    >>> class Outer(ProcessingFunction):
+    ...     inner = Inner()
+    >>> outer = Outer()
+    >>> name_of(outer, outer.inner.report)
+    'inner.report'
+    """
+    owner, name = getattr(method, "__self__", None), getattr(method, "__name__", None)
+    path = path_to(owner, {"": instance})
+    if path is None or name is None or getattr(owner, name, None) != method:
+        form = "give a method of it, such as self.report"
+        raise QueryError(f"function {type(instance).__name__}: {shown(method)} is no method of the function: {form}")
+    return f"{path}.{name}".lstrip(".")
 
 
 def _bind(instance: ProcessingFunction, states: Mapping[str, Any]) -> None:

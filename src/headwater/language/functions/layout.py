@@ -15,7 +15,7 @@ from headwater.language.functions.members import (
     NamedState,
     attributes_of,
     is_nested,
-    nested_in,
+    path_to,
     prefixed,
 )
 from headwater.language.functions.stages import stages_of
@@ -63,18 +63,8 @@ def _name_of(state: Any, attributes: Mapping[str, Any]) -> str | None:
         return next((name for name, value in attributes.items() if value is state), None)
     if not isinstance(state, UnboundState):
         return None
-    path = _path_to(state.instance, {name: value for name, value in attributes.items() if is_nested(value)})
+    path = path_to(state.instance, {name: value for name, value in attributes.items() if is_nested(value)})
     return None if path is None else f"{path}.{state.state.name}"
-
-
-def _path_to(instance: object, nested: Mapping[str, Any]) -> str | None:
-    for name, value in nested.items():
-        if value is instance:
-            return name
-        deeper = _path_to(instance, nested_in(value))
-        if deeper is not None:
-            return f"{name}.{deeper}"
-    return None
 
 
 def _heights(cls: type, states: tuple[NamedState, ...], handlers: tuple[NamedHandler, ...]) -> dict[str, int]:

@@ -70,6 +70,17 @@ def nested_in(instance: object) -> dict[str, Any]:
     return {name: value for name, value in vars(instance).items() if is_nested(value)}
 
 
+def path_to(instance: object, nested: Mapping[str, Any]) -> str | None:
+    """The dotted name under which an instance is found among nested functions, at any depth; None if it is not."""
+    for name, value in nested.items():
+        if value is instance:
+            return name
+        deeper = path_to(instance, nested_in(value))
+        if deeper is not None:
+            return f"{name}.{deeper}"
+    return None
+
+
 def is_function_class(value: object) -> bool:
     """Whether a value is the class of a processing function."""
     return isinstance(value, type) and isinstance(vars(value).get("layout"), FunctionLayout)

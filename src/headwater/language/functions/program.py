@@ -214,10 +214,9 @@ def _inserted(number: int, each: NamedState, state: WindowedState, layout: Funct
 
 
 def _handlers(layout: FunctionLayout) -> tuple[Handler, ...]:
-    inserts = {each.name: [] for each in layout.handlers}  # type: dict[str, list[str]]
+    inserts: dict[str | None, list[str]] = {each.name: [] for each in layout.handlers}
     for state in layout.states:
-        if state.inserted_by in inserts:
-            inserts[state.inserted_by].append(state.name)
+        inserts.get(state.inserted_by, []).append(state.name)
     return tuple(
         Handler(
             each.name,

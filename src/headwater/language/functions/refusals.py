@@ -109,7 +109,7 @@ def _check_inserter(
         return
     what = f"state {name!r} is inserted by {shown(given)}"
     if isinstance(given, str) and given in FEEDING:
-        form = f"def {given}(self, {FEEDING[given]})"  # type: ignore[index]
+        form = f"def {given}(self, {FEEDING[given]})"
         there = f"it has {feeding}; name that" if feeding else f"write {form}, or leave inserted_by out"
         raise refused(cls, f"{what}, which is not there: {there}", name, given)
     if not isinstance(given, str) or mark_of(attributes.get(given)) is None:
@@ -118,7 +118,7 @@ def _check_inserter(
         raise refused(cls, f"{what}, which is no handler of it: name one of {known}", name, given)
 
 
-def check_nested(cls: type, name: str, inner: FunctionLayout, feeding: Feeding | None) -> None:
+def check_nested(cls: Any, name: str, inner: FunctionLayout, feeding: Feeding | None) -> None:
     """Refuse a nested function that would not be called as it is written."""
     if inner.has_events is not None and inner.has_events != feeding:
         given = FEEDING[inner.has_events]
@@ -151,7 +151,9 @@ def check_handler(cls: type, name: str, method: Any, mark: WhenFinal, names: lis
 def _described(state: Any) -> str:
     if isinstance(state, UnboundState):
         return f"{type(state.instance).__name__}.{state.state.name}"
-    return f"the state {state.name!r}" if isinstance(state, State) else shown(state)
+    if isinstance(state, State):
+        return "a state without a name" if state.name is None else f"the state {state.name!r}"
+    return shown(state)
 
 
 def _right_state(state: Any) -> str:

@@ -116,7 +116,7 @@ class Local(State):
 
     def __post_init__(self) -> None:
         # A copy: what the caller does with a list later is no part of the description.
-        if not any(True for _ in self.problems()):
+        if next(self.problems(), None) is None:
             object.__setattr__(self, "initial", copy.deepcopy(self.initial))
 
     def problems(self) -> Iterator[Problem]:
