@@ -39,7 +39,7 @@ from headwater.language.files.queries import from_json, from_yaml, load, to_json
 from headwater.language.functions import crdts
 from headwater.language.functions.flow import flow
 from headwater.language.functions.function import ProcessingFunction
-from headwater.language.functions.handlers import when_final
+from headwater.language.functions.handlers import WindowRead, when_final
 from headwater.language.functions.states import Local, WindowedCRDT, WindowedLocal
 from headwater.language.query import Query, query
 from headwater.language.time_columns import arrival, epoch, iso
@@ -88,6 +88,7 @@ __all__ = [
     "Query",
     "QueryError",
     "Results",
+    "WindowRead",
     "WindowedCRDT",
     "WindowedLocal",
     "aggregate",
@@ -118,6 +119,7 @@ __all__ = [
     "from_json",
     "from_yaml",
     "geometric_mean",
+    "holon",
     "iso",
     "last",
     "load",
@@ -159,6 +161,7 @@ _LATER = {
     "aggregate": "headwater.spark",
     "by_query": "headwater.spark",
     "foreach_batch": "headwater.spark.streaming.sinks.foreach_batch",
+    "holon": "headwater.holon",
     "postgres": "headwater.spark.streaming.postgres.sink",
     "read": "headwater.spark",
     "register": "headwater.spark",
@@ -175,7 +178,7 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     module = importlib.import_module(_LATER[name])
-    return module if name == "testing" else getattr(module, name)
+    return module if name in ("holon", "testing") else getattr(module, name)
 
 
 @overload

@@ -16,7 +16,7 @@ from headwater.language.functions.program import Program, program_of
 from headwater.language.schemas import check_unit_of
 from headwater.language.time_columns import time_column
 from headwater.local.tables import arrow_table, record_batches
-from headwater.node.holon.functions.plans import Input, plan_of
+from headwater.node.holon.functions.plans import PartitionsInput, plan_of
 from headwater.node.holon.shared_program import ProgramPlan, SharedProgram
 from headwater.node.holon.stages import ONCE, Output, stage_chain
 
@@ -109,7 +109,7 @@ def tables_of(tables: Mapping[str, Any]) -> dict[str, pa.Table]:
 
 def input_of(
     tables: Mapping[str, pa.Table], time: str, unit: str, disorder: object, every: int | None, strict: bool
-) -> Input:
+) -> PartitionsInput:
     """What the partitions have in common; what cannot be used is refused."""
     if time_column(time).reading == "arrival":
         raise QueryError(f"time is {time}: the rows of a table have no arrival; name the column that tells their times")
@@ -123,7 +123,7 @@ def input_of(
     ticks = check_disorder(disorder, check_unit(unit))
     if ticks is None:
         raise QueryError("disorder is None: without a coordinator watermarks follow from events; give a duration, or 0")
-    return Input(schema, time, unit, ticks, strict, every)
+    return PartitionsInput(schema, time, unit, ticks, strict, every)
 
 
 class HolonProcess:

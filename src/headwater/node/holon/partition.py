@@ -103,7 +103,7 @@ class PartitionRunner:
             self._held = batch.slice(done + whole)
 
     def _whole(self, count: int) -> int:
-        """How many of the next events can be handed over: where batches are cut at fixed places, those before the last of these."""
+        """How many of the next events can be handed over: where batches end at fixed places, those before the last."""
         cut = None if self._handler is None else self._handler.cut
         return count if cut is None else max((self.index + count) // cut * cut - self.index, 0)
 

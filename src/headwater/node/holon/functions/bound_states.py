@@ -12,7 +12,7 @@ from headwater.errors import DataError, QueryError
 from headwater.language.functions.handlers import WindowRead
 from headwater.language.functions.states import json_problems
 from headwater.node.holon.functions.batches import EventBatch
-from headwater.node.holon.functions.reading import Reading
+from headwater.node.holon.functions.reading import StageReading
 
 
 class LocalCell:
@@ -97,7 +97,7 @@ class HandlerState:
     """A windowed state in handlers: read as of the step, inserted into if it is said to be inserted there."""
 
     def __init__(
-        self, name: str, reading: Reading, insertion: Insertion, later: Callable[[str, WindowRead, Any], None]
+        self, name: str, reading: StageReading, insertion: Insertion, later: Callable[[str, WindowRead, Any], None]
     ) -> None:
         self._name, self._reading, self._insertion, self._later = name, reading, insertion, later
 

@@ -32,7 +32,7 @@ STEPS_KEPT = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class PartitionsInput:
     """What all partitions have in common: their columns, and how time is told. ``every``: ticks between steps; None: by the
     windows of the program."""
 
@@ -44,7 +44,7 @@ class Input:
     every: int | None = None
 
 
-def plan_of(program: Program, partitions: Iterable[str], given: Input, generation: int = 1) -> ProgramPlan:
+def plan_of(program: Program, partitions: Iterable[str], given: PartitionsInput, generation: int = 1) -> ProgramPlan:
     """The plan of a program over these partitions; what does not fit their columns is refused."""
     names = tuple(sorted(partitions))
     _check_names(names)
@@ -70,11 +70,11 @@ def _check_names(names: tuple[str, ...]) -> None:
             raise QueryError(f"a partition cannot be called {name!r}: {right}")
 
 
-def _input_table(queries: tuple[Query, ...], given: Input) -> SharedTable:
+def _input_table(queries: tuple[Query, ...], given: PartitionsInput) -> SharedTable:
     return SharedTable(0, queries, given.schema, given.time, given.unit, given.disorder, given.strict)
 
 
-def _shared(table: Table, given: Input, has_function: bool) -> SharedTable:
+def _shared(table: Table, given: PartitionsInput, has_function: bool) -> SharedTable:
     queries = tuple(_with_own_aliases(query) for query in table.queries) if has_function else table.queries
     if table.columns is None:
         return _input_table(queries, given)
@@ -92,7 +92,7 @@ def _with_own_aliases(query: Query) -> Query:
     return replace(query, aggregates=aggregates)
 
 
-def _setup(program: Program, tables: dict[int, SharedTable], given: Input, grid: StepGrid) -> FunctionSetup:
+def _setup(program: Program, tables: dict[int, SharedTable], given: PartitionsInput, grid: StepGrid) -> FunctionSetup:
     states = {
         query.name: _read_state(query.resolved(given.unit), table.level, tables[table.number])
         for table in program.tables

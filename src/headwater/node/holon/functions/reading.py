@@ -106,7 +106,7 @@ def nothing_of(query: Query, schema: pa.Schema, time: str, unit: str) -> dict[st
     return {alias: row[alias] for alias, _ in query.aggregates}
 
 
-class Reading:
+class StageReading:
     """What one unit's stage can read, as of the step that it takes. ``levels``: the steps below, by level."""
 
     def __init__(

@@ -9,14 +9,14 @@ from operator import attrgetter
 from typing import Any
 
 from headwater.errors import DataError, QueryError
-from headwater.language.functions.function import bound
+from headwater.language.functions.function import bound, name_of
 from headwater.language.functions.handlers import WindowRead
 from headwater.language.functions.program import Handler
 from headwater.node.holon.executed_steps import StepRows
 from headwater.node.holon.functions.bound_states import HandlerState, LocalCell, lowest_time
 from headwater.node.holon.functions.events import private_bytes
 from headwater.node.holon.functions.inserting import Inserts
-from headwater.node.holon.functions.reading import NotFinalYetError, Reading
+from headwater.node.holon.functions.reading import NotFinalYetError, StageReading
 from headwater.node.holon.functions.rows import listed_rows, rows_table
 from headwater.node.holon.functions.setup import FunctionSetup
 from headwater.node.holon.kept_steps import KeptSteps
@@ -36,7 +36,7 @@ class FunctionStage:
         known = json.loads(prefix.reach.private) if prefix.reach.private else {}
         self._setup, self._stage = setup, stage
         self._handlers = [handler for handler in setup.handlers[stage] if handler.once == once]
-        self._reading = Reading(setup.states, levels, unit, stage, setup.retention)
+        self._reading = StageReading(setup.states, levels, unit, stage, setup.retention)
         names = frozenset(handler.name for handler in self._handlers)
         offsets, chain = known.get("inserted", {}), stage_chain(unit, stage)
         self._inserts = {
@@ -144,13 +144,7 @@ class FunctionStage:
         self._asked.append((state, element, time, key))
 
     def _call_later(self, state: str, w: WindowRead, method: Any) -> None:
-        name = getattr(method, "__name__", method)
-        owner = getattr(method, "__self__", None)
-        if owner is not self._instance or not isinstance(name, str):
-            raise QueryError(
-                f"then({name}): give a method of the function itself, such as self.report: only its name is kept"
-            )
-        self._later.append((state, w, name))
+        self._later.append((state, w, name_of(self._instance, method)))
 
     def _later_state(self) -> list[Any]:
         return [[state, [w.start, w.end, w.revision], w.position, method] for state, w, method in self._later]
