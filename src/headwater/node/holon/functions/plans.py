@@ -94,7 +94,7 @@ def _with_own_aliases(query: Query) -> Query:
 
 def _setup(program: Program, tables: dict[int, SharedTable], given: PartitionsInput, grid: StepGrid) -> FunctionSetup:
     states = {
-        query.name: _read_state(query.resolved(given.unit), table.level, tables[table.number])
+        query.name: read_state(query.resolved(given.unit), table.level, tables[table.number])
         for table in program.tables
         for query in table.queries
     }
@@ -114,9 +114,10 @@ def _setup(program: Program, tables: dict[int, SharedTable], given: PartitionsIn
     return FunctionSetup(program, tables, states, given.time, given.unit, retention, handlers)
 
 
-def _read_state(query: Query, level: int, table: SharedTable) -> ReadState:
+def read_state(query: Query, level: int, table: SharedTable, has_own_aliases: bool = True) -> ReadState:
+    """How the values of a state are read; ``has_own_aliases``: whether the table names them after the state."""
     nothing = nothing_of(query, table.schema, table.time, table.unit)
-    columns = {alias: _own_alias(query.name, alias) for alias, _ in query.aggregates}
+    columns = {alias: _own_alias(query.name, alias) if has_own_aliases else alias for alias, _ in query.aggregates}
     return ReadState(query.name, query, level, columns, nothing)
 
 
