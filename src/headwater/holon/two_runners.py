@@ -123,16 +123,19 @@ class TwoRunners:
             self._take(node, rest)
 
     def _take(self, node: SharedProgram, output: Output) -> None:
-        rows = [] if output.rows is None else output.rows.to_pylist()
-        known = self._known.setdefault(output.chain, [])
-        for index, row in enumerate(rows, start=output.index):
+        if output.rows is not None:
+            self._compare(output.chain, output.index, output.rows)
+        node.confirm(output)
+
+    def _compare(self, chain: str, first: int, rows: pa.Table) -> None:
+        known = self._known.setdefault(chain, [])
+        for index, row in enumerate(rows.to_pylist(), start=first):
             text = shown(row)
             if index < len(known) and known[index] != text:
                 raise NotDeterministicError(
-                    f"chain {output.chain!r}, row {index}: one runner gave {known[index]}, another {text} (seed {self._seed}):"
+                    f"chain {chain!r}, row {index}: one runner gave {known[index]}, another {text} (seed {self._seed}):"
                     " a function must not depend on how batches are cut, or on anything but events and final windows;"
                     " cut = 4096 in the class cuts them at fixed places"
                 )
             if index == len(known):
                 known.append(text)
-        node.confirm(output)
