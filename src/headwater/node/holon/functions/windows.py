@@ -137,7 +137,7 @@ class FunctionStage:
             raise QueryError(self._setup.wrong_inserter(state, "a continuation" if handler is None else handler.name))
         if w.revision:
             raise QueryError(
-                f"handler {name} inserts into {state!r} for the window [{w.start}, {w.end}), which has changed since it was final:"
+                f"handler {name} inserts into {state!r} for the window [{w.start}, {w.end}), which has changed since then:"
                 " it would be inserted twice; insert where w.revision is 0, and only yield rows else"
             )
         lowest, floor = lowest_time(element, time, self._inserts[state].table.time), self._floor
