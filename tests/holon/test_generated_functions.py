@@ -42,6 +42,13 @@ def _tell(inserts: bool, counts: bool) -> Any:
     return tell
 
 
+def _again() -> Any:
+    def again(self: Any, w: Any, *values: Any) -> Any:
+        yield {"start": w.start, "end": w.end, "values": _text(list(map(_text, values)))}
+
+    return again
+
+
 @st.composite
 def functions(draw: st.DrawFn) -> type[hw.ProcessingFunction]:
     window = draw(WINDOWS)
@@ -60,7 +67,7 @@ def functions(draw: st.DrawFn) -> type[hw.ProcessingFunction]:
     if inserts:
         second = hw.WindowedCRDT(hw.sum("value"), hw.tumbling(20), inserted_by="tell", columns={"value": int})
         body["second"] = second
-        body["again"] = hw.when_final(second, once=draw(st.booleans()))(_tell(False, False))
+        body["again"] = hw.when_final(second, once=draw(st.booleans()))(_again())
     return type("Drawn", (hw.ProcessingFunction,), body)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import FormatError
-from headwater.protocols.decisions import (
+from headwater.protocols.peers.decisions import (
     PLACE_MAX,
     DecisionError,
     DecisionLog,
