@@ -136,6 +136,7 @@ class HolonProcess:
         self._queues: dict[str, list[pa.RecordBatch]] = {}
         self._batches: dict[str, list[pa.RecordBatch]] = {}
         self._rows: dict[str, list[pa.Table]] = {}
+        self._counts: dict[str, int] = {}
         self._aside: list[pa.Table] = []
         self._seen = 0
         for unit in plan.units:
@@ -194,9 +195,12 @@ class HolonProcess:
 
     def _take(self, output: Output) -> None:
         if output.rows is not None:
-            rows = self._rows.setdefault(output.chain, [])
-            assert output.index == sum(map(len, rows)), f"row {output.index} of {output.chain} is not the next"
-            rows.append(output.rows)
+            known = self._counts.get(output.chain, 0)
+            assert output.index <= known, f"row {output.index} of {output.chain} is not the next"
+            # What was read once more, for the end, gives its rows once more.
+            fresh = output.rows.slice(known - output.index)
+            self._rows.setdefault(output.chain, []).append(fresh)
+            self._counts[output.chain] = known + len(fresh)
         self._program.confirm(output)
 
     def outputs(self, program: Program) -> Outputs:
