@@ -113,6 +113,7 @@ bench-deco: $(STAMP_BENCH) ## count windows over many nodes, every scheme in one
 simulate: $(STAMP) ## run simulated trees, count windows and streams with all faults: SEEDS=0..500, SECONDS= (each as long as asked)
 	@$(BIN)/headwater simulate tree --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))
 	@$(BIN)/headwater simulate count-windows --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))
+	@$(BIN)/headwater simulate holon --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))
 	@$(BIN)/headwater simulate stream --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))
 
 chaos: $(STAMP) ## kill drivers and executors of streams on a cluster, round after round: ROUNDS=50, FIRST=0 (the first seed)

@@ -318,13 +318,13 @@ class HolonNode:
     def _propose(self, now_ns: int) -> Iterator[HolonAction]:
         entry = self.deciding.ending()
         if entry is None and self.settings.idle_ns is not None:
-            entry = self.program.decided.returning(self.deciding.silence.ends)
+            entry = self.program.decided.returning(self.deciding.quiet.ends)
             entry = self._closing(now_ns, self.settings.idle_ns) if entry is None else entry
         if entry is not None and (decide := self.deciding.propose(entry, now_ns)) is not None:
             yield decide
 
     def _closing(self, now_ns: int, idle_ns: int) -> LogEntry | None:
-        entry = self.program.decided.closing(self.deciding.silence.silent(idle_ns))
+        entry = self.program.decided.closing(self.deciding.quiet.silent(idle_ns))
         if entry is None or not self.deciding.may_close(entry.step, self._turn(), now_ns):
             return None
         return entry

@@ -157,7 +157,10 @@ class Replica:
         further, cuts = world
         if further.count <= self.steps.count:
             return False
-        known = {step.number: step for step in (*kept, *self.kept)}
+        steps = list(kept)
+        # Where it goes on behind a gap of ours, what we hold is of no use.
+        has_gap = (steps[0].number if steps else further.count + 1) > self.steps.count + 1
+        known = {step.number: step for step in (*steps, *(() if has_gap else self.kept))}
         self.kept.replace(known[number] for number in sorted(known))
         self.steps, self.cuts = further, cuts
         self.prefixes.without(self.steps.step)

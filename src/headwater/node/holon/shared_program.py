@@ -249,8 +249,9 @@ class SharedProgram:
         levels = [[replica.world(), [_row_state(step) for step in replica.kept]] for replica in self.levels]
         return to_bytes({"levels": levels, "decided": self.decided.state()})
 
-    def take_world(self, data: bytes) -> bool:
-        """Go on where another node is, if that is further; stages that run here begin anew from what is known of them."""
+    def take_world(self, data: bytes) -> list[int]:
+        """Go on where another node is, if that is further; returns at which levels it is. Stages that run here have to begin anew
+        from what is known of them."""
         state = from_bytes(data)
         # All of it is read before any of it is taken.
         read = [replica.read_world(world) for replica, (world, _) in zip(self.levels, state["levels"], strict=True)]
@@ -258,7 +259,7 @@ class SharedProgram:
         taken = [replica.take_world(one, rows) for replica, one, rows in zip(self.levels, read, kept)]
         if taken[0]:
             self.decided.follow(state["decided"])
-        return any(taken)
+        return [level for level, is_further in enumerate(taken) if is_further]
 
 
 def _row_state(step: StepRows) -> list[object]:

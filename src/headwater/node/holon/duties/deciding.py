@@ -16,13 +16,13 @@ TURN_BEATS = 3
 ENTRIES_KEPT = 256
 
 
-class Silence:
+class QuietPartitions:
     """Which partitions were read to their ends, and nothing came for long: only who looks at them knows that.
 
-    >>> silence = Silence()
+    >>> quiet = QuietPartitions()
     >>> for now_ns in (0, 50, 100):
-    ...     silence.looked({"p": 7, "q": now_ns}, now_ns)
-    >>> silence.silent(100)
+    ...     quiet.looked({"p": 7, "q": now_ns}, now_ns)
+    >>> quiet.silent(100)
     {'p': 7}
     """
 
@@ -58,7 +58,7 @@ class Deciding:
 
     def __init__(self, partitions: Iterable[str], settings: HolonSettings) -> None:
         self.log = DecisionLog()
-        self.silence = Silence()
+        self.quiet = QuietPartitions()
         self._partitions = sorted(partitions)
         self._settings = settings
         #: The number of the entry that was asked for, and when.
@@ -72,8 +72,8 @@ class Deciding:
 
     def looked(self, ends: Mapping[str, int], now_ns: int) -> None:
         """The input was looked at."""
-        self.silence.looked(ends, now_ns)
-        if self._is_flushed and self.silence.ends.keys() >= set(self._partitions):
+        self.quiet.looked(ends, now_ns)
+        if self._is_flushed and self.quiet.ends.keys() >= set(self._partitions):
             self._is_complete = True
 
     def flush_asked(self) -> None:
@@ -93,7 +93,7 @@ class Deciding:
 
     def ending(self) -> LogEntry | None:
         """The entry that ends all partitions, if a flush was asked for and none has ended them."""
-        ends = self.silence.ends
+        ends = self.quiet.ends
         if not self._is_complete or any(self.log.end_of(partition) is not None for partition in self._partitions):
             return None
         return PartitionEnded({partition: ends[partition] for partition in self._partitions})

@@ -134,14 +134,15 @@ class Knowledge:
         prefixes = {chain: prefix_from_bytes(prefix) for chain, prefix in state["prefixes"].items()}
         places = {chain: [prefix_from_bytes(p) for p in some] for chain, some in state["places"].items()}
         durable = {str(chain): int(index) for chain, index in state["durable"].items()}
-        if prefixes.keys() != self._levels.keys():
+        if prefixes.keys() != self._levels.keys() or places.keys() != self._levels.keys() or not all(places.values()):
             raise FormatError(f"a state of {sorted(prefixes)} is none of {sorted(self._levels)}")
         for chain, prefix in prefixes.items():
             if problem := self._problem(chain, [p for one in prefix.closed for p in one.parts] + list(prefix.open)):
                 raise FormatError(f"a state with parts of {chain!r} that cannot be: {problem}")
         before = self.chains()
-        if self.program.take_world(state["world"]):
-            self.rows.follow(places)
+        for level in self.program.take_world(state["world"]):
+            # The rows that stages have still to take are the other's, so their places are, too.
+            self.rows.follow({chain: some for chain, some in places.items() if self._levels[chain] == level + 1})
         self.rows.synced(durable)
         self._merge(prefixes)
         changed = [chain for chain, prefix in self.chains().items() if prefix.version != before[chain].version]

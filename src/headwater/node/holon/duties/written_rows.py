@@ -127,10 +127,9 @@ class WrittenRows:
         """By chain, the places from which it can be run."""
         return {chain: list(places) for chain, places in self._places.items()}
 
-    def follow(self, others: Mapping[str, list[Prefix]]) -> None:
-        """Take over from another where chains can be run, where it knows them further."""
+    def follow(self, others: Mapping[str, Sequence[Prefix]]) -> None:
+        """Take over from another from where chains can be run; where we know one further, it is the last place still."""
         for chain, places in others.items():
-            mine = self._places.get(chain)
-            if mine is not None and places and places[-1].version > mine[-1].version:
-                self._places[chain] = deque(places)
-                self._trim(chain)
+            last = max(places[-1], self._places[chain][-1], key=lambda place: place.version)
+            self._places[chain] = deque([*places, last] if last.version > places[-1].version else places)
+            self._trim(chain)
