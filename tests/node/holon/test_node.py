@@ -12,7 +12,8 @@ from headwater.cases import explain_difference
 from headwater.cases.hosts import events_batch
 from headwater.node.holon.node import HolonNode
 from headwater.node.holon.settings import HolonSettings
-from headwater.node.holon.shared_program import ProgramPlan
+from headwater.node.holon.shared_program import ProgramPlan, StagePlan
+from headwater.node.holon.stages import QueryStage
 from headwater.node.holon.tables import SharedTable
 from headwater.protocols.peers.decisions import (
     LogEntry,
@@ -30,12 +31,11 @@ from headwater.reference.canonical_steps import (
     rows_of_decided_steps,
     rows_of_steps,
 )
+from headwater.reference.rows import ResultRow
 from headwater.simulator.checks.checkers import result_rows
 from holon_strategies import Partitions, partitions
 from node.holon.small_world import SharedStores, SmallWorld
 from strategies import SCHEMA
-
-CHAIN = "*/1"
 
 
 def stores_of(given: Partitions) -> SharedStores:
@@ -53,7 +53,8 @@ def world_of(
     given: Partitions, seed: int, settings: HolonSettings | None = None, loss: float = 0, ticks_max: int = 0
 ) -> SmallWorld:
     table = SharedTable(0, given.settings.queries, SCHEMA, disorder=given.settings.disorder)
-    plan = ProgramPlan(tuple(given.events), StepGrid(given.every), (table,))
+    stages = (StagePlan(QueryStage, QueryStage),) if seed % 4 == 0 else (StagePlan(once=QueryStage),)
+    plan = ProgramPlan(tuple(given.events), StepGrid(given.every), (table,), stages)
 
     def make(name: str, checkpoint: object) -> HolonNode:
         return HolonNode(name, plan, settings or HolonSettings(), checkpoint)
@@ -76,10 +77,16 @@ def finish(world: SmallWorld, given: Partitions) -> None:
 
 
 def assert_right(world: SmallWorld, given: Partitions) -> None:
-    wanted = [row for _, rows in rows_of_steps(given.settings, given.events, given.every) for row in rows]
-    found = world.stores.rows(CHAIN)
-    assert not (text := explain_difference(wanted, found)), text
-    assert [row[:4] for row in wanted] == [row[:4] for row in found]
+    assert_rows(world, [row for _, rows in rows_of_steps(given.settings, given.events, given.every) for row in rows])
+
+
+def assert_rows(world: SmallWorld, wanted: list[ResultRow]) -> None:
+    """Every chain of output holds these rows: all stages here give what comes out of the queries."""
+    plan = next(iter(world.hosts.values())).node.plan
+    for chain in [chain for level in range(1, len(plan.stages) + 1) for chain in plan.chains(level)]:
+        found = world.stores.rows(chain)
+        assert not (text := explain_difference(wanted, found)), f"{chain}: {text}"
+        assert [row[:4] for row in wanted] == [row[:4] for row in found], chain
 
 
 def decision_of(entry: LogEntry, every: int) -> SteppingDecision:
@@ -98,9 +105,7 @@ def assert_decided(world: SmallWorld, given: Partitions) -> None:
     """The output is the reference's by the decisions that are in the log."""
     decisions = [decision_of(entry_from_bytes(entry), given.every) for entry in world.stores.log]
     steps = rows_of_decided_steps(given.settings, given.events, given.every, decisions)
-    wanted, found = [row for _, rows in steps for row in rows], world.stores.rows(CHAIN)
-    assert not (text := explain_difference(wanted, found)), text
-    assert [row[:4] for row in wanted] == [row[:4] for row in found]
+    assert_rows(world, [row for _, rows in steps for row in rows])
 
 
 @given(partitions(), st.integers(0, 2**32))

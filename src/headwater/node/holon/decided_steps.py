@@ -9,7 +9,7 @@ from typing import Any
 from headwater.errors import HeadwaterError
 from headwater.node.holon.executed_steps import StepRows
 from headwater.node.holon.replica import Replica
-from headwater.protocols.peers.decisions import LogEntry, PartitionEnded, PartitionReturned, StepClosed
+from headwater.protocols.peers.decisions import JobStopped, LogEntry, PartitionEnded, PartitionReturned, StepClosed
 from headwater.protocols.windowed_crdt import Limit, Prefix
 
 
@@ -28,6 +28,8 @@ class DecidedSteps:
         self.out: dict[str, int] = {}
         #: Where partitions end, once that was decided.
         self.ends: Mapping[str, int] = {}
+        #: The step behind which none is executed, once that was decided.
+        self.stop: int | None = None
         self._by_entries = by_entries
         self._entries: deque[LogEntry] = deque()
 
@@ -37,6 +39,17 @@ class DecidedSteps:
         assert number <= known, f"entry {number} does not follow {known}"
         if number == known:
             self._entries.append(entry)
+
+    def can_be(self, entry: LogEntry) -> bool:
+        """Whether an entry speaks of partitions that there are."""
+        match entry:
+            case StepClosed(_, out):
+                return out.keys() <= self.replica.cuts.keys()
+            case PartitionReturned(partition):
+                return partition in self.replica.cuts
+            case PartitionEnded(ends):
+                return ends.keys() == self.replica.cuts.keys()
+        return True
 
     @property
     def known(self) -> int:
@@ -56,11 +69,21 @@ class DecidedSteps:
         while self._entries and not self._closes(self._entries[0]):
             self._take(self._entries.popleft())
             self.position += 1
-        if self.replica.has_ended:
+        if self.replica.has_ended or self.is_over:
             return None
         if not self._needs_entries:
             return None if self.replica.behind else self.replica.execute(self.replica.prefixes.chains)
         return self._close() if self._entries else None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all steps up to the last one that was decided on have been executed."""
+        if self.stop is None:
+            return False
+        step = self.replica.steps.step
+        parts = [prefix.covering(step + 1) for prefix in self._waited(set(self.out)).values()]
+        highs = [part.high for part in parts if part is not None]
+        return step >= self.stop or (len(highs) == len(parts) and min(highs, default=step) > self.stop)
 
     def _closes(self, entry: LogEntry) -> bool:
         """Whether an entry closes a step that has not been executed; others of its kind came too late."""
@@ -78,6 +101,9 @@ class DecidedSteps:
                     if self.out.pop(partition, None) is not None:
                         self.replica.resume(partition)
                     self.replica.end(partition, index)
+            case JobStopped(step) if self.stop is None:
+                # What is closed was done by some: all do it.
+                self.stop = max(step, self.replica.steps.step)
 
     def _close(self) -> StepRows | None:
         """Execute the step that the next entry closes, if everything that counts in it is known."""
@@ -112,7 +138,7 @@ class DecidedSteps:
         ``silent``: partitions that were read to their ends, and nothing came for long, each with its end. They are left out if
         they are waited for and everything of them is known.
         """
-        if self._entries or not self._needs_entries or self.replica.has_ended:
+        if self._entries or not self._needs_entries or self.replica.has_ended or self.is_over:
             return None
         step = self.replica.steps.step + 1
         waited = self._waited(set(self.out))
@@ -133,7 +159,7 @@ class DecidedSteps:
 
     def state(self) -> dict[str, Any]:
         """What goes with the world of the level."""
-        return {"position": self.position, "out": self.out, "ends": dict(self.ends)}
+        return {"position": self.position, "out": self.out, "ends": dict(self.ends), "stop": self.stop}
 
     def follow(self, state: Mapping[str, Any]) -> None:
         """Go on where the world is that was taken."""
@@ -141,6 +167,7 @@ class DecidedSteps:
             self._entries.popleft()
         if state["position"] >= self.position:
             self.position, self.out, self.ends = state["position"], dict(state["out"]), dict(state["ends"])
+            self.stop = state["stop"]
         else:
             # It was made by one who has not heard yet where partitions end, and does not need to for these steps.
             for partition, index in self.ends.items():

@@ -32,7 +32,7 @@ from headwater.node.holon.shared_program import ProgramPlan, SharedProgram
 from headwater.node.holon.stages import ONCE
 from headwater.protocols.actions import Finished, Noted, SendMessage, SetTimer
 from headwater.protocols.events import BatchArrived, FlushAsked, MessageReceived, Started, TimerFired
-from headwater.protocols.peers.decisions import DecisionLog, LogEntry, entry_from_bytes
+from headwater.protocols.peers.decisions import DecisionError, DecisionLog, LogEntry, entry_from_bytes
 from headwater.protocols.peers.gossip_messages import (
     Digest,
     EntryTold,
@@ -165,7 +165,7 @@ class HolonNode:
             yield from self._tell_digest(now_ns)
         if (checkpoint := self._checkpoints.release(self.known.rows.durable)) is not None:
             yield checkpoint
-        if self.program.has_ended and not self.is_finished:
+        if not self.is_finished and self.program.has_ended:
             self.is_finished = True
             yield Finished()
 
@@ -179,7 +179,7 @@ class HolonNode:
             self.gossip.made(delta)
         yield from self._tell_all()
         yield from self._tell_digest(now_ns)
-        self.gossip.beat(self.known.chains())
+        self.gossip.beat(self.known.places(), self.program.decided.known)
         executed = [view.digest.executed for peer, view in self.gossip.views.items() if peer in self.owning.living]
         self.known.forget(executed, self.settings.parts_held_max)
         self.deciding.forget(self.program.decided.position)
@@ -246,7 +246,8 @@ class HolonNode:
             case WorldPiece():
                 yield from self._on_piece(sender, message)
             case EntryTold(generation, number, entry) if generation == self.plan.generation:
-                self._learn([(number, entry)])
+                if number <= self.deciding.log.next_number + ENTRIES_AT_ONCE and self.program.decided.can_be(entry):
+                    yield from self._on_told_entry(sender, number, entry)
 
     def _on_digest(self, sender: str, digest: Digest, now_ns: int) -> Iterator[HolonAction]:
         if digest.generation != self.plan.generation or len(digest.executed) != len(self.program.levels):
@@ -257,7 +258,7 @@ class HolonNode:
             return
         self.owning.heard(sender, now_ns)
         self.owning.told(digest.owners)
-        self.owning.lags(sender, digest.lags, now_ns)
+        self.owning.lags(sender, {p: lag for p, lag in digest.lags.items() if p in self._backlogs}, now_ns)
         self.known.rows.synced(digest.durable)
         if is_new_life:
             yield from self.running.begin_unsafe_anew()
@@ -268,13 +269,15 @@ class HolonNode:
         chains, levels = self.known.chains(), self.program.levels
         bases = [max((prefix.base for prefix in one.prefixes.chains.values()), default=0) for one in levels]
         messages: list[PeerMessage] = []
-        if self.gossip.lacks_world(peer, bases, self.owning.living[0] == self.name):
+        is_first = self.owning.living[0] == self.name
+        if self.gossip.lacks_world(peer, bases, is_first):
             messages += pieces_of(self.plan.generation, levels[0].steps.count, self.known.state())
         messages += self.gossip.missing(
             peer, self.owning.owner, chains, lambda chain: digest.executed[self.known.level(chain)]
         )
-        entries = self.deciding.log.entries_after(digest.decisions - 1)
-        messages += [EntryTold(self.plan.generation, *entry) for entry in entries[:ENTRIES_AT_ONCE]]
+        if self.gossip.lacks_entries(peer, is_first):
+            entries = self.deciding.log.entries_after(digest.decisions - 1)
+            messages += [EntryTold(self.plan.generation, *entry) for entry in entries[:ENTRIES_AT_ONCE]]
         for message in messages:
             yield SendMessage(peer, told(message))
 
@@ -304,6 +307,12 @@ class HolonNode:
     def _on_entry(self, number: int, entry: LogEntry) -> Iterator[HolonAction]:
         if self._learn([(number, entry)]):
             yield from self._broadcast([EntryTold(self.plan.generation, number, entry)])
+
+    def _on_told_entry(self, sender: str, number: int, entry: LogEntry) -> Iterator[HolonAction]:
+        try:
+            self._learn([(number, entry)])
+        except DecisionError as error:
+            yield Noted("another entry", {"peer": sender, "why": str(error)})
 
     def _learn(self, entries: Iterable[tuple[int, LogEntry]]) -> bool:
         """Entries of the decision log; returns whether one is the answer to what was proposed here."""

@@ -207,7 +207,7 @@ class SharedProgram:
     def has_ended(self) -> bool:
         """Whether every stage has taken the last step."""
         last = self.levels[0].steps.count
-        if not self.levels[0].has_ended:
+        if not self.levels[0].has_ended and not self.decided.is_over:
             return False
         for replica in self.levels[1:]:
             if any(prefix.version.at < last for prefix in replica.prefixes.chains.values()):

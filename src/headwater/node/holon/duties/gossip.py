@@ -15,7 +15,7 @@ from headwater.protocols.peers.gossip_messages import (
     PrefixTold,
     WorldPiece,
 )
-from headwater.protocols.windowed_crdt import Prefix, PrefixDelta, Version
+from headwater.protocols.windowed_crdt import Prefix, PrefixDelta
 
 #: So many digests of a peer lack the same before one answers who is not the owner of it.
 PATIENCE = 2
@@ -24,6 +24,8 @@ WORLD_PAUSE = 10
 
 #: A chain's place as a digest has it: decisions, index.
 Place = tuple[int, int]
+#: The decision log among the chains: its place is how many entries are known.
+LOG = "the decision log"
 
 
 @dataclass(slots=True)
@@ -129,7 +131,7 @@ class Gossip:
         #: What is to be told to all with the next beat.
         self._outbox: list[PrefixDelta] = []
         #: Where chains were one beat ago: who lacks what came since has perhaps not had the time to hear it.
-        self._before: dict[str, Version] = {}
+        self._before: dict[str, Place] = {}
 
     # --- what becomes known here ---
 
@@ -156,9 +158,9 @@ class Gossip:
         taken, self._outbox = self._outbox, []
         return taken
 
-    def beat(self, chains: Mapping[str, Prefix]) -> None:
-        """A beat has passed."""
-        self._before = {chain: prefix.version for chain, prefix in chains.items()}
+    def beat(self, places: Mapping[str, Place], entries: int) -> None:
+        """A beat has passed: this is known now, and so many entries of the decision log."""
+        self._before = {**places, LOG: (0, entries)}
 
     # --- what others say ---
 
@@ -196,8 +198,8 @@ class Gossip:
 
     def _lacks(self, view: PeerView, chain: str, place: Place) -> bool:
         """Whether the peer lacks what was known here a beat ago; counts in how many digests it lacks the same."""
-        version = self._before.get(chain)
-        if version is None or place >= version[1:]:
+        before = self._before.get(chain)
+        if before is None or place >= before:
             view.lacking.pop(chain, None)
             return False
         since, count = view.lacking.get(chain, (place, 0))
@@ -208,6 +210,12 @@ class Gossip:
         count = view.lacking[chain][1]
         # Frames are on their way: the owner does not answer each digest, and others only where it seems that nobody does.
         return count % PATIENCE == 1 if owner == self.name else count % (PATIENCE + 1) == 0
+
+    def lacks_entries(self, peer: str, is_first: bool) -> bool:
+        """Whether entries of the decision log are to be told to a peer now; ``is_first`` as with worlds."""
+        view = self.views[peer]
+        place = (0, view.digest.decisions)
+        return self._lacks(view, LOG, place) and self._is_turn(view, LOG, self.name if is_first else None)
 
     def lacks_world(self, peer: str, bases: Iterable[int], is_first: bool) -> bool:
         """Whether the world is to be sent to a peer now: it has not executed steps of which parts are held no longer.
@@ -226,7 +234,3 @@ class Gossip:
             return False
         view.pause = WORLD_PAUSE
         return True
-
-    def forget(self, peer: str) -> None:
-        """The peer is gone: what it said is of the past."""
-        self.views.pop(peer, None)

@@ -7,6 +7,7 @@ from typing import Any
 
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import FormatError, HeadwaterError
+from headwater.language.times import FOREVER, NEVER
 from headwater.node.holon.duties.gossip import Place
 from headwater.node.holon.duties.written_rows import WrittenRows, output_chain
 from headwater.node.holon.shared_program import SharedProgram
@@ -65,7 +66,8 @@ class Knowledge:
         objection = prefix.objection(delta)
         if objection is not None:
             return objection
-        if self._problem(delta.chain, delta.parts) is not None:
+        highs = [] if delta.steps is None else [delta.steps[1]]
+        if self._problem(delta.chain, delta.parts, highs) is not None:
             return "unreadable"
         return self.confirm(delta)
 
@@ -83,12 +85,19 @@ class Knowledge:
             return "foreign"
         if prefix.version <= mine.version:
             return "duplicate"
-        parts = [part for one in prefix.closed for part in one.parts]
-        if self._problem(chain, [*parts, *prefix.open]) is not None:
+        if self._prefix_problem(chain, prefix) is not None:
             return "unreadable"
         return None if self._merge({chain: prefix}) else "gap"
 
-    def _problem(self, chain: str, parts: Sequence[bytes]) -> str | None:
+    def _prefix_problem(self, chain: str, prefix: Prefix) -> str | None:
+        parts = [part for one in prefix.closed for part in one.parts]
+        return self._problem(chain, [*parts, *prefix.open], [prefix.step, prefix.base])
+
+    def _problem(self, chain: str, parts: Sequence[bytes], steps: Iterable[int]) -> str | None:
+        """What is wrong with parts, and with the last steps that they take a chain to."""
+        grid = self.program.plan.grid
+        if any(not NEVER <= grid.time_of(step) <= FOREVER for step in steps):
+            return "a step lies behind the end of time"
         return self.program.levels[self._levels[chain]].steps.problem(chain, parts)
 
     def _merge(self, prefixes: Mapping[str, Prefix]) -> list[str]:
@@ -137,7 +146,7 @@ class Knowledge:
         if prefixes.keys() != self._levels.keys() or places.keys() != self._levels.keys() or not all(places.values()):
             raise FormatError(f"a state of {sorted(prefixes)} is none of {sorted(self._levels)}")
         for chain, prefix in prefixes.items():
-            if problem := self._problem(chain, [p for one in prefix.closed for p in one.parts] + list(prefix.open)):
+            if problem := self._prefix_problem(chain, prefix):
                 raise FormatError(f"a state with parts of {chain!r} that cannot be: {problem}")
         before = self.chains()
         for level in self.program.take_world(state["world"]):

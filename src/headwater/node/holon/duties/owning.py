@@ -15,6 +15,8 @@ LISTENING_BEATS = 2
 LOOKS_MAX = 64
 #: A node that has not beaten for so long was paused itself: others may have what it ran.
 PAUSE_BEATS = 5
+#: Claims of a higher version are made up.
+VERSION_MAX = 1 << 48
 
 
 class Backlog:
@@ -122,8 +124,9 @@ class Owning:
     # --- who owns what ---
 
     def told(self, owners: Mapping[str, PartitionOwner]) -> None:
-        """Claims of others."""
-        self.table.merge({unit: owner for unit, owner in owners.items() if unit in self.table.owners})
+        """Claims of others; nobody has claimed anything so often that numbers come to an end."""
+        known = {unit: owner for unit, owner in owners.items() if unit in self.table.owners}
+        self.table.merge({unit: owner for unit, owner in known.items() if owner.version < VERSION_MAX})
 
     def lags(self, node: str, lags: Mapping[str, int], now_ns: int) -> None:
         """How far a node is behind with what it runs."""

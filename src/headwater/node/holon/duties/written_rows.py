@@ -42,6 +42,7 @@ class WrittenRows:
     def __init__(self, chains: Mapping[str, Prefix]) -> None:
         self._pending: dict[str, deque[Output]] = {}
         self._appended: dict[str, int] = {}
+        self._outputs = frozenset(map(output_chain, chains))
         #: Up to which row each chain of output is safe.
         self.durable: dict[str, int] = {}
         #: By chain, the places from which it can be run: the first is behind durable rows, the last is where it is known.
@@ -92,8 +93,8 @@ class WrittenRows:
 
     def synced(self, ends: Mapping[str, int]) -> None:
         """Rows are safe up to these indexes, as our host or a peer says."""
-        for chain, end in ends.items():
-            self.durable[chain] = max(self.durable.get(chain, 0), end)
+        for chain in ends.keys() & self._outputs:
+            self.durable[chain] = max(self.durable.get(chain, 0), ends[chain])
         for chain in self._places:
             self._trim(chain)
 
