@@ -153,6 +153,8 @@ class HolonRun:
         """Everything is out."""
         world = self.world
         self._await("the end", lambda: all(map(self.checker.has_finished, self.living)))
+        output = self.site.output
+        self._await("all rows to be safe", lambda: output.durable() == output.ends())
         world.run(world.time_ns + QUIET_NS)
         expected = expected_rows(self.workload, self.decisions())
         self.row_count = check_output(self.site.output, self.workload, expected, True)
