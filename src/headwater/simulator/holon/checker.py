@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from headwater.language.windows import Custom
+from headwater.node.holon.duties.written_rows import output_chain
 from headwater.node.holon.node import HolonNode
-from headwater.protocols.actions import Checkpoint, Finished, Noted
+from headwater.protocols.actions import Checkpoint, Finished, Noted, SendMessage
+from headwater.protocols.frames import open_frame
+from headwater.protocols.peers.gossip_messages import PREFIX_DELTA, heard
+from headwater.protocols.windowed_crdt import PrefixDelta
 from headwater.simulator.checks.counts import Counts
 from headwater.simulator.checks.memory import DECISION_BYTES, QUERY_BYTES, waits
 from headwater.simulator.checks.truth import ViolationError
@@ -30,6 +34,7 @@ class HolonChecker:
         #: By machine the life in which its node said that everything is out.
         self._finished: dict[str, int] = {}
         self._checkpoint_count = 0
+        self._checked = b""
 
     def after(self, time_ns: int, machine: Machine, event: Any, actions: list[Any], done: int) -> None:
         """A node was handed an event, and the first ``done`` of its actions were done."""
@@ -41,6 +46,8 @@ class HolonChecker:
                             f"{machine.name} tells of a {what}, but nothing damages frames here: {detail}"
                         )
                     self._counts[f"path: node {what}"] += 1
+                case SendMessage(_, frame):
+                    self._check_told(machine, frame)
                 case Finished():
                     self._finished[machine.name] = machine.life
                 case Checkpoint(data):
@@ -50,6 +57,20 @@ class HolonChecker:
 
     def happened(self, time_ns: int, machine: str, what: str) -> None:
         """Faults are not checked."""
+
+    def _check_told(self, machine: Machine, frame: bytes) -> None:
+        """What rows stand for is told once they are there."""
+        if frame is self._checked or open_frame(frame)[0] != PREFIX_DELTA:
+            return
+        self._checked = frame  # the same goes to all peers
+        delta = heard(frame)
+        assert isinstance(delta, PrefixDelta)
+        chain = self._output.chains.get(output_chain(delta.chain))
+        there = 0 if chain is None else len(chain.said)
+        if delta.reach.rows > there:
+            raise ViolationError(
+                f"{machine.name} tells of {delta.chain} up to {delta.end}, which stands for {delta.reach.rows} rows: {there} are there"
+            )
 
     def _look_into(self, machine: Machine, data: bytes) -> None:
         """A checkpoint stands for no rows that a loss of power could take."""

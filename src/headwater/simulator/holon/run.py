@@ -99,7 +99,7 @@ class HolonRun:
         plan = draw_holon_plan(Random(dice.getrandbits(64)), nodes, faults, plan_end_ns)
         settings = _settings(Random(dice.getrandbits(64)), workload)
         run = cls(nodes, workload, settings, plan, dice.getrandbits(64), observers)
-        run.site.look_ns, run.site.sync_ns = dice.choice([10, 30]) * MS, dice.choice([20, 100, 400]) * MS
+        run.site.look_ns, run.site.sync_ns = dice.choice([20, 50]) * MS, dice.choice([20, 100, 400]) * MS
         run.ends_early = bool(faults) and dice.random() < 0.2
         return run
 
