@@ -110,7 +110,7 @@ bench-stream: $(STAMP) ## streams on Spark against Spark's own (up to 25 minutes
 bench-deco: $(STAMP_BENCH) ## count windows over many nodes, every scheme in one run, with plots (up to 45 minutes)
 	@$(BIN)/headwater bench deco --plots bench-plots
 
-simulate: $(STAMP) ## run simulated trees, count windows and streams with all faults: SEEDS=0..500, SECONDS= (each as long as asked)
+simulate: $(STAMP) ## run simulated trees, count windows, nodes without a root and streams with all faults: SEEDS=0..500, SECONDS= (each as long as asked)
 	@$(BIN)/headwater simulate tree --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))
 	@$(BIN)/headwater simulate count-windows --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))
 	@$(BIN)/headwater simulate holon --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))

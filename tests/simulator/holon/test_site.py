@@ -81,9 +81,10 @@ def test_the_first_entry_with_a_number_is_told_to_everybody():
     assert set(one.kinds(EntryDecided)) == set(two.kinds(EntryDecided)) == {EntryDecided(0, b"one")}
 
 
-def test_rows_are_there_at_once_and_synced_later():
+def test_rows_are_there_soon_and_synced_later():
     node = Scripted([AppendRows("c", 0, ROWS)])
     world, site, _ = site_with(node)
+    world.run(MS)
     assert site.output.ends() == {"c": 2}
     assert site.output.durable() == {"c": 0}
     world.run(200 * MS)
@@ -126,3 +127,11 @@ def test_a_node_comes_back_from_its_checkpoint_with_all_decisions():
     world.start(machine)
     assert seen == [(b"state", [])]
     assert node.told[:2] == [Started(), EntryDecided(0, b"entry")]
+
+
+def test_rows_that_a_crash_overtakes_never_get_there():
+    node = Scripted([AppendRows("c", 0, ROWS)])
+    world, site, _ = site_with(node)
+    world.crash(world.machines["n0"], keeps_memory=False)
+    world.run(MS)
+    assert site.output.ends() == {}

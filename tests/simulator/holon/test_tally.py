@@ -7,6 +7,7 @@ import pytest
 
 from headwater.node.holon.shared_program import ProgramPlan, SharedProgram
 from headwater.node.holon.tables import SharedTable
+from headwater.protocols.peers.decisions import PartitionEnded
 from headwater.protocols.steps import StepGrid
 from headwater.simulator.holon.expected import check_output, expected_rows
 from headwater.simulator.holon.shared_output import SharedOutput
@@ -34,6 +35,8 @@ def test_stages_of_partitions_say_what_the_reference_says(seed):
         take(program.take_in(partition, 0, log.events))
         rest = program.take_open(partition)
         take([] if rest is None else [rest])
-    for _ in range(40):
+    end = PartitionEnded({name: len(log) for name, log in workload.logs.items()})
+    program.decided.learn(0, end)
+    while not program.has_ended:
         take(program.advance())
-    assert check_output(output, workload, expected_rows(workload, []), is_complete=False) > 0
+    assert check_output(output, workload, expected_rows(workload, [end]), is_complete=True) > 0

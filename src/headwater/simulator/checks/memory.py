@@ -47,10 +47,10 @@ class MemoryBound:
         if role == "relay":
             return NODE_BYTES + RELAY_SOURCE_BYTES * self.sources
         known = NODE_BYTES + QUERY_BYTES * len(self.queries) + SOURCE_BYTES * self.sources
-        known += EVENT_BYTES * self.events * sum(map(_waits, self.queries))
+        known += EVENT_BYTES * self.events * sum(map(waits, self.queries))
         return known + (DECISION_BYTES * self.decisions if role == "root" else DELTA_BYTES * self.deltas)
 
 
-def _waits(query: Query) -> bool:
+def waits(query: Query) -> bool:
     """Whether windows may be open for ever, and their events are kept."""
     return isinstance(query.window, CountWindow) or query.scope not in ("global", "node")

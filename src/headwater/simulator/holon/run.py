@@ -20,9 +20,10 @@ from headwater.protocols.peers.decisions import LogEntry, PartitionReturned, ent
 from headwater.protocols.steps import StepGrid
 from headwater.simulator.checks.counts import chosen_faults
 from headwater.simulator.checks.truth import ViolationError
-from headwater.simulator.holon.checker import HolonChecker
+from headwater.simulator.holon.checker import HolonChecker, check_memory
 from headwater.simulator.holon.expected import check_output, expected_rows
 from headwater.simulator.holon.faults import HolonFaultPlan, HolonFaults, draw_holon_plan
+from headwater.simulator.holon.silence_rule import check_left_out
 from headwater.simulator.holon.site import HolonSite
 from headwater.simulator.holon.tally import STAGES
 from headwater.simulator.holon.witness import StepWitness
@@ -74,7 +75,7 @@ class HolonRun:
         self.workload, self.settings, self.plan = workload, settings, plan or HolonFaultPlan()
         self.world = World(seed, list(observers), self._site)
         self.world.steps_max = STEPS_PER_NODE_MAX * (1 + len(nodes))
-        self.witness, self.checker = StepWitness(), HolonChecker(self.world.counts)
+        self.witness, self.checker = StepWitness(), HolonChecker(self.world.counts, self.site.output)
         self.world.observers.append(self.checker)
         self.faults = HolonFaults(self.world, self.site, self.plan, self._successor)
         self.row_count = 0
@@ -98,7 +99,7 @@ class HolonRun:
         plan = draw_holon_plan(Random(dice.getrandbits(64)), nodes, faults, plan_end_ns)
         settings = _settings(Random(dice.getrandbits(64)), workload)
         run = cls(nodes, workload, settings, plan, dice.getrandbits(64), observers)
-        run.site.look_ns, run.site.sync_ns = dice.choice([10, 30]) * MS, dice.choice([20, 100, 400]) * MS
+        run.site.look_ns, run.site.sync_ns = dice.choice([20, 50]) * MS, dice.choice([20, 100, 400]) * MS
         run.ends_early = bool(faults) and dice.random() < 0.2
         return run
 
@@ -152,9 +153,15 @@ class HolonRun:
         """Everything is out."""
         world = self.world
         self._await("the end", lambda: all(map(self.checker.has_finished, self.living)))
+        output = self.site.output
+        self._await("all rows to be safe", lambda: output.durable() == output.ends())
         world.run(world.time_ns + QUIET_NS)
         expected = expected_rows(self.workload, self.decisions())
         self.row_count = check_output(self.site.output, self.workload, expected, True)
+        if not any(strike.fault == "jump" for strike in self.plan.strikes):
+            check_left_out(self.workload, self.decisions())
+        for machine in self.living:
+            check_memory(machine, self.workload, len(self.decisions()))
         self._count()
 
     @property
@@ -193,7 +200,7 @@ class HolonRun:
             lambda data: HolonNode(name, plan, settings, data),
             lambda checkpoint, _: (HolonNode(name, plan, settings, checkpoint), []),
         )
-        return Machine(name, "member", maker, clock=clock, place=name)
+        return Machine(name, "member", maker, clock=clock, place=name.partition("/")[0])
 
     def _successor(self, old: Machine) -> Machine | None:
         """A node of the next program."""

@@ -35,6 +35,8 @@ class OutputChain:
     name: str
     said: list[dict[str, Any]] = field(default_factory=list)
     files: dict[Life, list[OutputFile]] = field(default_factory=dict)
+    #: By writer the files of others in which it found rows that it was to append: who relies on them has to sync them, too.
+    found: dict[Life, list[OutputFile]] = field(default_factory=dict)
 
     @property
     def end(self) -> int:
@@ -55,7 +57,7 @@ class OutputChain:
             )
         for at, row in enumerate(rows, start=index):
             self._check_same(writer, at, row)
-        new = [at for at in range(index, index + len(rows)) if not self._holds(at)]
+        new = [at for at in range(index, index + len(rows)) if not self._find(writer, at)]
         self.said.extend(rows[len(self.said) - index :] if index + len(rows) > len(self.said) else [])
         for at in new:
             self._put(writer, at)
@@ -70,8 +72,15 @@ class OutputChain:
             f"two different rows for one index: {self.name} has {there} at {at}, and {writer[0]} says {row} ({column} differs)"
         )
 
-    def _holds(self, at: int) -> bool:
-        return any(file.start <= at < file.end for files in self.files.values() for file in files)
+    def _find(self, writer: Life, at: int) -> bool:
+        """Whether a row is there; of several files that have it the safest counts."""
+        having = [file for files in self.files.values() for file in files if file.start <= at < file.end]
+        if not having:
+            return False
+        file, found = max(having, key=lambda file: file.synced), self.found.setdefault(writer, [])
+        if all(one is not file for one in found):
+            found.append(file)
+        return True
 
     def _put(self, writer: Life, at: int) -> None:
         files = self.files.setdefault(writer, [])
@@ -81,8 +90,8 @@ class OutputChain:
             files.append(OutputFile(at, at + 1, at))
 
     def sync(self, writer: Life) -> None:
-        """What this writer has appended survives from now on."""
-        for file in self.files.get(writer, ()):
+        """What this writer has appended, or found there, survives from now on."""
+        for file in (*self.files.get(writer, ()), *self.found.pop(writer, ())):
             file.synced = file.end
 
     def lose(self, dice: Random, node: str | None) -> int:
@@ -126,7 +135,7 @@ class SharedOutput:
         return self.chains.setdefault(chain, OutputChain(chain)).append(writer, index, rows.to_pylist())
 
     def sync(self, writer: Life) -> None:
-        """What this writer has appended survives from now on."""
+        """What this writer has appended, or found there, survives from now on."""
         for chain in self.chains.values():
             chain.sync(writer)
 

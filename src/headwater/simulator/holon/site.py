@@ -37,8 +37,9 @@ class Lived:
     #: The number of the first entry of the decision log that the node was not told, and what it knows to be synced.
     told: int = 0
     synced: Mapping[str, int] = field(default_factory=dict)
-    #: When the host looks next, so that there is one look at a time.
+    #: When the host looks next, so that there is one look at a time, and when the last rows get into the output.
     look_ns: int = -1
+    append_ns: int = 0
 
 
 class HolonSite:
@@ -60,7 +61,6 @@ class HolonSite:
     def started(self, machine: Machine) -> None:
         """The node is told of its peers and of all decisions; its host begins to look."""
         world = self._world
-        self._lives[machine.name] = Lived(machine.life)
         self._tell_decisions(machine)
         for peer in list(world.machines.values()):
             if peer is not machine and not peer.is_gone:
@@ -68,6 +68,12 @@ class HolonSite:
                 self._hand(peer, peer.life, happen.PeerJoined(machine.name))
         self._look_at(machine, world.time_ns)
         world.at(world.time_ns + self.sync_ns, self._sync, machine, machine.life)
+
+    def _lived(self, machine: Machine) -> Lived:
+        lived = self._lives.get(machine.name)
+        if lived is None or lived.life != machine.life:
+            lived = self._lives[machine.name] = Lived(machine.life)
+        return lived
 
     def crashed(self, machine: Machine) -> None:
         """Some peers find that nobody answers any more."""
@@ -102,9 +108,16 @@ class HolonSite:
     def _append(self, machine: Machine, asked: happen.AppendRows) -> None:
         if machine.storage.disk.is_full:
             raise DiskFullError(f"no room for {len(asked.rows)} rows of {asked.chain}")
-        self.output.append(_life(machine), asked.chain, asked.index, asked.rows)
-        answer = happen.RowsAppended(asked.chain, asked.index + len(asked.rows))
-        self._world.at(self._answer_ns(machine), self._hand_slowly, machine, machine.life, answer)
+        # What is asked for later is done later, also where storage is quicker by then.
+        lived = self._lived(machine)
+        lived.append_ns = max(lived.append_ns, self._answer_ns(machine))
+        self._world.at(lived.append_ns, self._appended, machine, machine.life, asked)
+
+    def _appended(self, machine: Machine, life: int, asked: happen.AppendRows) -> None:
+        """The rows get there, unless the machine has fallen over meanwhile."""
+        if machine.life == life and machine.is_up:
+            self.output.append(_life(machine), asked.chain, asked.index, asked.rows)
+            self._hand_slowly(machine, life, happen.RowsAppended(asked.chain, asked.index + len(asked.rows)))
 
     def _decide(self, machine: Machine, life: int, number: int, entry: bytes) -> None:
         """The entry gets there even if the machine has fallen over meanwhile."""
@@ -131,8 +144,8 @@ class HolonSite:
         return {name: int(np.searchsorted(log.available_ns, now_ns, side="right")) for name, log in self.logs.items()}
 
     def _look_at(self, machine: Machine, at_ns: int) -> None:
-        lived = self._lives.get(machine.name)
-        if lived is not None and machine.is_up:
+        if machine.is_up:
+            lived = self._lived(machine)
             lived.look_ns = at_ns
             self._world.at(at_ns, self._look, machine, lived, at_ns)
 
@@ -152,7 +165,7 @@ class HolonSite:
         self._look_at(machine, world.time_ns + world.dice.randint(self.look_ns // 2, self.look_ns))
 
     def _tell_decisions(self, machine: Machine) -> None:
-        lived = self._lives[machine.name]
+        lived = self._lived(machine)
         for number, entry in self.decisions.following(lived.told):
             lived.told = number + 1
             self._hand(machine, lived.life, happen.EntryDecided(number, entry))
@@ -178,9 +191,9 @@ class HolonSite:
         world.at(world.time_ns + self.sync_ns, self._sync, machine, life)
 
     def _synced(self, machine: Machine, life: int) -> None:
-        lived = self._lives[machine.name]
         if machine.life != life or not machine.is_up:
             return
+        lived = self._lived(machine)
         self.output.sync(_life(machine))
         durable = self.output.durable()
         if durable != lived.synced:
