@@ -63,6 +63,12 @@ class ProgramPlan:
             units[ONCE] = tuple([stage_chain(ONCE, number) for number in once])
         object.__setattr__(self, "units", units)
 
+    @property
+    def outputs(self) -> dict[str, str]:
+        """By chain of any level, the chain of output with its rows: that of a stage has its name, events are stage 0."""
+        stages = {chain: chain for level in range(1, len(self.stages) + 1) for chain in self.chains(level)}
+        return {partition: stage_chain(partition, 0) for partition in self.chains(0)} | stages
+
     def chains(self, level: int) -> dict[str, str]:
         """The chains of a level, with the home of each: the unit that they are of."""
         if level == 0:
