@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from headwater.base.arrays import Int64Array
+from headwater.base.jit import njit
 from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import PartialColumn
 from headwater.engine.slices.slicer import SlicedRows
@@ -38,12 +39,7 @@ class Stretches(NamedTuple):
         >>> Stretches.of(np.array([0, 10]), np.array([0, 4, 9]), [5])
         Stretches(starts=array([ 0, 10, 10]), bounds=array([0, 4, 5, 9]), firsts=array([2]))
         """
-        places = np.searchsorted(bounds, ends)
-        return cls(
-            np.insert(starts, places, starts[places - 1]),
-            np.insert(bounds, places, ends),
-            places + np.arange(len(ends)),
-        )
+        return cls(*_cut_once_more(starts, bounds, np.array(ends, np.int64)))
 
     @property
     def numbers(self) -> Int64Array:
@@ -60,3 +56,24 @@ class Stretches(NamedTuple):
             own = SlicedRows(rows.of_event[:0], rows.key[begin:end], self.starts[rows.first[begin:end]])
             parts.append((own, map_columns(partials, lambda column, chosen=chosen: column.take(chosen))))  # type: ignore[misc]
         return parts
+
+
+@njit
+def _cut_once_more(
+    starts: Int64Array, bounds: Int64Array, ends: Int64Array
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Starts and bounds with those of ``ends`` between them, and the places of these."""
+    count = len(starts) + len(ends)
+    all_starts, all_bounds = np.empty(count, np.int64), np.empty(count + 1, np.int64)
+    places = np.empty(len(ends), np.int64)
+    done = 0
+    for i in range(len(bounds)):
+        # No end lies before the first event, so there is a slice before it.
+        while done < len(ends) and ends[done] <= bounds[i]:
+            places[done] = i + done
+            all_bounds[i + done], all_starts[i + done] = ends[done], starts[i - 1]
+            done += 1
+        all_bounds[i + done] = bounds[i]
+        if i < len(starts):
+            all_starts[i + done] = starts[i]
+    return all_starts, all_bounds, places
