@@ -116,6 +116,7 @@ bench-holon: $(STAMP_BENCH) ## nodes without a coordinator: what they cost, and 
 simulate: $(STAMP) ## run simulated trees, count windows and streams with all faults: SEEDS=0..500, SECONDS= (each as long as asked)
 	@$(BIN)/headwater simulate tree --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))
 	@$(BIN)/headwater simulate count-windows --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))
+	@$(BIN)/headwater simulate holon --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))
 	@$(BIN)/headwater simulate stream --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))
 
 chaos: $(STAMP) ## kill drivers and executors of streams on a cluster, round after round: ROUNDS=50, FIRST=0 (the first seed)

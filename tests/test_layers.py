@@ -80,6 +80,8 @@ LAYERS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 ALLOWED = {
     # The sketches are defined by their registers: a second implementation would only define a second sketch.
     ("reference.aggregates", "headwater.engine.operators.sketches"),
+    # A state as a plain object computes, and is asked for where the state is described.
+    ("language.functions.states", "headwater.holon.plain"),
     # What tests a function is with what tests aggregates, for users; it runs the function.
     ("testing", "headwater.holon.two_runners"),
     # The front door names what needs Spark, and opens it only when it is asked for.

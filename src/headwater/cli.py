@@ -30,6 +30,8 @@ Quick = Annotated[
     bool, typer.Option("--quick", help="A smoke run on a tenth of the events; its figures are marked as quick.")
 ]
 Leaves = Annotated[int, typer.Option(min=1, help="How many leaves the tree has.")]
+Nodes = Annotated[int, typer.Option(min=1, help="How many nodes there are.")]
+Partitions = Annotated[int, typer.Option(min=1, help="How many partitions the input has.")]
 LeavesMax = Annotated[int, typer.Option("--leaves", min=1, help="How many leaves a run has at most.")]
 Height = Annotated[int, typer.Option(min=1, help="How many links lie between a leaf and the root; 1: no relays.")]
 FaultNames = Annotated[str, typer.Option("--faults", help="all, none, or some of them: loss,crash,...")]
@@ -355,6 +357,20 @@ def simulate_stream(
     _simulate(_run_options("stream", 0, 1, 1, faults, plant), seeds, jobs, seconds)
 
 
+@simulate.command("holon")
+def simulate_holon(
+    nodes: Nodes = 5,
+    partitions: Partitions = 8,
+    seeds: Seeds = "0..100",
+    faults: FaultNames = "all",
+    plant: Plant = None,
+    jobs: Processes = None,
+    seconds: Seconds = None,
+) -> None:
+    """Nodes without a root that share an input, an output and decisions; the whole output is compared with the reference."""
+    _simulate(_holon_options(0, nodes, partitions, faults, plant), seeds, jobs, seconds)
+
+
 def _simulate(options: Options, seeds: str, jobs: int | None, seconds: float | None) -> None:
     import os
 
@@ -411,6 +427,28 @@ def replay_stream(
     from headwater.simulator.console import show_run
 
     raise typer.Exit(show_run(_run_options("stream", seed, 1, 1, faults, plant), node, last))
+
+
+@replay.command("holon")
+def replay_holon(
+    seed: Seed,
+    nodes: Nodes = 5,
+    partitions: Partitions = 8,
+    faults: FaultNames = "all",
+    plant: Plant = None,
+    node: OneNode = None,
+    last: LastSteps = None,
+) -> None:
+    """Run one seed of nodes without a root again and show every step."""
+    from headwater.simulator.console import show_run
+
+    raise typer.Exit(show_run(_holon_options(seed, nodes, partitions, faults, plant), node, last))
+
+
+def _holon_options(seed: int, nodes: int, partitions: int, faults: str, plant: str | None) -> Options:
+    from dataclasses import replace
+
+    return replace(_run_options("holon", seed, 1, 1, faults, plant), nodes=nodes, partitions=partitions)
 
 
 def _run_options(scenario: str, seed: int, leaves: int, height: int, faults: str, plant: str | None) -> Options:

@@ -352,3 +352,37 @@ def test_what_cannot_be_awaited_is_refused():
 
     with pytest.raises(QueryError, match="a handler may await windows only"):
         run(Sleeps, auctions())
+
+
+def test_a_local_of_two_stages_is_refused():
+    class Counts(hw.ProcessingFunction):
+        total = hw.WindowedCRDT(hw.count(), hw.tumbling(10))
+        seen = hw.Local(0)
+
+        def events(self, batch):
+            self.seen.value += len(batch)
+
+        @hw.when_final(total)
+        def tell(self, w, total):
+            yield {"seen": self.seen.value}
+
+    with pytest.raises(
+        QueryError, match="'seen' is used by 'events' and by 'tell': each stage keeps values of its own"
+    ):
+        run(Counts, auctions())
+
+
+def test_a_handler_of_states_of_two_stages_is_refused():
+    class Mixed(hw.ProcessingFunction):
+        first = hw.WindowedCRDT(hw.count(), hw.tumbling(10))
+        second = hw.WindowedCRDT(hw.count(), hw.tumbling(10), inserted_by="pass_on")
+
+        @hw.when_final(first)
+        def pass_on(self, w, first):
+            self.second.insert(1, w.end - 1)
+
+        @hw.when_final(first, second)
+        def both(self, w, first, second): ...
+
+    with pytest.raises(QueryError, match=r"'both' reads states of several stages: name only those of the last level"):
+        run(Mixed, auctions())

@@ -19,6 +19,7 @@ from headwater.local.tables import arrow_table, record_batches
 from headwater.node.holon.functions.plans import PartitionsInput, plan_of
 from headwater.node.holon.shared_program import ProgramPlan, SharedProgram
 from headwater.node.holon.stages import ONCE, Output, stage_chain
+from headwater.protocols.peers.decisions import PartitionEnded
 
 #: Batches are cut to at most this many events where nothing else is said.
 BATCH_EVENTS = 1 << 16
@@ -133,8 +134,9 @@ class HolonProcess:
         self._dice = dice
         self._program = SharedProgram(plan)
         self._queues: dict[str, list[pa.RecordBatch]] = {}
-        self._ends: dict[str, int] = {}
+        self._batches: dict[str, list[pa.RecordBatch]] = {}
         self._rows: dict[str, list[pa.Table]] = {}
+        self._counts: dict[str, int] = {}
         self._aside: list[pa.Table] = []
         self._seen = 0
         for unit in plan.units:
@@ -142,25 +144,37 @@ class HolonProcess:
 
     def feed(self, partition: str, batches: list[pa.RecordBatch]) -> None:
         """The events of a partition."""
-        self._queues[partition] = batches
-        self._ends[partition] = sum(map(len, batches))
+        self._queues[partition] = list(batches)
+        self._batches[partition] = batches
 
     def read_all(self) -> None:
         """Read all partitions, a batch of one and then of another."""
         while waiting := [name for name, queue in self._queues.items() if queue]:
             name = self._dice.choice(waiting)
-            batch = self._queues[name].pop(0)
-            for output in self._program.take_in(name, self._program.next_index(name), batch):
-                self._take(output)
+            self._read(name, self._program.next_index(name), self._queues[name].pop(0))
             self._advance()
+
+    def _read(self, partition: str, index: int, batch: pa.RecordBatch) -> None:
+        for output in self._program.take_in(partition, index, batch):
+            self._take(output)
 
     def end(self) -> None:
         """All partitions end behind what was read."""
         for name in self._queues:
-            if (output := self._program.take_open(name, self._ends[name])) is not None:
+            if (output := self._program.take_open(name)) is not None:
                 self._take(output)
-        self._program.end(self._ends)
+        ends = {name: sum(map(len, batches)) for name, batches in self._batches.items()}
+        self._program.decided.learn(0, PartitionEnded(ends))
         self._advance()
+        # What waited for more events, to be handed over with them, is read once more, with the end in sight.
+        for name, batches in self._batches.items():
+            self._program.begin(name)
+            offset = 0
+            for batch in batches:
+                if offset + len(batch) > (index := self._program.next_index(name)):
+                    self._read(name, max(index, offset), batch.slice(max(index - offset, 0)))
+                offset += len(batch)
+            self._advance()
         if not self._program.has_ended:
             raise QueryError("a handler waits for a window that is never final: it awaits one that no event can end")
 
@@ -181,9 +195,12 @@ class HolonProcess:
 
     def _take(self, output: Output) -> None:
         if output.rows is not None:
-            rows = self._rows.setdefault(output.chain, [])
-            assert output.index == sum(map(len, rows)), f"row {output.index} of {output.chain} is not the next"
-            rows.append(output.rows)
+            known = self._counts.get(output.chain, 0)
+            assert output.index <= known, f"row {output.index} of {output.chain} is not the next"
+            # What was read once more, for the end, gives its rows once more.
+            fresh = output.rows.slice(known - output.index)
+            self._rows.setdefault(output.chain, []).append(fresh)
+            self._counts[output.chain] = known + len(fresh)
         self._program.confirm(output)
 
     def outputs(self, program: Program) -> Outputs:

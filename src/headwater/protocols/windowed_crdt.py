@@ -21,6 +21,8 @@ from headwater.protocols.frames import FrameError
 from headwater.protocols.steps import END, START
 
 VERSION = 1
+#: What is added to an index still fits into 64 bits.
+INDEX_MAX = 1 << 62
 
 
 class Version(NamedTuple):
@@ -35,27 +37,37 @@ class Version(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """Where a prefix ends: the watermark and the latest time behind its events, what the runner needs to go on there, and how
+    many rows of output the chain has given."""
+
+    watermark: int = NEVER
+    latest: int = NEVER
+    private: bytes = b""
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class StepPart:
     """What a chain adds to a step: everything between the index at which it reached the step before and ``index``.
 
     The event at the index took the chain over all steps from ``low`` to ``high`` at once; to the others it adds nothing.
+    ``reach`` is where a runner may begin that goes on behind it.
     """
 
     low: int
     high: int
     index: int
-    watermark: int
-    latest: int
+    reach: Reach
     parts: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """Where a prefix ends: the watermark and the latest time behind its events, and what the runner needs to go on there."""
+class Limit:
+    """It was decided that a chain reaches a step with what it has up to an index, and that nothing beyond counts until then."""
 
-    watermark: int = NEVER
-    latest: int = NEVER
-    private: bytes = b""
+    index: int
+    step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +104,8 @@ class Prefix:
     base: int = START
     #: The last step that was reached.
     step: int = START
+    #: Where the chain was decided to end, for good or until it is decided that it returns.
+    limit: Limit | None = None
 
     def objection(self, delta: PrefixDelta) -> str | None:
         """Why a delta does not apply; None if it does."""
@@ -102,26 +116,48 @@ class Prefix:
             return "duplicate"
         if delta.start != mine.at:
             return "gap" if delta.start > mine.at else "overlap"
+        if self.limit is not None and delta.end > self.limit.index:
+            return "beyond"
         if delta.steps is not None and delta.steps[0] != self.step + 1:
             return "misfit"
         return None
 
     def extended(self, delta: PrefixDelta) -> Prefix:
         """The prefix with what a delta adds, to which there must be no objection."""
-        version = self.version._replace(at=delta.end)
-        parts = (*self.open, *delta.parts)
-        if delta.steps is None:
-            return replace(self, version=version, reach=delta.reach, open=parts)
-        low, high = delta.steps
-        part = StepPart(low, high, delta.end, delta.reach.watermark, delta.reach.latest, parts)
-        return replace(self, version=version, reach=delta.reach, closed=(*self.closed, part), open=(), step=high)
+        made = replace(
+            self, version=self.version._replace(at=delta.end), reach=delta.reach, open=(*self.open, *delta.parts)
+        )
+        return (made if delta.steps is None else made._closed(delta.steps[1]))._settled()
 
-    def ended(self) -> Prefix:
-        """The prefix once it was decided that its chain ends here: it has reached all steps there are."""
-        last = StepPart(self.step + 1, END, self.version.at, FOREVER, self.reach.latest, self.open)
-        version = self.version._replace(decisions=self.version.decisions + 1)
-        reach = replace(self.reach, watermark=FOREVER)
-        return replace(self, version=version, reach=reach, closed=(*self.closed, last), open=(), step=END)
+    def _closed(self, high: int) -> Prefix:
+        """The prefix with what is open as the part that takes it to a step."""
+        part = StepPart(self.step + 1, high, self.version.at, self.reach, self.open)
+        return replace(self, closed=(*self.closed, part), open=(), step=high)
+
+    def _settled(self) -> Prefix:
+        """The prefix, which reaches the step of its limit where it comes to it."""
+        if self.limit is None or self.version.at < self.limit.index or self.step >= self.limit.step:
+            return self
+        watermark = FOREVER if self.limit.step == END else self.reach.watermark
+        return replace(self, reach=replace(self.reach, watermark=watermark))._closed(self.limit.step)
+
+    # --- decisions ---
+
+    def limited(self, limit: Limit) -> Prefix:
+        """The prefix once it was decided that its chain comes to a limit; it must not go beyond that yet."""
+        assert self.version.at <= limit.index, f"{self.version} is beyond {limit}"
+        return replace(self._decided(), limit=limit)._settled()
+
+    def returned(self, step: int, time: int) -> Prefix:
+        """The prefix once it was decided that its chain, which has come to its limit, goes on there: it has reached this step,
+        of this time, with nothing more, and none of its events is older than that from now on."""
+        made = replace(
+            self._decided(), limit=None, reach=replace(self.reach, watermark=max(self.reach.watermark, time))
+        )
+        return made._closed(step) if step > self.step else made
+
+    def _decided(self) -> Prefix:
+        return replace(self, version=self.version._replace(decisions=self.version.decisions + 1))
 
     def covering(self, step: int) -> StepPart | None:
         """The cut with which the chain reached a step; None if it has not, or if that is not in here any more."""
@@ -132,6 +168,10 @@ class Prefix:
         if step <= self.base:
             return self
         return replace(self, closed=tuple(part for part in self.closed if part.high > step), base=step)
+
+    def bare(self) -> Prefix:
+        """The prefix without what it adds: from where a runner goes on."""
+        return replace(self, closed=(), open=())
 
 
 @dataclass(slots=True)
@@ -214,12 +254,13 @@ def delta_from_bytes(data: Bytes) -> PrefixDelta:
             steps = low, low + reader.number()
     if end <= start or generation < 1:
         raise FrameError(f"a delta of {chain!r} covers nothing")
+    _check_places([generation, decisions, end], [*_times(reach), *(steps or ())])
     return PrefixDelta(chain, generation, decisions, start, end, reach, parts, steps)
 
 
 def prefix_to_bytes(prefix: Prefix) -> bytes:
     """
-    >>> prefix = Prefix(Version(1, 0, 3), Reach(5, 7), (StepPart(2, 4, 3, 5, 7, (b"x",)),), (b"y",), 1, 4)
+    >>> prefix = Prefix(Version(1, 0, 3), Reach(5, 7), (StepPart(2, 4, 3, Reach(5, 7), (b"x",)),), (b"y",), 1, 4)
     >>> prefix_from_bytes(prefix_to_bytes(prefix)) == prefix
     True
     """
@@ -228,10 +269,13 @@ def prefix_to_bytes(prefix: Prefix) -> bytes:
         writer.number(number)
     _put_reach(writer, prefix.reach)
     _put_parts(writer, prefix.open)
-    writer.signed(prefix.base).signed(prefix.step).number(len(prefix.closed))
+    writer.signed(prefix.base).signed(prefix.step).number(prefix.limit is not None)
+    if prefix.limit is not None:
+        writer.number(prefix.limit.index).signed(prefix.limit.step)
+    writer.number(len(prefix.closed))
     for part in prefix.closed:
         writer.signed(part.low).number(part.high - part.low).number(part.index)
-        writer.signed(part.watermark).signed(part.latest)
+        _put_reach(writer, part.reach)
         _put_parts(writer, part.parts)
     return writer.finish()
 
@@ -242,25 +286,42 @@ def prefix_from_bytes(data: Bytes) -> Prefix:
         version = Version(reader.number(), reader.number(), reader.number())
         reach, parts = _take_reach(reader), _take_parts(reader)
         base, step = reader.signed(), reader.signed()
+        limit = Limit(reader.number(), reader.signed()) if reader.number() else None
         closed = tuple([_take_step_part(reader) for _ in range(reader.count())])
     follow = all(part.low == before.high + 1 for before, part in pairwise(closed))
     if not follow or version.generation < 1 or (closed and closed[-1].high != step):
         raise FrameError("the parts of a prefix do not follow one another")
-    return Prefix(version, reach, closed, parts, base, step)
+    if limit is not None and version.at > limit.index:
+        raise FrameError("a prefix goes beyond its limit")
+    ends = [limit.step] if limit is not None else []
+    reaches = [reach, *(part.reach for part in closed)]
+    places = [step, base, *ends, *(part.low for part in closed), *(time for one in reaches for time in _times(one))]
+    _check_places([*version, *(part.index for part in closed), *(one.rows for one in reaches)], places)
+    return Prefix(version, reach, closed, parts, base, step, limit)
+
+
+def _times(reach: Reach) -> tuple[int, int]:
+    return reach.watermark, reach.latest
+
+
+def _check_places(indexes: Iterable[int], times: Iterable[int]) -> None:
+    """Nobody has counted further, and times and steps have 64 bits."""
+    if max(indexes, default=0) > INDEX_MAX or not all(NEVER <= time <= FOREVER for time in times):
+        raise FrameError("an index, a step or a time is further than any can be")
 
 
 def _take_step_part(reader: Reader) -> StepPart:
     low = reader.signed()
     high, index = low + reader.number(), reader.number()
-    return StepPart(low, high, index, reader.signed(), reader.signed(), _take_parts(reader))
+    return StepPart(low, high, index, _take_reach(reader), _take_parts(reader))
 
 
 def _put_reach(writer: Writer, reach: Reach) -> None:
-    writer.signed(reach.watermark).signed(reach.latest).blob(reach.private)
+    writer.signed(reach.watermark).signed(reach.latest).blob(reach.private).number(reach.rows)
 
 
 def _take_reach(reader: Reader) -> Reach:
-    return Reach(reader.signed(), reader.signed(), reader.blob())
+    return Reach(reader.signed(), reader.signed(), reader.blob(), reader.number())
 
 
 def _put_parts(writer: Writer, parts: tuple[bytes, ...]) -> None:

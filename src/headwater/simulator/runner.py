@@ -35,6 +35,9 @@ STEPS_PER_NODE_MAX = 4_000
 #: How long to watch after the end whether something still comes.
 QUIET_NS = SECOND_NS
 
+#: By scenario, what says how large a world is.
+SIZES = {"tree": ("leaves", "height"), "count-windows": ("leaves",), "stream": (), "holon": ("nodes", "partitions")}
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -46,6 +49,8 @@ class Options:
     'headwater replay count-windows --seed 17 --leaves 8 --faults all'
     >>> Options(17, scenario="stream").command
     'headwater replay stream --seed 17 --faults all'
+    >>> Options(17, scenario="holon").command
+    'headwater replay holon --seed 17 --nodes 5 --partitions 8 --faults all'
     """
 
     seed: int
@@ -54,15 +59,15 @@ class Options:
     faults: str = "all"
     plant: str | None = None
     scenario: str = "tree"
+    nodes: int = 5
+    partitions: int = 8
 
     @property
     def command(self) -> str:
         """What replays this very run, step by step."""
         plant = f" --plant {self.plant}" if self.plant else ""
-        leaves = f" --leaves {self.leaves}" if self.scenario != "stream" else ""
-        height = f" --height {self.height}" if self.scenario == "tree" else ""
-        shape = f"--seed {self.seed}{leaves}{height} --faults {self.faults}"
-        return f"headwater replay {self.scenario} {shape}{plant}"
+        sizes = "".join(f" --{name} {getattr(self, name)}" for name in SIZES[self.scenario])
+        return f"headwater replay {self.scenario} --seed {self.seed}{sizes} --faults {self.faults}{plant}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,10 @@ def simulate(options: Options, observers: Sequence[WorldObserver] = ()) -> RunVe
         from headwater.simulator.stream.simulation import simulate_stream
 
         return simulate_stream(options, observers)
+    if options.scenario == "holon":
+        from headwater.simulator.holon.run import simulate_holon
+
+        return simulate_holon(options, observers)
     run = Run.of(options, observers)
     failure = None
     with planted(options.plant):

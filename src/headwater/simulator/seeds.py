@@ -51,6 +51,13 @@ WANTED: dict[str, tuple[str, ...]] = {
         *(f"path: root decided {what}" for what in ("joined", "idle", "returned")),
         *(f"path: {what}" for what in ("driver stopped and started again", "source forgotten", "limit of events")),
     ),
+    "holon": (
+        *(
+            f"drawn: a partition that {what}"
+            for what in ("is late to speak", "ends early", "falls silent", "never speaks")
+        ),
+        *(f"drawn: {what}" for what in ("idle", "no idle", "a gap in event time", "an end while things go wrong")),
+    ),
 }
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any
 
 from headwater.base.packing import Bytes
+from headwater.node.holon import happenings as happen
 from headwater.protocols import actions as act
 from headwater.protocols import events, messages
 from headwater.protocols.actions import Action
 from headwater.protocols.delta import Delta
 from headwater.protocols.events import Event
-from headwater.protocols.frames import FrameError
+from headwater.protocols.frames import FrameError, open_frame
+from headwater.protocols.peers import gossip_messages as gossip
+from headwater.protocols.peers.decisions import entry_from_bytes
+from headwater.protocols.windowed_crdt import PrefixDelta
 from headwater.simulator.world.machine import Machine
 
 
@@ -58,7 +62,9 @@ def text_of(what: object) -> str:
 def frame_text(frame: Bytes) -> str:
     """The message in a frame, in short."""
     try:
-        message = messages.decode(frame)
+        kind, _ = open_frame(frame)
+        is_gossip = gossip.DIGEST <= kind <= gossip.ENTRY
+        message = gossip.heard(frame) if is_gossip else messages.decode(frame)
     except FrameError as error:
         return f"a frame that cannot be read ({error})"
     return f"{text_of(message)} {len(frame)} B" if isinstance(message, Delta) else text_of(message)
@@ -82,6 +88,18 @@ def _delta_text(delta: Delta) -> str:
 def _positions_text(told: messages.Positions) -> str:
     places = [f"{chain}@{at.epoch}:{at.at}" for chain, at in sorted(told.chains.items())]
     return f"{'Resend' if told.resend else 'Accepted'} {' '.join(places)}"
+
+
+def _places_text(places: Mapping[str, int]) -> str:
+    return " ".join(f"{name}:{index}" for name, index in sorted(places.items()))
+
+
+def _steps_text(steps: tuple[int, int] | None) -> str:
+    return "" if steps is None else f" to step {steps[1]}"
+
+
+def _entry_text(entry: bytes) -> str:
+    return str(entry_from_bytes(entry))
 
 
 def _assign_text(told: messages.Assign) -> str:
@@ -108,7 +126,21 @@ TEXTS: dict[type, Callable[[Any], str]] = {
     act.EmitAside: lambda action: f"aside step {action.step}: {action.rows.num_rows} events",
     act.Refused: lambda action: f"refused: {action.reason}",
     act.Noted: lambda note: " ".join(["note", note.what, *(f"{name}={value}" for name, value in note.detail.items())]),
+    happen.InputSeen: lambda event: f"sees input {_places_text(event.ends)}",
+    happen.RowsAppended: lambda event: f"{event.chain} has rows up to {event.end}",
+    happen.RowsSynced: lambda event: f"rows are safe {_places_text(event.ends)}",
+    happen.EntryDecided: lambda event: f"entry {event.number} is {_entry_text(event.entry)}",
+    happen.PeerJoined: lambda event: f"can reach {event.peer}",
+    happen.PeerGone: lambda event: f"is refused by {event.peer}",
+    happen.AppendRows: lambda action: f"append {len(action.rows)} rows to {action.chain} from {action.index}",
+    happen.Decide: lambda action: f"decide entry {action.number} as {_entry_text(action.entry)}",
+    happen.StopReading: lambda action: f"stop reading {action.partition}",
     Delta: _delta_text,
+    PrefixDelta: lambda told: f"Delta {told.chain} [{told.start}, {told.end}){_steps_text(told.steps)}",
+    gossip.Digest: lambda told: f"Digest {told.beat} executed {' '.join(map(str, told.executed))}",
+    gossip.PrefixTold: lambda told: f"Prefix {told.chain} up to {told.prefix.version.at}",
+    gossip.WorldPiece: lambda told: f"World {told.world} piece {told.number + 1} of {told.count}",
+    gossip.EntryTold: lambda told: f"Entry {told.number} {told.entry}",
     messages.Positions: _positions_text,
     messages.Hello: lambda told: f"Hello {told.chain} by {told.node} epoch {told.epoch} queries {told.version}",
     messages.Assign: _assign_text,

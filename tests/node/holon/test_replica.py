@@ -125,5 +125,5 @@ def test_loss_order_takeovers_and_worlds_change_nothing(given: Partitions, seed:
 def _follow(given: Partitions, nodes: list[Replica], found: list[list[Step]], me: int) -> None:
     """Take the world of the other node, if it is further; its rows are known there."""
     if nodes[1 - me].steps.step > nodes[me].steps.step:
-        assert nodes[me].take_world(nodes[1 - me].world(), nodes[1 - me].kept)
+        assert nodes[me].take_world(nodes[me].read_world(nodes[1 - me].world()), nodes[1 - me].kept)
         found[me] = list(found[1 - me])

@@ -8,11 +8,11 @@ description; in a run the function's instance shows in its place what the host p
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from math import isfinite
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, NoReturn, Self, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self, TypeAlias, overload
 
 import pyarrow as pa
 
@@ -24,6 +24,9 @@ from headwater.language.schemas import check_columns
 from headwater.language.time_columns import arrival
 from headwater.language.times import Duration, duration_or_given
 from headwater.language.windows import Window
+
+if TYPE_CHECKING:
+    from headwater.holon.plain import CRDTReplica
 
 #: A value that is JSON.
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -177,6 +180,18 @@ class WindowedState(State):
         for name in ("aggregate", "columns"):
             if isinstance(given := getattr(self, name), Mapping):
                 put(self, name, MappingProxyType(dict(given)))
+
+    def replica(self, partition: str, partitions: Iterable[str], unit: str = "us") -> CRDTReplica:
+        """The state as a plain object, as one partition of several knows it, without any function or host.
+
+        >>> import headwater as hw
+        >>> hw.WindowedCRDT(hw.count(), hw.tumbling(10)).replica("a", ["a", "b"]).global_watermark
+        -9223372036854775808
+        """
+        # It computes, and descriptions do not.
+        from headwater.holon.plain import CRDTReplica
+
+        return CRDTReplica(self, partition, partitions, unit)
 
     @property
     def is_declared(self) -> bool:

@@ -89,15 +89,14 @@ class ExecutedSteps:
             raise FormatError(f"there is no table {table}")
         return table, part_from_bytes(part, half.operators())
 
-    def execute(self, parts: Mapping[str, StepPart]) -> StepRows:
-        """Execute the next step. ``parts``: with which each chain reached it."""
+    def execute(self, parts: Mapping[str, StepPart], high: int) -> StepRows:
+        """Execute the next step, which takes all to ``high``. ``parts``: with which each chain reached it that is in it."""
         step = self.step + 1
-        high = min(part.high for part in parts.values())
         for chain in self._chains:
-            part = parts[chain]
+            part = parts.get(chain)
             # A chain that reached the step together with one before it added nothing since.
-            if part.low == step:
-                self._latest = max(self._latest, part.latest)
+            if part is not None and part.low == step:
+                self._latest = max(self._latest, part.reach.latest)
                 self._absorb(part)
         self.step, self.count = high, self.count + 1
         rows, aside = {}, []

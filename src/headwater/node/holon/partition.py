@@ -42,6 +42,11 @@ class EventsHandler(Protocol):
         """The rows that were yielded since the last time, and the index of the first of them."""
         ...
 
+    @property
+    def row_count(self) -> int:
+        """How many rows were yielded so far."""
+        ...
+
     def private(self) -> bytes:
         """All that the function has to know to go on from here."""
         ...
@@ -68,15 +73,17 @@ class PartitionRunner:
         assert table.disorder is not None, "the watermark of a partition follows from its events"
         self.partition = partition
         self._grid, self._table, self._disorder = grid, table, table.disorder
-        self._generation, self._decisions, self._start = prefix.version
+        self._generation, self.decisions, self.start = prefix.version
         self._step = prefix.step
         reach = prefix.reach
         self._watermark, self._latest = reach.watermark, reach.latest
-        self._half: LeafHalf = table.leaf_half(partition, partition, self._start, reach.watermark, reach.latest)
+        self._half: LeafHalf = table.leaf_half(partition, partition, self.start, reach.watermark, reach.latest)
         self._handler = handler
         #: How many events were taken in, and those that wait until there are enough of them.
-        self.index = self._start
+        self.index = self.start
         self._held: pa.RecordBatch | None = None
+        #: Where the partition was decided to end.
+        self._limit = None if prefix.limit is None else prefix.limit.index
 
     @property
     def next_offset(self) -> int:
@@ -91,6 +98,8 @@ class PartitionRunner:
         batch = batch.slice(self.next_offset - offset)
         if self._held is not None:
             batch, self._held = pa.concat_batches([self._held, batch]), None
+        if self._limit is not None:
+            batch = batch.slice(0, self._limit - self.index)
         times = times_of(batch, self._table.time, self._table.unit)
         highest, ends = self._look(times, len(batch))
         done = ends[-1][0] if ends else 0
@@ -105,11 +114,16 @@ class PartitionRunner:
             done = end
             yield self._close(step)
         self._feed(stretches, batch.slice(done), highest)
+        # Others wait for what is there up to the limit, and nothing will come to close it.
+        if self.index == self._limit and (rest := self.take_open()) is not None:
+            yield rest
 
     def _whole(self, index: int, count: int) -> int:
         """How many of the events from an index on can be handed over: up to the last place where a batch is to end."""
         cut = None if self._handler is None else self._handler.cut
-        return count if cut is None else max((index + count) // cut * cut - index, 0)
+        if cut is None or index + count == self._limit:
+            return count
+        return max((index + count) // cut * cut - index, 0)
 
     def _look(self, known: Times, count: int) -> tuple[int, list[tuple[int, int, int]]]:
         """The latest time among events, and where steps end: behind how many events, the time of the last of them, the step."""
@@ -156,22 +170,18 @@ class PartitionRunner:
         """The rows that the function yielded for the events of the last delta, and the index of the first of them."""
         return (0, None) if self._handler is None else self._handler.take_rows()
 
-    def take_open(self, end: int | None = None) -> PrefixDelta | None:
-        """What came since the last delta; the step goes on. ``end``: where the partition ends, if that was decided."""
-        if self._held is not None and end == self.next_offset:
-            held, self._held = self._held, None
-            times = times_of(held, self._table.time, self._table.unit)
-            highest, _ = self._look(times, len(held))
-            self._feed(self._half.take_in_stretches(self.partition, self.index, held, [], times), held, highest)
-        return self._delta(None) if self.index > self._start else None
+    def take_open(self) -> PrefixDelta | None:
+        """What came since the last delta; the step goes on."""
+        return self._delta(None) if self.index > self.start else None
 
     def _delta(self, steps: tuple[int, int] | None) -> PrefixDelta:
-        start, self._start = self._start, self.index
+        start, self.start = self.start, self.index
         _, parts = self._half.take()
         written = [written_part(self._table.number, part) for part in parts]
         handler = self._handler
         private = b"" if handler is None else handler.private()
-        reach = Reach(self._watermark, self._latest, private)
+        rows = 0 if handler is None else handler.row_count
+        reach = Reach(self._watermark, self._latest, private, rows)
         inserted = [] if handler is None else handler.take_parts()
-        version = self._generation, self._decisions
+        version = self._generation, self.decisions
         return PrefixDelta(self.partition, *version, start, self.index, reach, (*written, *inserted), steps)

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
+from headwater.errors import DataError, FormatError
 from headwater.node.holon.executed_steps import ExecutedSteps, StepRows
 from headwater.node.holon.kept_steps import KeptSteps
 from headwater.node.holon.tables import SharedTable
 from headwater.protocols.steps import END, StepGrid
-from headwater.protocols.windowed_crdt import Prefix, PrefixDelta, Prefixes, StepPart
+from headwater.protocols.windowed_crdt import (
+    Limit,
+    Prefix,
+    PrefixDelta,
+    Prefixes,
+    StepPart,
+    prefix_from_bytes,
+    prefix_to_bytes,
+)
 
 
 class Replica:
@@ -31,6 +42,9 @@ class Replica:
         self.grid = grid
         #: Rows of steps that somebody has still to read.
         self.kept = KeptSteps(retention)
+        #: Of each chain the shortest prefix that one who has executed these steps can have, made under the decisions that were
+        #: taken: who has to begin anew begins there.
+        self.cuts = dict(self.prefixes.chains)
 
     def apply(self, delta: PrefixDelta) -> str | None:
         """Add what a stretch of a chain adds; returns why that is not possible."""
@@ -40,12 +54,41 @@ class Replica:
         """Take over prefixes that are further than ours; returns their chains."""
         return self.prefixes.merge(others, self.steps.step)
 
+    # --- decisions ---
+
+    def limit(self, chain: str, limit: Limit) -> Prefix:
+        """It was decided that a chain comes to this limit: its prefix, made under one decision more than those that were taken.
+
+        What was made without it and went beyond the limit is void: the chain goes on from where it was last executed.
+        """
+        decided, prefix = self.cuts[chain].version.decisions + 1, self.prefixes.chains[chain]
+        if prefix.version.decisions < decided:
+            shortest = prefix if prefix.version.at <= limit.index else self.cuts[chain]
+            if shortest.version.at > limit.index:
+                raise DataError(
+                    f"partition {chain!r} was decided to end at {limit.index}, but has events beyond, up to "
+                    f"{shortest.version.at}, which are in rows: flush once the input is complete"
+                )
+            self.prefixes.chains[chain] = shortest.limited(limit)
+        return self.prefixes.chains[chain]
+
+    def resume(self, chain: str) -> None:
+        """It was decided that a chain that was left out goes on, behind the steps that were executed."""
+        step, time = self.steps.step, self.steps.time
+        self.cuts[chain] = cut = self.cuts[chain].returned(step, time).without(step)
+        prefix = self.prefixes.chains[chain]
+        if prefix.version.decisions < cut.version.decisions:
+            self.prefixes.chains[chain] = prefix.returned(step, time)
+
     def end(self, chain: str, index: int) -> bool:
         """It was decided that the chain ends at this index; returns whether that is known of all its events here."""
-        prefix = self.prefixes.chains[chain]
-        if prefix.step != END and prefix.version.at == index:
-            self.prefixes.chains[chain] = prefix.ended()
+        limit = Limit(index, END)
+        if self.cuts[chain].limit != limit:
+            self.limit(chain, limit)
+            self.cuts[chain] = self.cuts[chain].limited(limit)
         return self.prefixes.chains[chain].step == END
+
+    # --- steps ---
 
     @property
     def has_ended(self) -> bool:
@@ -60,23 +103,34 @@ class Replica:
 
     def advance(self) -> Iterator[StepRows]:
         """Execute all steps that every chain has reached, one after the other."""
-        while (parts := self._next()) is not None:
-            rows = self.steps.execute(parts)
-            self.kept.add(rows)
-            yield rows
+        while not self.has_ended and not self.behind:
+            yield self.execute(self.prefixes.chains)
 
-    def _next(self) -> dict[str, StepPart] | None:
-        """With which parts the chains reached the next step; None while some have not."""
-        if self.has_ended:
-            return None
-        step = self.steps.step + 1
-        found = {}
-        for chain, prefix in self.prefixes.chains.items():
+    def execute(self, chains: Mapping[str, Prefix], left_out: Mapping[str, Prefix] | None = None) -> StepRows:
+        """Execute the next step: these chains have reached it. ``left_out``: those that are left out of it from now on, with what
+        they have until then."""
+        step, parts = self.steps.step + 1, {}
+        for chain, prefix in (*chains.items(), *(left_out or {}).items()):
             part = prefix.covering(step)
-            if part is None:
-                return None
-            found[chain] = part
-        return found
+            assert part is not None, f"{chain} has not reached step {step}"
+            parts[chain] = part
+        rows = self.steps.execute(parts, min(parts[chain].high for chain in chains))
+        for chain, part in parts.items():
+            if part.low == step:
+                self._cut(chain, part, left_out or {})
+            self.cuts[chain] = self.cuts[chain].without(self.steps.step)
+        self.kept.add(rows)
+        return rows
+
+    def _cut(self, chain: str, part: StepPart, left_out: Mapping[str, Prefix]) -> None:
+        """The chain was executed up to the index of a part."""
+        cut = self.cuts[chain]
+        version = cut.version._replace(at=part.index)
+        if chain in left_out:
+            cut = replace(cut, limit=left_out[chain].limit)
+            version = version._replace(decisions=version.decisions + 1)
+        closed = (replace(part, parts=()),)
+        self.cuts[chain] = replace(cut, version=version, reach=part.reach, closed=closed, open=(), step=part.high)
 
     def forget(self, step: int, number: int) -> None:
         """All others have executed the steps up to ``step``; rows up to step number ``number`` were read."""
@@ -86,16 +140,29 @@ class Replica:
     # --- the world: for those who are too far behind ---
 
     def world(self) -> bytes:
-        """What came of all steps so far."""
-        return self.steps.snapshot()
+        """What came of all steps so far, and where each chain was then."""
+        cuts = {chain: prefix_to_bytes(cut) for chain, cut in self.cuts.items()}
+        return to_bytes({"steps": self.steps.snapshot(), "cuts": cuts})
 
-    def take_world(self, data: bytes, kept: Iterable[StepRows]) -> bool:
+    def read_world(self, data: bytes) -> tuple[ExecutedSteps, dict[str, Prefix]]:
+        """What `world` wrote, to be taken."""
+        state = from_bytes(data)
+        cuts = {chain: prefix_from_bytes(cut) for chain, cut in state["cuts"].items()}
+        if cuts.keys() != self.cuts.keys():
+            raise FormatError(f"a world of {sorted(cuts)} is none of {sorted(self.cuts)}")
+        return ExecutedSteps.restored(self.steps, state["steps"]), cuts
+
+    def take_world(self, world: tuple[ExecutedSteps, dict[str, Prefix]], kept: Iterable[StepRows]) -> bool:
         """Go on where another replica of the same program is, if that is further. ``kept``: the rows that it still holds."""
-        further = ExecutedSteps.restored(self.steps, data)
+        further, cuts = world
         if further.count <= self.steps.count:
             return False
-        known = {step.number: step for step in (*kept, *self.kept)}
+        steps = list(kept)
+        # Where it goes on behind a gap of ours, what we hold is of no use.
+        has_gap = (steps[0].number if steps else further.count + 1) > self.steps.count + 1
+        known = {step.number: step for step in (*steps, *(() if has_gap else self.kept))}
         self.kept.replace(known[number] for number in sorted(known))
-        self.steps = further
+        self.steps, self.cuts = further, cuts
         self.prefixes.without(self.steps.step)
+        self.merge(cuts)
         return True

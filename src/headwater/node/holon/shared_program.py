@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from headwater.base.arrow import table_from_bytes, table_to_bytes
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
+from headwater.node.holon.decided_steps import DecidedSteps
 from headwater.node.holon.executed_steps import StepRows
 from headwater.node.holon.kept_steps import KeptSteps
 from headwater.node.holon.partition import EventsHandler, PartitionRunner
@@ -70,6 +71,10 @@ class ProgramPlan:
         return {chain: unit for unit, chain in found.items() if chain in self.units[unit]}
 
 
+#: From where a chain with this prefix is to be run.
+Start = Callable[[str, Prefix], Prefix]
+
+
 class SharedProgram:
     """Knows all levels, runs some units. Rows and deltas come as `Output`, in an order that has to be kept; a delta is known
     here, and may be told, when it is handed back to `confirm`.
@@ -87,35 +92,40 @@ class SharedProgram:
     [('*/1', 0, [4])]
     """
 
-    def __init__(self, plan: ProgramPlan) -> None:
+    def __init__(self, plan: ProgramPlan, by_entries: bool = False) -> None:
+        """``by_entries``: whether each step is closed by an entry of the decision log."""
         self.plan = plan
         tables = [plan.tables, *(stage.tables for stage in plan.stages)]
         settings = plan.grid, plan.generation, plan.retention
         self.levels = [Replica(own, plan.chains(level), *settings) for level, own in enumerate(tables)]
+        self.decided = DecidedSteps(self.levels[0], by_entries)
         self.running: dict[str, list[StageRunner]] = {}
         self._partitions: dict[str, PartitionRunner] = {}
 
     # --- units that are run here ---
 
-    def begin(self, unit: str) -> None:
-        """Run a unit from where what is known of it ends; if it runs already, from there anew."""
+    def begin(self, unit: str, start: Start | None = None) -> None:
+        """Run a unit from where what is known of it ends; if it runs already, from there anew. ``start``: an earlier place from
+        which a chain is to be run once more, given its prefix."""
         partition = self.levels[0].prefixes.chains.get(unit)
         if partition is not None:
+            begun = partition if start is None else start(unit, partition)
             kept = [replica.kept for replica in self.levels]
-            handler = None if self.plan.events is None else self.plan.events(unit, partition, kept)
-            self._partitions[unit] = PartitionRunner(unit, self.plan.tables[0], self.plan.grid, partition, handler)
+            handler = None if self.plan.events is None else self.plan.events(unit, begun, kept)
+            self._partitions[unit] = PartitionRunner(unit, self.plan.tables[0], self.plan.grid, begun, handler)
         self.running[unit] = [
-            self._stage_runner(unit, level, chain)
+            self._stage_runner(unit, level, chain, start)
             for level, replica in enumerate(self.levels[1:], start=1)
             if (chain := stage_chain(unit, level)) in replica.prefixes.chains
         ]
 
-    def _stage_runner(self, unit: str, level: int, chain: str) -> StageRunner:
+    def _stage_runner(self, unit: str, level: int, chain: str, start: Start | None) -> StageRunner:
         plan, prefix = self.plan.stages[level - 1], self.levels[level].prefixes.chains[chain]
         maker = plan.once if unit == ONCE else plan.of_partition
         assert maker is not None, f"no stage {level} of {unit}"
+        begun = prefix if start is None else start(chain, prefix)
         below = [replica.kept for replica in self.levels[:level]]
-        return StageRunner(chain, maker(unit, prefix, below), self.plan.grid, prefix)
+        return StageRunner(chain, maker(unit, begun, below), self.plan.grid, begun)
 
     def stop(self, unit: str) -> None:
         """Run a unit no longer."""
@@ -126,16 +136,32 @@ class SharedProgram:
         """The event that a partition which is run here has to be given next."""
         return self._partitions[partition].next_offset
 
+    def positions(self, unit: str) -> dict[str, tuple[int, int, int]]:
+        """By chain of a unit that is run here: under how many decisions, where its next delta begins, and what comes next."""
+        found = {runner.chain: (runner.decisions, runner.taken, runner.taken) for runner in self.running[unit]}
+        if (partition := self._partitions.get(unit)) is not None:
+            found[unit] = partition.decisions, partition.start, partition.next_offset
+        return found
+
     def take_in(self, partition: str, index: int, batch: pa.RecordBatch) -> Iterator[Output]:
         """Events of a partition that is run here."""
-        runner = self._partitions[partition]
+        runner, known = self._partitions[partition], self.levels[0].prefixes.chains[partition].version.at
+        if runner.index < known < index + len(batch):
+            # It is run once more: a delta ends where what is known ends, so that the next one fits.
+            for delta in runner.take_in(index, batch.slice(0, known - index)):
+                yield self._events_output(runner, delta)
+            yield from self._rest(runner)
         for delta in runner.take_in(index, batch):
             yield self._events_output(runner, delta)
 
-    def take_open(self, partition: str, end: int | None = None) -> Output | None:
-        """What came of a partition since its last delta. ``end``: where it ends, if that was decided."""
+    def _rest(self, runner: PartitionRunner) -> Iterator[Output]:
+        if (delta := runner.take_open()) is not None:
+            yield self._events_output(runner, delta)
+
+    def take_open(self, partition: str) -> Output | None:
+        """What came of a partition since its last delta."""
         runner = self._partitions[partition]
-        delta = runner.take_open(end)
+        delta = runner.take_open()
         return None if delta is None else self._events_output(runner, delta)
 
     def _events_output(self, runner: PartitionRunner, delta: PrefixDelta) -> Output:
@@ -145,7 +171,7 @@ class SharedProgram:
     def advance(self) -> Iterator[Output]:
         """Execute what steps can be executed, and let the stages that are run here take them."""
         for level, replica in enumerate(self.levels):
-            for _ in replica.advance():
+            for _ in self.decided.advance() if level == 0 else replica.advance():
                 pass
             if level + 1 < len(self.levels):
                 yield from self._taken(level + 1, replica.kept)
@@ -202,30 +228,38 @@ class SharedProgram:
             last = replica.steps.count
         return True
 
-    def forget(self, steps: Sequence[int]) -> None:
-        """All nodes have executed the steps up to these, by level; rows that every stage has taken are forgotten, too."""
+    def forget(self, steps: Sequence[int], starts: Mapping[str, int] | None = None) -> None:
+        """All nodes have executed the steps up to these, by level; rows that every stage has taken are forgotten, too.
+        ``starts``: of chains that may have to be run from earlier places once more."""
         for level, (replica, step) in enumerate(zip(self.levels, steps)):
-            replica.forget(step, self._passed(level))
+            replica.forget(step, self._passed(level, starts or {}))
 
-    def _passed(self, level: int) -> int:
+    def _passed(self, level: int, starts: Mapping[str, int]) -> int:
         """The last step of a level that all stages above it are known to have taken."""
         if level + 1 == len(self.levels):
             return self.levels[level].steps.count
-        prefixes = self.levels[level + 1].prefixes.chains.values()
-        return min((prefix.version.at for prefix in prefixes), default=self.levels[level].steps.count)
+        prefixes = self.levels[level + 1].prefixes.chains
+        taken = (starts.get(chain, prefix.version.at) for chain, prefix in prefixes.items())
+        return min(taken, default=self.levels[level].steps.count)
 
     # --- the world: for those who are too far behind ---
 
     def world(self) -> bytes:
         """What came of all steps so far, with the rows that some stage has still to take."""
-        return to_bytes([[replica.world(), [_row_state(step) for step in replica.kept]] for replica in self.levels])
+        levels = [[replica.world(), [_row_state(step) for step in replica.kept]] for replica in self.levels]
+        return to_bytes({"levels": levels, "decided": self.decided.state()})
 
-    def take_world(self, data: bytes) -> bool:
-        """Go on where another node is, if that is further; stages that run here begin anew from what is known of them."""
-        state, taken = from_bytes(data), False
-        for replica, (world, kept) in zip(self.levels, state):
-            taken |= replica.take_world(world, [_row_of(row) for row in kept])
-        return taken
+    def take_world(self, data: bytes) -> list[int]:
+        """Go on where another node is, if that is further; returns at which levels it is. Stages that run here have to begin anew
+        from what is known of them."""
+        state = from_bytes(data)
+        # All of it is read before any of it is taken.
+        read = [replica.read_world(world) for replica, (world, _) in zip(self.levels, state["levels"], strict=True)]
+        kept = [[_row_of(row) for row in rows] for _, rows in state["levels"]]
+        taken = [replica.take_world(one, rows) for replica, one, rows in zip(self.levels, read, kept)]
+        if taken[0]:
+            self.decided.follow(state["decided"])
+        return [level for level, is_further in enumerate(taken) if is_further]
 
 
 def _row_state(step: StepRows) -> list[object]:

@@ -95,7 +95,7 @@ class StageRunner:
         self._stage = stage
         self._grid = grid
         self._step = prefix.step
-        self._generation, self._decisions, self.taken = prefix.version
+        self._generation, self.decisions, self.taken = prefix.version
 
     def take(self, step: StepRows) -> Output | None:
         """The step behind the last one that was taken; None if the stage waits, and has taken nothing."""
@@ -107,9 +107,10 @@ class StageRunner:
         high = self._grid.step_of(watermark)
         steps = (self._step + 1, high) if high > self._step else None
         self._step, self.taken = max(self._step, high), step.number
-        reach = Reach(watermark, watermark, took.private)
+        rows = took.index + (0 if took.rows is None else len(took.rows))
+        reach = Reach(watermark, watermark, took.private, rows)
         delta = PrefixDelta(
-            self.chain, self._generation, self._decisions, step.number - 1, step.number, reach, took.parts, steps
+            self.chain, self._generation, self.decisions, step.number - 1, step.number, reach, took.parts, steps
         )
         return Output(delta, self.chain, took.index, took.rows)
 

@@ -287,10 +287,10 @@ def _merged(counts: Mapping[str, int]) -> dict[str, int]:
 
 def result_rows(table: pa.Table, queries: Mapping[str, Query]) -> list[ResultRow]:
     """The rows of a results table, as users or nodes have it, as the reference writes them: in ticks and positions."""
-    return [_result_row(row, queries[row["query"]]) for row in table.to_pylist()]
+    return [result_row(row, queries[row["query"]]) for row in table.to_pylist()]
 
 
-def _result_row(row: dict[str, Any], query: Query) -> ResultRow:
+def result_row(row: dict[str, Any], query: Query) -> ResultRow:
     return ResultRow(
         query.name,
         *_bounds(row),

@@ -20,11 +20,19 @@ STREAM_FAULTS = (
     *("crash", "torn", "power", "offsets", "full", "error", "flip", "pause", "jump", "late", "read", "sink"),
     *("restored", "stranger", "log-back"),
 )
+#: Those of nodes without a root: links, nodes, clocks, storage, programs that take each other's place, and partitions that are
+#: left out and return.
+HOLON_FAULTS = (
+    *LINK_FAULTS,
+    *("one-way", "pause", "zombie", "crash", "everyone", "amnesia", "halfway", "slow", "drift", "jump"),
+    *("stall", "full", "torn", "power", "program", "return"),
+)
+_FAULTS_OF = {"stream": STREAM_FAULTS, "holon": HOLON_FAULTS}
 
 
 def faults_of(scenario: str) -> tuple[str, ...]:
     """Every fault of a scenario."""
-    return STREAM_FAULTS if scenario == "stream" else FAULTS
+    return _FAULTS_OF.get(scenario, FAULTS)
 
 
 def chosen_faults(text: str, scenario: str = "tree") -> frozenset[str]:

@@ -27,12 +27,16 @@ def planted(name: str | None, scenario: str = "tree") -> AbstractContextManager[
 
 
 def find_plant(name: str, scenario: str = "tree") -> Plant:
-    """The plant of this name: of trees and of count windows, or of streams."""
+    """The plant of this name: of trees and of count windows, of streams, or of nodes without a root."""
     known = PLANTS | COUNT_PLANTS
     if scenario == "stream":
         from headwater.simulator.plants.stream import STREAM_PLANTS
 
         known = STREAM_PLANTS
+    elif scenario == "holon":
+        from headwater.simulator.plants.holon import HOLON_PLANTS
+
+        known = HOLON_PLANTS
     if name not in known:
         raise ValueError(f"there is no plant {name!r}; there are {', '.join(known)}")
     return known[name]

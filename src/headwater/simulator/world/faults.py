@@ -55,7 +55,7 @@ def draw_plan(dice: Random, topology: Topology, faults: frozenset[str], until_ns
 
     Faults of borders have dice of their own: without them a seed is what it was before there were any.
     """
-    quality = _quality(dice, faults)
+    quality = draw_quality(dice, faults)
     bad = {}
     for child, parent in topology.links():
         if faults and dice.random() < 0.15:
@@ -90,7 +90,7 @@ def _strikes(
     return strikes
 
 
-def _quality(dice: Random, faults: frozenset[str]) -> Quality:
+def draw_quality(dice: Random, faults: frozenset[str]) -> Quality:
     """Most runs have some of each: too many faults at once hide one another."""
 
     def some(fault: str, high: float) -> float:

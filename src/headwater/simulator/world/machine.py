@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from headwater.errors import FormatError
 from headwater.logs.errors import DamageError
-from headwater.node import Node
 from headwater.protocols.actions import Action
 from headwater.protocols.events import Event
 from headwater.simulator.workloads.streams import LogCursor, SourceLog
@@ -16,13 +16,23 @@ from headwater.simulator.world.storage import Storage
 MILLION = 1_000_000
 
 
+class WorldNode(Protocol):
+    """A node of any kind: what happens to it and what it asks for is a matter of its kind."""
+
+    def handle(self, event: Any, now_ns: int) -> list[Any]: ...
+
+    def snapshot(self) -> bytes: ...
+
+    def check(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """How a machine makes its node: anew, from a snapshot, or (the root) from its checkpoint and records."""
+    """How a machine makes its node: anew, from a snapshot, or from its checkpoint and records."""
 
-    fresh: Callable[[], Node]
-    restored: Callable[[bytes], Node]
-    recovered: Callable[[bytes, Sequence[bytes]], tuple[Node, list[Action]]] | None = None
+    fresh: Callable[[], WorldNode]
+    restored: Callable[[bytes], WorldNode]
+    recovered: Callable[[bytes, Sequence[bytes]], tuple[WorldNode, list[Action]]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +66,14 @@ class Machine:
     """One node and its surroundings. The world moves it; nothing here acts by itself."""
 
     name: str
-    role: str  # leaf, relay or root
+    role: str  # leaf, relay, root, or member where there is no root
     maker: Maker
     logs: tuple[SourceLog, ...] = ()
     clock: Clock = field(default_factory=Clock)
     #: Where in the tree it stands: the name of the machine that stood there first.
     place: str = ""
 
-    node: Node | None = None
+    node: WorldNode | None = None
     #: What its node was last told of the time.
     now_ns: int = 0
     #: Another machine that has its sources; it may not know yet. Once it knows it is retired, for good.
@@ -129,7 +139,7 @@ class Machine:
             self.node = self.maker.fresh()
         return []
 
-    def _recover(self, recovered: Callable[[bytes, Sequence[bytes]], tuple[Node, list[Action]]]) -> list[Action]:
+    def _recover(self, recovered: Callable[[bytes, Sequence[bytes]], tuple[WorldNode, list[Action]]]) -> list[Action]:
         """A root as its disk has it; if records are damaged it says so, and whoever runs it has a copy."""
         try:
             return self._recover_once(recovered)
@@ -138,7 +148,9 @@ class Machine:
             self.storage.disk.restore()
             return self._recover_once(recovered)
 
-    def _recover_once(self, recovered: Callable[[bytes, Sequence[bytes]], tuple[Node, list[Action]]]) -> list[Action]:
+    def _recover_once(
+        self, recovered: Callable[[bytes, Sequence[bytes]], tuple[WorldNode, list[Action]]]
+    ) -> list[Action]:
         """A root of its last checkpoint that can be read, and of all records behind it."""
         damage: FormatError | None = None
         for checkpoint, records in self.storage.lives():

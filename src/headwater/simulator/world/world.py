@@ -11,19 +11,15 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Protocol
 
-from headwater.node import Node
 from headwater.protocols import actions as act
 from headwater.protocols import events
 from headwater.protocols.actions import Action
 from headwater.protocols.events import Event
 from headwater.simulator.checks.counts import Counts
-from headwater.simulator.workloads.streams import LogCursor
 from headwater.simulator.world.disk import DiskError
-from headwater.simulator.world.machine import Machine
-from headwater.simulator.world.network import MS, Network
-
-#: How long a leaf takes from one look into its logs to the next while there is more to read.
-LOOK_NS = MS // 10
+from headwater.simulator.world.machine import Machine, WorldNode
+from headwater.simulator.world.network import Network
+from headwater.simulator.world.source_logs import SourceLogs
 
 
 class NodeError(Exception):
@@ -38,10 +34,31 @@ class WorldObserver(Protocol):
     def happened(self, time_ns: int, machine: str, what: str) -> None: ...
 
 
+class Surroundings(Protocol):
+    """What the machines of a world stand in, besides the network, their clocks and their disks."""
+
+    def started(self, machine: Machine) -> None:
+        """A machine's node has begun a life."""
+
+    def do(self, machine: Machine, action: Any) -> None:
+        """What the world itself cannot do for a node; notes are for observers."""
+
+    def woke(self, machine: Machine) -> None:
+        """A machine goes on after a pause."""
+
+    def crashed(self, machine: Machine) -> None:
+        """A machine fell over."""
+
+
 class World:
     """Machines by name, the network between them, and the time."""
 
-    def __init__(self, seed: int, observers: list[WorldObserver] | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        observers: list[WorldObserver] | None = None,
+        surroundings: Callable[[World], Surroundings] = SourceLogs,
+    ) -> None:
         self.dice = Random(seed)
         self.time_ns = 0
         self.counts = Counts()
@@ -56,7 +73,7 @@ class World:
         self.is_finished = False
         self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._scheduled = 0
-        self._parents: dict[str, str] = {}
+        self._surroundings = surroundings(self)
 
     # --- time ---
 
@@ -92,17 +109,17 @@ class World:
         if actions:
             self._perform(machine, None, actions)
         self.hand(machine, events.Started())
-        for log in machine.logs:
-            self.at(max(self.time_ns, log.opened_ns), self._open, machine, machine.life, log.source)
+        self._surroundings.started(machine)
 
     def crash(self, machine: Machine, keeps_memory: bool) -> None:
-        """A machine falls over; a root has on disk what it recorded, others have their memory or nothing."""
+        """A machine falls over; those that record have that on disk, others have their memory or nothing."""
         if machine.node is None:
             return
         machine.storage.disk.lose(self.dice)
-        if keeps_memory and machine.role != "root":
+        if keeps_memory and machine.maker.recovered is None:
             machine.storage.remember(machine.node.snapshot())
         machine.forget_life()
+        self._surroundings.crashed(machine)
         self.tell(machine.name, "crashes" if keeps_memory else "crashes and forgets")
 
     def pause(self, machine: Machine, until_ns: int) -> None:
@@ -134,7 +151,7 @@ class World:
         self._handle(machine, node, event)
         return True
 
-    def _handle(self, machine: Machine, node: Node, event: Event) -> None:
+    def _handle(self, machine: Machine, node: WorldNode, event: Event) -> None:
         self.steps += 1
         if self.steps > self.steps_max:
             raise NodeError(f"{self.steps_max:,} steps and no end: messages breed messages")
@@ -194,15 +211,6 @@ class World:
                 number = machine.timers[name] = machine.timers.get(name, 0) + 1
                 at_ns = self.time_ns + machine.clock.real_delay(delay_ns)
                 self.at(at_ns, self._fire, machine, machine.life, name, number)
-            case act.ReadFrom(source, offset):
-                # A node that has its memory back may ask before its sources were opened again.
-                self._reader(machine, source).move(offset)
-                self._look_soon(machine)
-            case act.PauseReading():
-                machine.is_reading_paused = True
-            case act.ResumeReading():
-                machine.is_reading_paused = False
-                self._look_soon(machine)
             case act.Record(data):
                 machine.storage.record(data)
             case act.Checkpoint(data):
@@ -213,6 +221,8 @@ class World:
                 machine.is_retired = True
                 # Not at once: the rest of its list is still to be done.
                 self.at(self.time_ns, machine.forget_life)
+            case _:
+                self._surroundings.do(machine, action)
 
     # --- what happens later ---
 
@@ -229,7 +239,7 @@ class World:
             return False
         origin = self.machines.get(sender)
         if origin is not None and origin.successor is not None and not origin.is_gone:
-            self.counts["fault: replacement"] += 1
+            self.counts["fault: program" if origin.role == "member" else "fault: replacement"] += 1
         return True
 
     def _is_there(self, name: str) -> bool:
@@ -256,55 +266,7 @@ class World:
         waiting, machine.backlog = machine.backlog, []
         for event in waiting:
             self.hand(machine, event)
-        self._look_soon(machine)
-
-    # --- sources ---
-
-    def _open(self, machine: Machine, life: int, source: str) -> None:
-        if machine.life != life or machine.node is None:
-            return
-        log = self._reader(machine, source).log
-        self.hand(machine, events.SourceOpened(source, log.home, log.events.schema))
-
-    def _reader(self, machine: Machine, source: str) -> LogCursor:
-        reader = machine.readers.get(source)
-        if reader is None:
-            log = next(log for log in machine.logs if log.source == source)
-            reader = machine.readers[source] = LogCursor(log)
-        return reader
-
-    def _look_soon(self, machine: Machine) -> None:
-        """Look into the logs as soon as there is something to read."""
-        if machine.is_reading_paused or machine.node is None:
-            return
-        moments = [moment for reader in machine.readers.values() if (moment := reader.next_ns()) is not None]
-        if not moments:
-            return
-        look_ns = max(min(moments), self.time_ns + LOOK_NS)
-        if machine.look_ns is None or look_ns < machine.look_ns:
-            machine.look_ns = look_ns
-            self.at(look_ns, self._look, machine, machine.life, look_ns)
-
-    def _look(self, machine: Machine, life: int, look_ns: int) -> None:
-        if machine.life != life or machine.look_ns != look_ns:
-            return
-        machine.look_ns = None
-        if machine.paused_until_ns > self.time_ns:
-            return  # it looks again when it wakes
-        if machine.busy_until_ns > self.time_ns:
-            machine.look_ns = machine.busy_until_ns
-            self.at(machine.look_ns, self._look, machine, life, machine.look_ns)
-            return
-        dice = self.dice if self.cuts_batches else None
-        for reader in list(machine.readers.values()):
-            if machine.is_reading_paused or machine.life != life or machine.node is None:
-                break
-            if machine.busy_until_ns > self.time_ns:
-                break
-            event = reader.next_event(self.time_ns, dice)
-            if event is not None:
-                self.hand(machine, event)
-        self._look_soon(machine)
+        self._surroundings.woke(machine)
 
     def tell(self, machine: str, what: str) -> None:
         for observer in self.observers:

@@ -94,10 +94,14 @@ class FunctionEvents:
         self._row_count += len(rows)
         return index, rows_table(rows, self._setup.program.name) if rows else None
 
+    @property
+    def row_count(self) -> int:
+        return self._row_count + len(self._rows)
+
     def private(self) -> bytes:
         for inserts in self._inserts.values():
             inserts.settle()
-        return private_bytes(self._row_count + len(self._rows), self._inserts, self._locals)
+        return private_bytes(self.row_count, self._inserts, self._locals)
 
     # --- what states ask ---
 

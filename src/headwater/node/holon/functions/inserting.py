@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from headwater.errors import DataError, shown
+from headwater.errors import DataError
 from headwater.node.holon.executed_steps import written_part
 from headwater.node.holon.functions.batches import EventBatch
+from headwater.node.holon.functions.rows_in import row_of
 from headwater.node.holon.tables import SharedTable
 from headwater.protocols.windowed_crdt import Reach
 
 
 class Inserts:
-    """The events that were inserted into one table from one chain. ``state``: how users call it; ``keys``: its key columns.
+    """The events that were inserted into one table from one chain. ``state``: how users call it.
 
     Its watermark is told at steps only: how batches are cut, and so when something is inserted, cannot matter.
     """
@@ -23,8 +23,6 @@ class Inserts:
     def __init__(self, table: SharedTable, state: str, chain: str, home: str, offset: int, reach: Reach) -> None:
         self.table, self.state = table, state
         self._chain = chain
-        self._keys = table.queries[0].keys
-        self._values = [name for name in table.schema.names if name not in (table.time, *self._keys)]
         self._half = table.leaf_half(chain, home, offset, reach.watermark, reach.latest)
         self._waiting: list[dict[str, Any]] = []
         #: How many events were inserted so far.
@@ -38,7 +36,7 @@ class Inserts:
             for batch in _batches(element):
                 self._take(self._columns(batch, time))
         else:
-            self._waiting.append(self._row(element, time, key))
+            self._waiting.append(row_of(self.table, self.state, element, time, key))
 
     def settle(self) -> None:
         """Take in what was inserted one by one."""
@@ -80,36 +78,6 @@ class Inserts:
             except pa.ArrowException as error:
                 raise DataError(f"state {self.state!r}, column {name!r}: {error}") from error
         return pa.RecordBatch.from_arrays(arrays, schema=self.table.schema)
-
-    def _row(self, element: Any, time: Any, key: Any) -> dict[str, Any]:
-        if type(time) is not int:
-            raise DataError(f"state {self.state!r}: time is {shown(time)}: give the time of what is inserted, in ticks")
-        return {self.table.time: time, **self._keyed(key), **self._valued(element)}
-
-    def _keyed(self, key: Any) -> dict[str, Any]:
-        if isinstance(key, Mapping):
-            given = dict(key)
-        else:
-            parts: Sequence[Any] = key if isinstance(key, tuple) else () if key is None else (key,)
-            given = dict(zip(self._keys, parts)) if len(parts) == len(self._keys) else {"": parts}
-        if given.keys() != set(self._keys):
-            names = ", ".join(self._keys) or "none"
-            raise DataError(f"state {self.state!r} has the keys {names}: key is {shown(key)}")
-        return given
-
-    def _valued(self, element: Any) -> dict[str, Any]:
-        if isinstance(element, Mapping):
-            missing = sorted(set(self._values) - element.keys())
-            if missing:
-                raise DataError(f"state {self.state!r} needs {missing[0]!r}; inserted was {shown(dict(element))}")
-            return {name: element[name] for name in self._values}
-        if len(self._values) > 1:
-            names = ", ".join(self._values)
-            raise DataError(
-                f"state {self.state!r} has the columns {names}: insert a dict of them, not {shown(element)}"
-            )
-        # A state that only counts has no column: the element itself does not matter.
-        return dict.fromkeys(self._values, element)
 
 
 def _batches(element: EventBatch | pa.RecordBatch | pa.Table) -> list[pa.RecordBatch]:

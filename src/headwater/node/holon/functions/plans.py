@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
+from types import CodeType
 from typing import Any
 
 import pyarrow as pa
@@ -94,7 +96,7 @@ def _with_own_aliases(query: Query) -> Query:
 
 def _setup(program: Program, tables: dict[int, SharedTable], given: PartitionsInput, grid: StepGrid) -> FunctionSetup:
     states = {
-        query.name: _read_state(query.resolved(given.unit), table.level, tables[table.number])
+        query.name: read_state(query.resolved(given.unit), table.level, tables[table.number])
         for table in program.tables
         for query in table.queries
     }
@@ -111,12 +113,50 @@ def _setup(program: Program, tables: dict[int, SharedTable], given: PartitionsIn
             raise QueryError(
                 f"function {program.name}: handler {handler.name!r} reads states of several stages: {right}"
             )
+    _check_locals(program)
     return FunctionSetup(program, tables, states, given.time, given.unit, retention, handlers)
 
 
-def _read_state(query: Query, level: int, table: SharedTable) -> ReadState:
+def _check_locals(program: Program) -> None:
+    """Each stage has values of its own: a `Local` that two of them use would be two.
+
+    What a method names is read from its code; what it reaches by other ways is not seen.
+    """
+    users: dict[str, dict[tuple[int, bool], str]] = {}
+    methods = [(handler.name, handler.stage, handler.once) for handler in program.handlers]
+    if program.has_events:
+        methods.append((program.has_events, 0, False))
+    for name, stage, once in methods:
+        prefix = name.rpartition(".")[0]
+        code = getattr(attrgetter(name)(_first_instance(program)), "__code__", None)
+        for local in program.locals:
+            owner, _, attribute = local.rpartition(".")
+            if owner == prefix and code is not None and attribute in _names_in(code):
+                users.setdefault(local, {})[stage, once] = name
+    for local, by_stage in users.items():
+        if len(by_stage) > 1:
+            one, other = sorted(by_stage.values())[:2]
+            why = "each stage keeps values of its own, because stages run apart from each other"
+            raise QueryError(
+                f"function {program.name}: {local!r} is used by {one!r} and by {other!r}: {why}; write a hw.Local for each"
+            )
+
+
+def _first_instance(program: Program) -> Any:
+    assert program.function is not None
+    return program.function()
+
+
+def _names_in(code: CodeType) -> frozenset[str]:
+    """All names that a method mentions, also within functions in it."""
+    inner = [_names_in(const) for const in code.co_consts if isinstance(const, CodeType)]
+    return frozenset(code.co_names).union(*inner)
+
+
+def read_state(query: Query, level: int, table: SharedTable, has_own_aliases: bool = True) -> ReadState:
+    """How the values of a state are read; ``has_own_aliases``: whether the table names them after the state."""
     nothing = nothing_of(query, table.schema, table.time, table.unit)
-    columns = {alias: _own_alias(query.name, alias) for alias, _ in query.aggregates}
+    columns = {alias: _own_alias(query.name, alias) if has_own_aliases else alias for alias, _ in query.aggregates}
     return ReadState(query.name, query, level, columns, nothing)
 
 

@@ -135,6 +135,11 @@ class FunctionStage:
         name = "a continuation" if handler is None else repr(handler.name)
         if state not in self._inserts or (handler is not None and state not in handler.inserts):
             raise QueryError(self._setup.wrong_inserter(state, "a continuation" if handler is None else handler.name))
+        if w.revision:
+            raise QueryError(
+                f"handler {name} inserts into {state!r} for the window [{w.start}, {w.end}), which has changed since then:"
+                " it would be inserted twice; insert where w.revision is 0, and only yield rows else"
+            )
         lowest, floor = lowest_time(element, time, self._inserts[state].table.time), self._floor
         if lowest is not None and lowest < floor:
             raise DataError(

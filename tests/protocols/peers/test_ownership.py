@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from case_files import FOLDER
 from headwater.cases import read_cases
-from headwater.protocols.ownership import (
+from headwater.protocols.peers.ownership import (
     LAG_HELD_NS_MIN,
     LAG_NS_MIN,
     NOBODY,

@@ -200,13 +200,16 @@ class LagWatch:
     Lagging(node='a', partition='q')
     """
 
+    #: Which lag is much, and how long it has to be before it is stolen.
+    lag_ns_min: int = LAG_NS_MIN
+    held_ns_min: int = LAG_HELD_NS_MIN
     _lags: dict[str, dict[str, int]] = field(default_factory=dict)
     #: By node and partition: when the lag became much, and when it was last told to be.
     _since: dict[Lagging, tuple[int, int]] = field(default_factory=dict)
 
     def told(self, node: str, lags: Mapping[str, int], now_ns: int) -> None:
         """The lag of each partition that the node runs, in nanoseconds; those it does not name, it does not run."""
-        high = [Lagging(node, partition) for partition, lag in lags.items() if lag > LAG_NS_MIN]
+        high = [Lagging(node, partition) for partition, lag in lags.items() if lag > self.lag_ns_min]
         starts = {one: self._since.get(one, (now_ns, now_ns))[0] for one in high}
         self.forget(node)
         self._lags[node] = dict(lags)
@@ -228,7 +231,7 @@ class LagWatch:
         Only if that lag is much and has been for a while, and if the thief has no such lag itself: it takes one partition, and
         no other before it has caught up with that.
         """
-        if any(lag > LAG_NS_MIN for lag in self._lags.get(thief, {}).values()):
+        if any(lag > self.lag_ns_min for lag in self._lags.get(thief, {}).values()):
             return None
         node = with_most_lag({node: self.total(node) for node in self._lags if node != thief})
         partition = with_most_lag(self._lags[node]) if node is not None else None
@@ -236,4 +239,4 @@ class LagWatch:
             return None
         found = Lagging(node, partition)
         since, last = self._since.get(found, (0, 0))
-        return found if last - since >= LAG_HELD_NS_MIN else None
+        return found if last - since >= self.held_ns_min else None

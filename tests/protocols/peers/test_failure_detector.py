@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from case_files import FOLDER
 from headwater.cases import read_cases
-from headwater.protocols.failure_detector import (
+from headwater.protocols.peers.failure_detector import (
     SERIES_FROM,
     DetectorSettings,
     FailureDetector,

@@ -16,7 +16,6 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from headwater.base.names import are_ascending
 from headwater.base.packing import Bytes, Reader, Writer
 from headwater.errors import FormatError, HeadwaterError
 from headwater.protocols.delta import CHAINS_MAX
@@ -36,20 +35,20 @@ class DecisionError(HeadwaterError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class StepClosed:
-    """The step is closed without the partitions that are out, named in ascending order.
+    """The step is closed without waiting for the partitions that are out: of each only the events before an index count in it.
 
-    >>> StepClosed(7, out=("b", "a"))
+    >>> StepClosed(7, out={"a": -1})
     Traceback (most recent call last):
-    ValueError: StepClosed: out is ('b', 'a'): name each partition once, in ascending order
+    ValueError: StepClosed: index is -1: give a number from 0 to 4611686018427387904
     """
 
     step: int
-    out: tuple[str, ...] = ()
+    out: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_place(self, "step", self.step)
-        if not are_ascending(self.out):
-            raise ValueError(f"StepClosed: out is {self.out!r}: name each partition once, in ascending order")
+        for index in self.out.values():
+            _check_place(self, "index", index, least=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +98,8 @@ def _check_place(entry: object, name: str, place: int, least: int = -PLACE_MAX) 
 def entry_to_bytes(entry: LogEntry) -> bytes:
     """The byte form; equal entries have equal bytes.
 
-    >>> entry_from_bytes(entry_to_bytes(StepClosed(-3, ("p", "q"))))
-    StepClosed(step=-3, out=('p', 'q'))
+    >>> entry_from_bytes(entry_to_bytes(StepClosed(-3, {"p": 4, "q": 0})))
+    StepClosed(step=-3, out={'p': 4, 'q': 0})
     """
     kind = _KINDS[type(entry)]
     writer = Writer(VERSION).number(kind)
@@ -125,7 +124,7 @@ def _check_canonical(written: bytes, data: Bytes, what: str) -> None:
 
 
 def _write_closed(writer: Writer, entry: StepClosed) -> None:
-    writer.signed(entry.step).texts(entry.out)
+    _write_places(writer.signed(entry.step), entry.out)
 
 
 def _write_return(writer: Writer, entry: PartitionReturned) -> None:
@@ -155,7 +154,7 @@ def _read_places(reader: Reader) -> dict[str, int]:
 
 #: The number under which each kind is written, never to be used again for another, and how it is written and read.
 _FORMS: Final[dict[int, tuple[type, Callable[[Writer, Any], object], Callable[[Reader], Any]]]] = {
-    1: (StepClosed, _write_closed, lambda reader: StepClosed(reader.signed(), reader.texts(CHAINS_MAX))),
+    1: (StepClosed, _write_closed, lambda reader: StepClosed(reader.signed(), _read_places(reader))),
     2: (
         PartitionReturned,
         _write_return,
@@ -252,7 +251,7 @@ class DecisionLog:
     >>> log = DecisionLog()
     >>> log.learn(1, PartitionReturned("p", index=40, step=9)); log.next_number
     0
-    >>> log.learn(0, StepClosed(7, out=("p",))); log.next_number, log.out, log.count("p")
+    >>> log.learn(0, StepClosed(7, out={"p": 40})); log.next_number, log.out, log.count("p")
     (2, {}, 2)
     >>> log.out_of(7), log.returns("p")
     (('p',), (PartitionReturned(partition='p', index=40, step=9),))
