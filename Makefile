@@ -28,7 +28,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 TYPED := src/headwater
 
 .DEFAULT_GOAL := help
-.PHONY: help setup constraints demo test test-core test-slow test-spark test-sparks test-minimum check dist format lint types pages bench bench-quick bench-sharing bench-tree bench-spark bench-stream bench-deco simulate chaos fuzz kafka kafka-stop test-kafka test-page java clean
+.PHONY: help setup constraints demo test test-core test-slow test-spark test-sparks test-minimum check dist format lint types pages bench bench-quick bench-sharing bench-tree bench-spark bench-stream bench-deco bench-holon simulate chaos fuzz kafka kafka-stop test-kafka test-page java clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -109,6 +109,9 @@ bench-stream: $(STAMP) ## streams on Spark against Spark's own (up to 25 minutes
 
 bench-deco: $(STAMP_BENCH) ## count windows over many nodes, every scheme in one run, with plots (up to 45 minutes)
 	@$(BIN)/headwater bench deco --plots bench-plots
+
+bench-holon: $(STAMP_BENCH) ## nodes without a coordinator: what they cost, and what they tell each other (4 minutes)
+	@$(BIN)/headwater bench holon --part core
 
 simulate: $(STAMP) ## run simulated trees, count windows, nodes without a root and streams with all faults: SEEDS=0..500, SECONDS= (each as long as asked)
 	@$(BIN)/headwater simulate tree --seeds $(SEEDS) --jobs $(JOBS) $(if $(SECONDS),--seconds $(SECONDS))

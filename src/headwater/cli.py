@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -221,12 +221,14 @@ def demo(
 
 
 class Bench(NamedTuple):
-    """A benchmark: the module whose ``run`` measures it, what it is about, the libraries it needs, and whether it draws."""
+    """A benchmark: the module whose ``run`` measures it, what it is about, the libraries it needs, and whether it draws, or has
+    parts of which one is measured."""
 
     module: str
     about: str
     needs: tuple[str, ...] = ()
     draws: bool = False
+    has_parts: bool = False
 
 
 BENCHES = {
@@ -260,12 +262,27 @@ BENCHES = {
         needs=("zmq",),
         draws=True,
     ),
+    "holon": Bench(
+        "headwater.bench.holon.figures",
+        "Measure nodes without a coordinator against their bounds: up to 10 minutes, one with --quick.",
+        needs=("polars",),
+        has_parts=True,
+    ),
 }
 
 
-def _measure(name: str, quick: bool, json: bool, plots: Path | None = None) -> None:
+class HolonPart(StrEnum):
+    """What ``headwater bench holon`` measures."""
+
+    core = "core"
+
+
+Part = Annotated[HolonPart, typer.Option(help="core: one process; what it costs, and what nodes tell each other.")]
+
+
+def _measure(name: str, quick: bool, json: bool, **options: Any) -> None:
     made = BENCHES[name]
-    _need(*made.needs, *(() if plots is None else ("matplotlib",)))
+    _need(*made.needs, *(() if options.get("plots") is None else ("matplotlib",)))
     import sys
     from importlib import import_module
 
@@ -274,7 +291,7 @@ def _measure(name: str, quick: bool, json: bool, plots: Path | None = None) -> N
 
     report = Report(name, quick=quick, as_json=json, steps=sys.stderr)
     try:
-        import_module(made.module).run(report, *([plots] if made.draws else []))
+        import_module(made.module).run(report, **options)
     except SetupError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error
@@ -282,15 +299,19 @@ def _measure(name: str, quick: bool, json: bool, plots: Path | None = None) -> N
 
 
 def _bench_command(name: str) -> Callable[..., None]:
-    """What the command line calls for a benchmark; only those that draw take ``--plots``."""
+    """What the command line calls for a benchmark; only those that draw take ``--plots``, those with parts ``--part``."""
 
     def measure(quick: Quick = False, json: Json = False) -> None:
         _measure(name, quick, json)
 
     def measure_and_draw(quick: Quick = False, json: Json = False, plots: Plots = None) -> None:
-        _measure(name, quick, json, plots)
+        _measure(name, quick, json, plots=plots)
 
-    return measure_and_draw if BENCHES[name].draws else measure
+    def measure_part(part: Part = HolonPart.core, quick: Quick = False, json: Json = False) -> None:
+        _measure(name, quick, json, part=part.value)
+
+    made = BENCHES[name]
+    return measure_and_draw if made.draws else measure_part if made.has_parts else measure
 
 
 for _name, _made in BENCHES.items():

@@ -50,7 +50,7 @@ def array_of_integers(integers: pa.Array, type_: pa.DataType) -> pa.Array:
     """
     if pa.types.is_date32(type_) or pa.types.is_time32(type_):
         integers = integers.cast(pa.int32())
-    return integers.cast(type_)
+    return integers if integers.type == type_ else integers.cast(type_)
 
 
 def arrow_schema(schema: Any) -> pa.Schema:

@@ -74,6 +74,10 @@ def float_of_bits(bits: Int64Array) -> Float64Array:
     return (bits ^ ((bits >> 63) & INT64_MAX)).view(np.float64)
 
 
+#: Nearly every number is a small one.
+_ONE_BYTE: Final = tuple(bytes([value]) for value in range(0x80))
+
+
 class Writer:
     """Collects the parts of a byte form, one behind the other; the ``version`` of the form stands in front, if it has one.
 
@@ -93,6 +97,9 @@ class Writer:
 
     def number(self, value: int) -> Self:
         """A number >= 0 of any size, seven bits to a byte."""
+        if value < 0x80:
+            self._parts.append(_ONE_BYTE[value])
+            return self
         encoded = bytearray()
         while value >= 0x80:
             encoded.append(value & 0x7F | 0x80)

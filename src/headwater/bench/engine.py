@@ -222,7 +222,7 @@ def partials(bench: EngineBench) -> None:
 
 def registered(bench: EngineBench) -> None:
     """A million queries: how long they take to register, and what they hold."""
-    measured = children.in_child("children", "registration", 1_000_000 // bench.part)
+    measured = children.in_child("common.children", "registration", 1_000_000 // bench.part)
     note = "described, registered and past their first events"
     bench.report.add("queries_million_register_s", measured["seconds"], "s", at_most(60), note)
     bench.report.add("queries_million_gb", measured["gigabytes"], "GB", at_most(4), "the whole process")
@@ -266,7 +266,7 @@ def check_rows(peer: str, timed: Timed, ours: Timed) -> None:
 def memory(bench: EngineBench) -> None:
     """An endless stream must not fill the memory."""
     first, last = 50_000_000 // bench.part, 500_000_000 // bench.part
-    measured = children.in_child("children", "growth", first, last)
+    measured = children.in_child("common.children", "growth", first, last)
     note = f"{measured['first_gb']:.2f} GB after {first:,} events, {measured['last_gb']:.2f} GB after {last:,}"
     bench.report.add("memory_growth_rows", measured["rows"], "rows")
     bench.report.add("memory_growth", measured["last_gb"] / measured["first_gb"], "ratio", at_most(1.1), note)

@@ -84,6 +84,21 @@ class Intake(Generic[AnyGroup]):
         origin.next_offset = events.next_offset
         return self._placed(events.timed(), origin, source)
 
+    def plain(self, batch: pa.RecordBatch, origin: Source, offset: int, times: Times) -> Delivery | None:
+        """The next events of a source, if nothing is wrong with any; else None, and nothing has happened."""
+        state, queries = self._state, self._state.registry
+        if queries.learn(batch):
+            state.refit()
+        arrays, misfits = read_columns(batch, queries.needed, queries.types)
+        known, timeless, scan = times
+        if misfits or timeless:
+            return None
+        for family in queries.families.values():
+            family.group.prepare(queries.types)
+        return self._placed(
+            Arrivals(batch, offset, arrays, known, scan, {}, {}), origin, state.watermarks.names[origin.number]
+        )
+
     def _set_aside(self, events: Arrivals, source: str) -> None:
         """Count the events that some query cannot use, and keep them with their first reason for it."""
         bad = events.bad()

@@ -7,7 +7,7 @@ and of sessions; those of windows that markers or counts cut are made of them (`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import ClassVar
@@ -15,10 +15,10 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from headwater.base.arrays import Int32Array, Int64Array
+from headwater.base.arrays import Int32Array, Int64Array, frozen
 from headwater.base.arrow import plain_type
 from headwater.base.source_numbers import Resolve
-from headwater.engine.groups.shared import QueryGroup
+from headwater.engine.groups.shared import KEYS_KEPT, QueryGroup
 from headwater.engine.groups.windows import columns_read
 from headwater.engine.intake.chunk import Chunk, Values, blank
 from headwater.engine.intake.columns import Events, read_values
@@ -28,7 +28,9 @@ from headwater.engine.operators.operator import Op
 from headwater.engine.operators.partials import MISFIT, joined_kinds, lift, traits
 from headwater.engine.operators.user import UserColumn
 from headwater.engine.slices.edges import EARLIEST, LATEST
+from headwater.engine.slices.slicer import slice_bounds
 from headwater.engine.slices.store import RowBlock
+from headwater.engine.slices.stretches import Lifted, Stretches
 from headwater.engine.windows.late import Stragglers
 from headwater.engine.wire import parts
 from headwater.engine.wire.parts import EventsPart, LatePart, MarkersPart, Part, PiecesPart, RowsPart
@@ -65,6 +67,40 @@ class LeafGroup(QueryGroup):
             taken.append(RowsPart(number, columns, key, slices, block.partials, gap, first, last))
             self.forget_unused_keys()
         return taken
+
+    def accept_in_stretches(self, events: Events, ends: Sequence[int]) -> Iterator[None]:
+        """Take in events in order of time, none of them late; stops behind each of ``ends``, and behind all: what is taken then
+        is of the events so far."""
+        stops = [*ends, len(events)]
+        lifted = self._lifted_stretches(events, ends)
+        if lifted is None:
+            for begin, end in zip([0, *ends], stops):
+                if end > begin:
+                    self.accept(events.stretch(begin, end))
+                yield
+            return
+        for begin, end, one in zip([0, *ends], stops, lifted):
+            self.accounts.totals.seen += end - begin
+            if end > begin:
+                self.add_lifted(*one)
+            yield
+
+    def _lifted_stretches(self, events: Events, ends: Sequence[int]) -> list[Lifted] | None:
+        """What the stretches add, lifted all at once; None where that is not simple."""
+        is_cut_by_time = self.windows.gap is None and not self.in_order
+        if not is_cut_by_time or self.where is not None or self.begin > NEVER or len(self.keys) > KEYS_KEPT:
+            return None
+        chunk, scan = events.chunk.select(columns_read(self.ops)), events.scan
+        slices = self.windows.edges.slices_between(scan.low, scan.high, chunk.times)
+        stretches = Stretches.of(slices[0], slice_bounds(frozen(chunk.times, np.int64), slices[0]), ends)
+        numbers = stretches.numbers
+        arrays = [events.arrays[name] for name in self.key_names]
+        lifted = self.lift_sorted(chunk, arrays, (numbers, numbers), stretches.bounds)
+        # Taking what is there may forget keys if there are many of them, and what waits to be added would have wrong ones.
+        if lifted is None or len(self.keys) > KEYS_KEPT:
+            return None
+        self.work.entered(self.windows.slices_of_windows(slices[0]))
+        return stretches.divided(lifted)
 
     def _late_part(self, number: int, chain: str) -> LatePart:
         stragglers, self.stragglers = self.stragglers, Stragglers()

@@ -1,14 +1,20 @@
 """The half that has the events: what it gives for a delta, and what it only holds because it was accepted before."""
 
+from random import Random
+
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.base.count_limits import CountLimits
+from headwater.engine.intake.arrivals import times_of
 from headwater.engine.tree.leaf import LeafHalf
 from headwater.engine.tree.leaf_sources import Standing
 from headwater.engine.tree.roles import Role
 from headwater.engine.tree.root import RootHalf
+from headwater.engine.wire.part_bytes import part_to_bytes
 from headwater.engine.wire.parts import (
     ALL_RAW,
     AccountsPart,
@@ -140,3 +146,67 @@ def test_a_source_that_has_ended_says_so():
 @pytest.mark.parametrize("name", ["push", "flush", "add_query", "side_output", "snapshot", "results"])
 def test_a_leaf_is_no_engine(name: str):
     assert not hasattr(LeafHalf, name)
+
+
+# --- stretches of a batch ---
+
+STREAM = pa.schema({"time": pa.int64(), "k": pa.int64(), "v": pa.int64(), "x": pa.float64(), "name": pa.string()})
+ASKED = {
+    "integers": hw.query("integers", hw.tumbling(10), n=hw.count(), s=hw.sum("v"), high=hw.max("v"), keys=["k"]),
+    "floats": hw.query("floats", hw.sliding(20, 10), n=hw.count(), total=hw.sum("x"), low=hw.min("x"), keys=["k"]),
+    "runs": hw.query("runs", hw.tumbling(7), m=hw.median("v"), best=hw.top("x", 2), keys=["k"]),
+    "texts": hw.query("texts", hw.tumbling(10), s=hw.sum("v"), keys=["name"]),
+    "all": hw.query("all", hw.tumbling(10), s=hw.sum("v")),
+    "some": hw.query("some", hw.tumbling(10), s=hw.sum("v"), keys=["k"], where=hw.col("v") > 0),
+    "sessions": hw.query("sessions", hw.session(3), s=hw.sum("v"), keys=["k"]),
+    "late": hw.query("late", hw.tumbling(10), s=hw.sum("v"), keys=["k"], lateness=15),
+    "raw": hw.query("raw", hw.punctuated(hw.col("v") == 1), n=hw.count()),
+}
+
+
+def stream(dice: Random, begin: int, size: int, keys: int, disorder: int, has_nulls: bool) -> pa.RecordBatch:
+    times = sorted(begin + dice.randrange(60) for _ in range(size))
+    rows = [
+        {
+            "time": None if has_nulls and not dice.randrange(20) else time - dice.randrange(disorder + 1),
+            "k": None if has_nulls and not dice.randrange(9) else dice.randrange(keys),
+            "v": dice.choice([-3, 1, 2, 1 << 60]),
+            "x": dice.choice([0.1, -0.0, 1e300]),
+            "name": dice.choice("ab"),
+        }
+        for time in times
+    ]
+    return pa.RecordBatch.from_pylist(rows, STREAM)
+
+
+@given(
+    st.sets(st.sampled_from(sorted(ASKED)), min_size=1, max_size=3),
+    st.integers(0, 2**32),
+    st.sampled_from([3, 30, 150]),
+    st.sampled_from([1, 3, 70_000]),
+    st.sampled_from([0, 0, 4]),
+    st.booleans(),
+)
+def test_stretches_of_a_batch_give_what_each_of_them_gives_by_itself(
+    names: set[str], seed: int, size: int, keys: int, disorder: int, has_nulls: bool
+):
+    dice = Random(seed)
+    root = RootHalf([ASKED[name] for name in sorted(names)], Role(False, round_trips=False), disorder=0)
+    root.check(STREAM)
+    standing = [Standing("s", "home", 0, NEVER, 0, NEVER)]
+    together, apart = (LeafHalf(root.query_set(), "c", standing, NEVER, NEVER, CountLimits()) for _ in range(2))
+    offset = 0
+    for begin in (0, dice.choice([30, 70])):
+        batch = stream(dice, begin, size, keys, disorder, has_nulls)
+        ends = sorted({dice.randrange(1, size + 1) for _ in range(dice.randrange(4))})
+        begun = 0
+        walk = together.take_in_stretches("s", offset, batch, ends, times_of(batch, "time", "us"))
+        for end in (*ends, size):
+            next(walk)
+            apart.take_in("s", offset + begun, batch.slice(begun, end - begun), None)
+            begun = end
+            if dice.randrange(3) or end < size:
+                (moved, parts), (wanted_moves, wanted) = together.take(), apart.take()
+                assert [part_to_bytes(part) for part in parts] == [part_to_bytes(part) for part in wanted]
+                assert moved == wanted_moves
+        offset += size

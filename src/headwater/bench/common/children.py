@@ -23,8 +23,8 @@ BATCH_EVENTS = 1_000_000
 
 
 def in_child(module: str, *arguments: object, **environment: str) -> dict[str, float]:
-    """Run a module of this folder as a program in a fresh process and return what it measured."""
-    command = [sys.executable, "-m", f"headwater.bench.common.{module}", *map(str, arguments)]
+    """Run a module of the benchmarks as a program in a fresh process and return what it measured."""
+    command = [sys.executable, "-m", f"headwater.bench.{module}", *map(str, arguments)]
     finished = subprocess.run(command, env=os.environ | environment, stdout=subprocess.PIPE, check=True, text=True)
     measured: dict[str, float] = json.loads(finished.stdout)
     return measured

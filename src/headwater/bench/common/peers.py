@@ -31,7 +31,7 @@ QUERIES = 100
 
 def measure(peer: str, case: str, events: int, threads: int, repeats: int = 1) -> Timed:
     """Run one case in a child process; the time is the best of ``repeats``, without generating the events."""
-    measured: Any = in_child("peers", peer, case, events, threads, repeats, POLARS_MAX_THREADS=str(threads))
+    measured: Any = in_child("common.peers", peer, case, events, threads, repeats, POLARS_MAX_THREADS=str(threads))
     return Timed(**measured)
 
 

@@ -158,27 +158,40 @@ class QueryGroup:
     def _accept_sorted(self, events: Events, key_arrays: list[pa.Array]) -> bool:
         """The fast path for events in order that are not late, with keys that are known; returns whether it was taken."""
         chunk, scan = events.chunk, events.scan
-        if self.in_order or self.windows.gap is not None or not scan.in_order or scan.low < np.max(events.watermarks):
-            return False
-        keys = self.keys.direct(key_arrays)
-        if keys is None:
+        if self.in_order or self.windows.gap is not None or not scan.in_order or not events.are_on_time:
             return False
         slices = self.windows.edges.slices_between(scan.low, scan.high, chunk.times)
-        lifted = lift_slices(self.ops, chunk, keys, slices)
+        lifted = self.lift_sorted(chunk, key_arrays, slices)
+        if lifted is None:
+            return False
+        self.work.entered(self.windows.slices_of_windows(slices[0]))
+        self.add_lifted(*lifted)
+        return True
+
+    def lift_sorted(
+        self,
+        chunk: Chunk,
+        key_arrays: list[pa.Array],
+        slices: tuple[Int64Array, Int64Array],
+        bounds: Int64Array | None = None,
+    ) -> tuple[SlicedRows, dict[Op, PartialColumn]] | None:
+        """Rows and partials of events in order of time; None if their keys need the general way.
+
+        ``bounds``: where slices begin among the events, if that is known.
+        """
+        keys = self.keys.direct(key_arrays)
+        if keys is None:
+            return None
+        lifted = lift_slices(self.ops, chunk, keys, slices, bounds)
         if lifted is not None:
-            self.work.entered(self.windows.slices_of_windows(slices[0]))
-            self._add(*lifted)
-            return True
-        rows = cut_sorted(chunk.times, keys, slices)
+            return lifted
+        rows = cut_sorted(chunk.times, keys, slices, bounds=bounds)
         if rows is None:
             # New keys: number them, and look again.
             self.keys.encode(key_arrays, len(chunk))
             keys = self.keys.direct(key_arrays)
-            rows = None if keys is None else cut_sorted(chunk.times, keys, slices)
-        if rows is None:
-            return False
-        self._lift(rows, chunk, slices[0])
-        return True
+            rows = None if keys is None else cut_sorted(chunk.times, keys, slices, bounds=bounds)
+        return None if rows is None else (rows, self.lifted(chunk, rows.of_event, len(rows)))
 
     def _accept_by_arrival(self, events: Events, keys: Int32Array) -> list[Dropped]:
         chunk, scan = events.chunk, events.scan
@@ -196,7 +209,7 @@ class QueryGroup:
     def _late(self, events: Events, slices: tuple[Int64Array, Int64Array]) -> BoolArray | None:
         """Which events are late for some window, None if there are none."""
         times = events.chunk.times
-        if events.scan.low >= np.max(events.watermarks):
+        if events.are_on_time:
             return None
         behind = np.flatnonzero(times < events.watermarks)
         if len(behind) == 0:
@@ -231,7 +244,7 @@ class QueryGroup:
         """Rows of events as they came, which lie in the slices that begin at ``starts``."""
         if len(rows):
             self.work.entered(self.windows.slices_of_windows(starts))
-            self._add(rows, self.lifted(chunk, rows.of_event, len(rows)))
+            self.add_lifted(rows, self.lifted(chunk, rows.of_event, len(rows)))
 
     def lifted(self, chunk: Chunk, of_event: Int32Array, row_count: int) -> dict[Op, PartialColumn]:
         """The partials of rows: event i adds to row ``of_event[i]``."""
@@ -243,7 +256,7 @@ class QueryGroup:
                 self._spreads[op.column] = column.low, column.high
         return partials
 
-    def _add(self, rows: SlicedRows, partials: dict[Op, PartialColumn]) -> None:
+    def add_lifted(self, rows: SlicedRows, partials: dict[Op, PartialColumn]) -> None:
         counts = partials[COUNT]
         assert isinstance(counts, CountColumn)
         event_count = int(counts.counts.sum())
@@ -336,7 +349,7 @@ class QueryGroup:
         if rows.key_position is not None:
             own_count += position_cut_count(self.by_key.counts, rows.key_position)
         self.work.cut(starts, cuts, own_count)
-        self._add(rows, self.lifted(stretch.chunk, rows.of_event, len(rows)))
+        self.add_lifted(rows, self.lifted(stretch.chunk, rows.of_event, len(rows)))
 
     def _forget_keys(self) -> None:
         """Forget keys that nothing refers to any more: streams have new ones for ever."""
@@ -386,7 +399,7 @@ class QueryGroup:
     def add_block(self, block: RowBlock) -> None:
         """Rows that another half has cut."""
         rows = SlicedRows(np.empty(0, np.int32), block.key, block.first, block.last)
-        self._add(rows, {op: block.partials[op] for op in self.ops})
+        self.add_lifted(rows, {op: block.partials[op] for op in self.ops})
 
     def add_late(self, chunk: Chunk, keys: Int32Array, watermarks: Int64Array) -> None:
         """Events of which some window was over before they came, as another half has found."""

@@ -213,6 +213,19 @@ class Events:
         """The watermark of each."""
         return np.full(len(self), self.watermarks) if isinstance(self.watermarks, int) else self.watermarks
 
+    @property
+    def are_on_time(self) -> bool:
+        """Whether it is seen at once that no event is below its source's watermark."""
+        return self.scan.low >= (self.watermarks if isinstance(self.watermarks, int) else int(self.watermarks.max()))
+
+    def stretch(self, begin: int, end: int) -> Events:
+        """Those from one place up to another, at least one, of events in order of time."""
+        times = self.chunk.times
+        arrays = {name: array.slice(begin, end - begin) for name, array in self.arrays.items()}
+        watermarks = self.watermarks if isinstance(self.watermarks, int) else self.watermarks[begin:end]
+        scan = TimeScan(int(times[begin]), int(times[end - 1]), True)
+        return Events(self.chunk.take(slice(begin, end)), arrays, scan, watermarks)
+
     def take(self, rows: Int64Array, names: Iterable[str]) -> Events:
         """Those in these rows (ascending), with the columns of these names."""
         if len(rows) == len(self):

@@ -403,8 +403,8 @@ class KeyTable:
 
     def columns(self) -> list[pa.Array]:
         """One array per key column: the values of every number, in the order of the numbers."""
-        if not self.names:
-            return []
+        if len(self.names) < 2:
+            return [part.values() for part in self._parts]
         ids = np.arange(len(self), dtype=np.int64)
         reversed_columns = []
         for part, pair in zip(reversed(self._parts[1:]), reversed(self._pairs), strict=True):

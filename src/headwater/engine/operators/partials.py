@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Protocol, Self
 
 import numpy as np
@@ -272,6 +273,7 @@ def joined_kinds(one: object, other: object) -> object:
     return MISFIT if MISFIT in joined else joined
 
 
+@lru_cache(1024)
 def _name(op: Op) -> str:
     """An operator as text; a user's own by its name and import path."""
     parameter: object = op.parameter

@@ -106,9 +106,16 @@ def _sum_stretch(keys: Int64Array, low: int, values: Int64Array, sums: Int64Arra
 
 
 def lift_slices(
-    ops: Sequence[Op], chunk: Chunk, keys: DirectKeys, slices: tuple[Int64Array, Int64Array]
+    ops: Sequence[Op],
+    chunk: Chunk,
+    keys: DirectKeys,
+    slices: tuple[Int64Array, Int64Array],
+    bounds: Int64Array | None = None,
 ) -> tuple[SlicedRows, dict[Op, PartialColumn]] | None:
-    """Rows and partials of events in order of time, or None if they are not of the simple kind."""
+    """Rows and partials of events in order of time, or None if they are not of the simple kind.
+
+    ``bounds``: where slices begin among the events, if that is known.
+    """
     names = {name for op in ops for name in op.columns}
     if len(names) != 1 or any(op.kind not in KINDS for op in ops):
         return None
@@ -118,7 +125,7 @@ def lift_slices(
     starts, cell_count = slices[0], len(keys.table)
     if EVENTS_PER_CELL * cell_count * len(starts) > len(chunk):
         return None
-    bounds = slice_bounds(frozen(chunk.times, np.int64), starts)
+    bounds = slice_bounds(frozen(chunk.times, np.int64), starts) if bounds is None else bounds
     size = len(starts) * keys.key_count
     made = RowsMade.of(0, size)
     counts, limbs, ends = np.zeros(size, np.int64), np.zeros((size, 2), np.uint64), np.empty(2 * size, np.int64)

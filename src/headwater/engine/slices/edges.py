@@ -163,6 +163,8 @@ class Edges:
     def __init__(self, specs: Sequence[tuple[int, int, int, int, int]]) -> None:
         self.specs = spec_table(specs)
         self.step = self._common_step()
+        #: The span that was asked for last, and its slices: rows of one span are looked at more than once.
+        self._last: tuple[tuple[int, int], tuple[Int64Array, Int64Array]] | None = None
 
     def _common_step(self) -> int:
         """The largest step such that all edges are congruent modulo it."""
@@ -180,6 +182,8 @@ class Edges:
         """`slices` of times whose smallest and largest are known."""
         if len(self.specs) == 0:
             return np.array([EARLIEST]), np.array([LATEST])
+        if self._last is not None and self._last[0] == (low, high):
+            return self._last[1]
         expected = _edge_count(self.specs, low, high)
         if expected > 4 * len(times) + CELLS_FREE and expected > 1e6:
             distinct = np.unique(times)
@@ -189,7 +193,9 @@ class Edges:
         inner = self._edges_within(low, high, expected)
         first = _previous_edge(self.specs, low)
         last = _next_edge(self.specs, high)
-        return np.concatenate(([first], inner)), np.concatenate((inner, [last]))
+        found = np.concatenate(([first], inner)), np.concatenate((inner, [last]))
+        self._last = (low, high), found
+        return found
 
     def _edges_within(self, low: int, high: int, expected: float) -> Int64Array:
         """The distinct edges in (low, high], sorted."""

@@ -171,11 +171,16 @@ def _assign_in_key_order(keys: DirectKeys, starts: Int64Array, bounds: Int64Arra
 
 
 def cut_sorted(
-    times: Int64Array, keys: DirectKeys, slices: tuple[Int64Array, Int64Array], keys_many: int = KEYS_MANY
+    times: Int64Array,
+    keys: DirectKeys,
+    slices: tuple[Int64Array, Int64Array],
+    keys_many: int = KEYS_MANY,
+    bounds: Int64Array | None = None,
 ) -> SlicedRows | None:
     """Rows of events in order of time with integer keys; None if a key is new, or keys are too many for a table.
 
-    From ``keys_many`` keys on, rows are numbered in the order of keys.
+    From ``keys_many`` keys on, rows are numbered in the order of keys. ``bounds``: where slices begin among the events, if that
+    is known.
 
     >>> keys = DirectKeys(np.array([5, 6, 5]), 5, np.array([0, 1], np.int32), 2)
     >>> cut_sorted(np.array([1, 2, 12]), keys, (np.array([0, 10]), np.array([10, 20]))).of_event
@@ -184,7 +189,7 @@ def cut_sorted(
     starts, _ = slices
     if len(starts) * keys.key_count > CELLS_PER_EVENT * len(times) + CELLS_FREE:
         return None
-    bounds = slice_bounds(frozen(times, np.int64), starts)
+    bounds = slice_bounds(frozen(times, np.int64), starts) if bounds is None else bounds
     made = RowsMade.of(len(times), min(len(times), len(starts) * keys.key_count))
     count = (_assign_direct if keys.key_count < keys_many else _assign_in_key_order)(keys, starts, bounds, made)
     return None if count < 0 else made.rows(count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from headwater.engine.counting.pieces import Zoning
 from headwater.engine.halves import LeafGroup
 from headwater.engine.intake.arrivals import Arrivals, read_columns, times_of
 from headwater.engine.intake.chunk import Chunk
-from headwater.engine.intake.columns import Events, TimeScan, read_values
+from headwater.engine.intake.columns import Events, Times, TimeScan, read_values
 from headwater.engine.intake.many_sources import SourceShares, shares
 from headwater.engine.state import EngineState
 from headwater.engine.tree.leaf_sources import LeafSources, Moved, Standing
@@ -60,23 +60,62 @@ class LeafHalf:
 
     # --- events of one source ---
 
-    def take_in(self, source: str, offset: int, batch: pa.RecordBatch, watermark: int | None) -> None:
-        """The next events of a source; those that were taken in before are passed over."""
+    def take_in_stretches(
+        self, source: str, offset: int, batch: pa.RecordBatch, ends: Sequence[int], times: Times
+    ) -> Iterator[None]:
+        """The next events of a source, without an explicit watermark; stops behind each of ``ends``, ascending, and behind all:
+        what is taken then is of the events so far. ``times``: those of the events.
+
+        Nothing else may be asked of the half in between. It does what `take_in` of each stretch does, mostly in one pass.
+        """
+        scan, origin = times[2], self.sources[source]
+        is_plain = (
+            scan is not None
+            and scan.in_order
+            and scan.low >= origin.watermark
+            and origin.next_offset == offset
+            and not self.sources.needs_care(source, offset)
+            and not (self._raw or self._instead.is_wanted or self._cutting or self._counting)
+        )
+        arrived = self._intake.plain(batch, origin, offset, times) if ends and is_plain else None
+        if arrived is None:
+            for begin, end in zip([0, *ends], [*ends, len(batch)]):
+                self.take_in(source, offset + begin, batch.slice(begin, end - begin), None, None if ends else times)
+                yield
+            return
+        families = self._instead.collect(arrived)
+        walks = [family.group.accept_in_stretches(arrived.events, ends) for family in families]
+        for end in (*ends, len(batch)):
+            for walk in walks:
+                next(walk)
+            high = int(arrived.events.chunk.times[end - 1])
+            origin.next_offset = offset + end
+            self.sources.latest = max(self.sources.latest, high)
+            self._state.watermarks.saw(origin, arrived.events.scan.low, high)
+            self.sources.moved(source)
+            yield
+
+    def take_in(
+        self, source: str, offset: int, batch: pa.RecordBatch, watermark: int | None, times: Times | None = None
+    ) -> None:
+        """The next events of a source; those that were taken in before are passed over. ``times``: those of the events, if they
+        were read before."""
         origin, end = self.sources[source], offset + len(batch)
         while origin.next_offset < end:
             start = origin.next_offset
             until = self.sources.next_stop(source, end)
-            self._take_stretch(source, start, batch.slice(start - offset, until - start))
+            is_whole = start == offset and until == end
+            self._take_stretch(source, start, batch.slice(start - offset, until - start), times if is_whole else None)
             self.sources.move_to(source, until)
         if watermark is not None and end >= origin.next_offset:
             self._state.watermarks.raise_source(source, watermark)
         self.sources.moved(source)
 
-    def _take_stretch(self, source: str, start: int, batch: pa.RecordBatch) -> None:
+    def _take_stretch(self, source: str, start: int, batch: pa.RecordBatch, times: Times | None) -> None:
         """Events between which nothing is decided: all of them come for the first time, or none."""
         origin = self.sources[source]
         is_new = self.sources.is_past_reread(source)
-        delivery = self._intake.read(batch, origin, start, is_new=is_new)
+        delivery = self._intake.read(batch, origin, start, times, is_new)
         if delivery is not None:
             (self._deal_out if is_new else self._hold_again)(delivery)
             self._state.watermarks.saw(origin, delivery.events.scan.low, delivery.events.scan.high)

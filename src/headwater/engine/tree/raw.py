@@ -78,7 +78,7 @@ class RawEvents:
 def too_late(entries: Iterable[Registered], events: Events, misfits: Mapping[str, list[int]]) -> list[Dropped]:
     """The events that are too late, per query: of those that it takes and that have no misfit in a column that it reads."""
     found, chunk = [], events.chunk
-    if not bool((chunk.times < events.watermarks).any()):
+    if events.are_on_time or not bool((chunk.times < events.watermarks).any()):
         return []
     marks = events.marks
     for entry in entries:
@@ -125,12 +125,17 @@ class EventsInstead:
     def parts(self) -> list[EventsPart]:
         return [part for parts in self._parts.values() for part in parts]
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether events of some family travel for now."""
+        return any(choice.deltas_left for choice in self._choices.values())
+
     def collect(self, delivery: Delivery) -> Iterable[Family[LeafGroup]]:
         """Keep events for the families for which they travel; returns the others. Late or odd events are sorted out here."""
         if not self._choices:
             return self._families.values()
         events, misfits = delivery.events, _listed(delivery)
-        is_plain = not misfits and not bool((events.chunk.times < events.watermarks).any())
+        is_plain = not misfits and (events.are_on_time or not bool((events.chunk.times < events.watermarks).any()))
         others = []
         for number, family in self._families.items():
             choice = self._choices.get(number)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from headwater.base.arrays import Int64Array
 from headwater.engine.intake.arrivals import times_of
-from headwater.engine.intake.columns import without
+from headwater.engine.intake.columns import Times, without
 from headwater.engine.tree.leaf import LeafHalf
 from headwater.language.times import NEVER
 from headwater.node.holon.executed_steps import written_part
@@ -100,47 +100,51 @@ class PartitionRunner:
             batch, self._held = pa.concat_batches([self._held, batch]), None
         if self._limit is not None:
             batch = batch.slice(0, self._limit - self.index)
-        highest, ends = self._look(batch)
+        times = times_of(batch, self._table.time, self._table.unit)
+        highest, ends = self._look(times, len(batch))
+        done = ends[-1][0] if ends else 0
+        whole = done + self._whole(self.index + done, len(batch) - done)
+        if whole < len(batch):
+            batch, self._held = batch.slice(0, whole), batch.slice(whole)
+            times, highest = times_of(batch, self._table.time, self._table.unit), NEVER
+        stretches = self._half.take_in_stretches(self.partition, self.index, batch, [end for end, _, _ in ends], times)
         done = 0
         for end, time, step in ends:
-            self._feed(batch.slice(done, end - done), time)
+            self._feed(stretches, batch.slice(done, end - done), time)
             done = end
             yield self._close(step)
-        whole = self._whole(len(batch) - done)
-        self._feed(batch.slice(done, whole), highest if done + whole == len(batch) else NEVER)
-        if done + whole < len(batch):
-            self._held = batch.slice(done + whole)
+        self._feed(stretches, batch.slice(done), highest)
         # Others wait for what is there up to the limit, and nothing will come to close it.
         if self.index == self._limit and (rest := self.take_open()) is not None:
             yield rest
 
-    def _whole(self, count: int) -> int:
-        """How many of the next events can be handed over: where batches end at fixed places, those before the last."""
+    def _whole(self, index: int, count: int) -> int:
+        """How many of the events from an index on can be handed over: up to the last place where a batch is to end."""
         cut = None if self._handler is None else self._handler.cut
-        if cut is None or self.index + count == self._limit:
+        if cut is None or index + count == self._limit:
             return count
-        return max((self.index + count) // cut * cut - self.index, 0)
+        return max((index + count) // cut * cut - index, 0)
 
-    def _look(self, batch: pa.RecordBatch) -> tuple[int, list[tuple[int, int, int]]]:
+    def _look(self, known: Times, count: int) -> tuple[int, list[tuple[int, int, int]]]:
         """The latest time among events, and where steps end: behind how many events, the time of the last of them, the step."""
-        times, bad, scan = times_of(batch, self._table.time, self._table.unit)
+        times, bad, scan = known
         rows: Int64Array | None = None
         if scan is None:
-            rows = without(bad, len(batch))
+            rows = without(bad, count)
             times = times[rows]
         highest = (int(times.max()) if len(times) else NEVER) if scan is None else scan.high
         # Nearly every batch of a fast stream lies within a step.
         if highest == NEVER or self._grid.step_of(highest - self._disorder) <= self._step:
             return highest, []
-        found = self._grid.crossings(times, self._disorder, self._watermark)
+        found = self._grid.crossings(times, self._disorder, self._watermark, scan is not None and scan.in_order)
         places = [count - 1 for count, _ in found]
         ends = [(place if rows is None else int(rows[place])) + 1 for place in places]
         return highest, [(end, int(times[place]), step) for end, place, (_, step) in zip(ends, places, found)]
 
-    def _feed(self, batch: pa.RecordBatch, latest: int) -> None:
-        """Events of one step, none of them later than ``latest``."""
+    def _feed(self, stretches: Iterator[None], batch: pa.RecordBatch, latest: int) -> None:
+        """Events of one step, the next stretch of those that are taken in, none of them later than ``latest``."""
         if len(batch):
-            self._half.take_in(self.partition, self.index, batch, None)
+            next(stretches)
             if self._handler is not None:
                 self._hand_over(batch, self._handler)
             self.index += len(batch)

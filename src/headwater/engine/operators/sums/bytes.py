@@ -54,9 +54,10 @@ def encode(limbs: UInt64Array, unit: int, specials: Int64Array | None) -> bytes:
     digits = np.empty(int(sizes.sum()), np.uint8)
     _pack(rows, firsts, sizes, digits)
     writer = Writer(VERSION).ints(sizes).ints(firsts[sizes > 0] + unit // 8).blob(digits.tobytes())
-    special = np.zeros((0, 3), np.int64) if specials is None else specials
-    special_rows = np.flatnonzero(special.any(axis=1))
-    return writer.ints(special_rows).ints(special[special_rows].ravel()).finish()
+    if specials is None:
+        return writer.number(0).number(0).finish()
+    special_rows = np.flatnonzero(specials.any(axis=1))
+    return writer.ints(special_rows).ints(specials[special_rows].ravel()).finish()
 
 
 def parse(data: Bytes) -> EncodedSums:

@@ -1,0 +1,1 @@
+"""What nodes without a coordinator cost, and what they tell each other."""
