@@ -69,7 +69,8 @@ class HolonChecker:
         there = 0 if chain is None else len(chain.said)
         if delta.reach.rows > there:
             raise ViolationError(
-                f"{machine.name} tells of {delta.chain} up to {delta.end}, which stands for {delta.reach.rows} rows: {there} are there"
+                f"{machine.name} tells of {delta.chain} up to {delta.end}, which stands for {delta.reach.rows} rows,"
+                f" of which {there} are there"
             )
 
     def _look_into(self, machine: Machine, data: bytes) -> None:
