@@ -48,17 +48,42 @@ LAYERS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
         frozenset({"__init__", "local", "testing"}),
         frozenset({"language", "base", "reference", "engine", "protocols", "node", "page"}),
     ),
+    # Programs without a coordinator.
+    "without_a_root": (
+        frozenset({"holon"}),
+        frozenset({"language", "base", "engine", "protocols", "node", "logs", "public"}),
+    ),
     "tools": (
         frozenset({"cases", "generator", "demo", "bench", "job", "warm"}),
-        frozenset({"language", "base", "reference", "engine", "protocols", "node", "logs", "hosts", "public"}),
+        frozenset(
+            {
+                "language",
+                "base",
+                "reference",
+                "engine",
+                "protocols",
+                "node",
+                "logs",
+                "hosts",
+                "public",
+                "without_a_root",
+            }
+        ),
     ),
-    "entry": (frozenset({"cli", "__main__"}), frozenset({"language", "logs", "hosts", "public", "tools"})),
+    "entry": (
+        frozenset({"cli", "__main__"}),
+        frozenset({"language", "logs", "hosts", "public", "without_a_root", "tools"}),
+    ),
 }
 
 #: The few imports that may cross, each with its reason; those of headwater only when a function runs.
 ALLOWED = {
     # The sketches are defined by their registers: a second implementation would only define a second sketch.
     ("reference.aggregates", "headwater.engine.operators.sketches"),
+    # A state as a plain object computes, and is asked for where the state is described.
+    ("language.functions.states", "headwater.holon.plain"),
+    # What tests a function is with what tests aggregates, for users; it runs the function.
+    ("testing", "headwater.holon.two_runners"),
     # The front door names what needs Spark, and opens it only when it is asked for.
     ("__init__", "headwater.spark.aggregate"),
     ("__init__", "headwater.spark.data_sources"),

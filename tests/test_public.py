@@ -8,11 +8,12 @@ import pytest
 import headwater as hw
 
 NAMES = """
-    Aggregate DataError Engine FormatError HeadwaterError Operator Page Query QueryError Results aggregate aggregate_of apply
-    approx_distinct approx_quantile arrival avg band between by_query col collect count count_distinct count_sliding
-    count_tumbling custom distinct epoch explain first foreach_batch from_disco from_json from_yaml geometric_mean iso last
-    load max max_by median min min_by mode postgres product punctuated quantile query read register rows run session ship
-    sliding stddev stream sum testing to_json to_table to_yaml top tumbling value_range variance
+    Aggregate DataError Engine FormatError HeadwaterError Local Operator Page ProcessingFunction Query QueryError
+    Results WindowRead WindowedCRDT WindowedLocal aggregate aggregate_of apply approx_distinct approx_quantile arrival
+    avg band between by_query col collect count count_distinct count_sliding count_tumbling crdts custom distinct
+    epoch explain first flow foreach_batch from_disco from_json from_yaml geometric_mean holon iso last load max
+    max_by median min min_by mode postgres product punctuated quantile query read register rows run session ship
+    sliding stddev stream sum testing to_json to_table to_yaml top tumbling value_range variance when_final
 """.split()
 SPARK_NAMES = """
     FolderSink KafkaInput KafkaSink LogSink SinkError Stream StreamError StreamStatus aggregate by_query read register

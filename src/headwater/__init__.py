@@ -36,6 +36,11 @@ from headwater.language.aggregations import (
 from headwater.language.expressions import col
 from headwater.language.files.disco import from_disco
 from headwater.language.files.queries import from_json, from_yaml, load, to_json, to_yaml
+from headwater.language.functions import crdts
+from headwater.language.functions.flow import flow
+from headwater.language.functions.function import ProcessingFunction
+from headwater.language.functions.handlers import WindowRead, when_final
+from headwater.language.functions.states import Local, WindowedCRDT, WindowedLocal
 from headwater.language.query import Query, query
 from headwater.language.time_columns import arrival, epoch, iso
 from headwater.language.user_code import Aggregate, Operator, aggregate_of
@@ -76,11 +81,16 @@ __all__ = [
     "Engine",
     "FormatError",
     "HeadwaterError",
+    "Local",
     "Operator",
     "Page",
+    "ProcessingFunction",
     "Query",
     "QueryError",
     "Results",
+    "WindowRead",
+    "WindowedCRDT",
+    "WindowedLocal",
     "aggregate",
     "aggregate_of",
     "apply",
@@ -97,16 +107,19 @@ __all__ = [
     "count_distinct",
     "count_sliding",
     "count_tumbling",
+    "crdts",
     "custom",
     "distinct",
     "epoch",
     "explain",
     "first",
+    "flow",
     "foreach_batch",
     "from_disco",
     "from_json",
     "from_yaml",
     "geometric_mean",
+    "holon",
     "iso",
     "last",
     "load",
@@ -139,6 +152,7 @@ __all__ = [
     "tumbling",
     "value_range",
     "variance",
+    "when_final",
 ]
 
 
@@ -147,6 +161,7 @@ _LATER = {
     "aggregate": "headwater.spark",
     "by_query": "headwater.spark",
     "foreach_batch": "headwater.spark.streaming.sinks.foreach_batch",
+    "holon": "headwater.holon",
     "postgres": "headwater.spark.streaming.postgres.sink",
     "read": "headwater.spark",
     "register": "headwater.spark",
@@ -163,7 +178,7 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     module = importlib.import_module(_LATER[name])
-    return module if name == "testing" else getattr(module, name)
+    return module if name in ("holon", "testing") else getattr(module, name)
 
 
 @overload

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.cases import explain_difference
@@ -120,6 +120,7 @@ def test_rows_of_nodes_are_those_of_the_reference(given: Partitions, seed: int) 
     assert_right(world, given)
 
 
+@settings(max_examples=30)
 @given(partitions(), st.integers(0, 2**32))
 def test_loss_order_and_crashes_change_nothing(given: Partitions, seed: int) -> None:
     """Frames are lost, doubled, overtaken; nodes die at any moment and come back with a checkpoint, without, or never."""
@@ -216,6 +217,7 @@ def test_idle_partitions_return_with_everything_that_is_not_late(given: Partitio
     assert_decided(world, given)
 
 
+@settings(max_examples=30)
 @given(partitions(), st.integers(0, 2**32))
 def test_decisions_hold_whatever_happens(given: Partitions, seed: int) -> None:
     """Partitions fall idle and return while frames are lost, and nodes die, pause, and come back."""

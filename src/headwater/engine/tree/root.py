@@ -17,6 +17,7 @@ from headwater.engine.intake.chunk import Chunk
 from headwater.engine.intake.columns import Events, read_values, scan_times
 from headwater.engine.operators.operator import Op
 from headwater.engine.results.output import empty_table
+from headwater.engine.results.shape import ResultShape
 from headwater.engine.results.side_output import SCHEMA
 from headwater.engine.state import EngineState
 from headwater.engine.tree.marker_cuts import CutRootGroup
@@ -98,6 +99,11 @@ class RootHalf:
     def result_schema(self) -> pa.Schema:
         """The columns of result rows, once the columns of events are known."""
         return empty_table(self._queries.layout, self._queries.names).schema
+
+    @property
+    def shape(self) -> ResultShape:
+        """How rows look to users."""
+        return self._queries.shape
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse queries that do not fit the columns; says the types of those that they read."""

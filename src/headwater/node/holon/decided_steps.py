@@ -132,17 +132,21 @@ class DecidedSteps:
 
     # --- what could be decided next ---
 
-    def closing(self, silent: Mapping[str, int]) -> StepClosed | None:
+    def closing(self, silent: Mapping[str, int], read: Mapping[str, int]) -> StepClosed | None:
         """The entry that would close the next step, if it can be; None too while an entry waits to be taken, or none is needed.
 
-        ``silent``: partitions that were read to their ends, and nothing came for long, each with its end. They are left out if
-        they are waited for and everything of them is known.
+        ``silent``: partitions of which nothing has come for long, each with its end; they are left out if they are waited for and
+        everything of them is known, or has been read here (``read``: how many events, by partition).
         """
         if self._entries or not self._needs_entries or self.replica.has_ended or self.is_over:
             return None
         step = self.replica.steps.step + 1
         waited = self._waited(set(self.out))
-        behind = {chain: prefix.version.at for chain, prefix in waited.items() if prefix.covering(step) is None}
+        behind = {
+            chain: max(prefix.version.at, read.get(chain, 0))
+            for chain, prefix in waited.items()
+            if prefix.covering(step) is None
+        }
         parts = [part for prefix in waited.values() if (part := prefix.covering(step)) is not None]
         if not parts or any(silent.get(chain) != at for chain, at in behind.items()):
             return None

@@ -81,9 +81,7 @@ class HolonNode:
         self.running = Running(self.known)
         self.owning = Owning(name, plan.units, self.settings)
         self.deciding = Deciding(plan.partitions, self.settings)
-        self.gossip = Gossip(
-            name, {chain: unit for unit, chains in plan.units.items() for chain in chains}, self.settings
-        )
+        self.gossip = Gossip({chain: unit for unit, chains in plan.units.items() for chain in chains}, self.settings)
         self._checkpoints = Checkpoints(self.settings.checkpoint_ns)
         self._backlogs = {partition: Backlog() for partition in plan.partitions}
         self._worlds: dict[str, WorldPieces] = {}
@@ -155,9 +153,9 @@ class HolonNode:
             fresh = list(self.running.confirm())
             for delta in fresh:
                 self.gossip.made(delta)
-            executed = self.known.executed
+            before = self._point
             yield from self.running.advance()
-            if not fresh and executed == self.known.executed and not self.known.rows.has_ready:
+            if not fresh and before == self._point and not self.known.rows.has_ready:
                 break
         yield from self._propose(now_ns)
         if self.gossip.is_urgent:
@@ -168,6 +166,11 @@ class HolonNode:
         if not self.is_finished and self.program.has_ended:
             self.is_finished = True
             yield Finished()
+
+    @property
+    def _point(self) -> tuple[object, ...]:
+        """How far steps and decisions are."""
+        return self.known.executed, self.program.decided.position
 
     # --- beats ---
 
@@ -269,13 +272,12 @@ class HolonNode:
         chains, levels = self.known.chains(), self.program.levels
         bases = [max((prefix.base for prefix in one.prefixes.chains.values()), default=0) for one in levels]
         messages: list[PeerMessage] = []
-        is_first = self.owning.living[0] == self.name
-        if self.gossip.lacks_world(peer, bases, is_first):
+        rank = self.owning.rank
+        if self.gossip.lacks_world(peer, bases, rank):
             messages += pieces_of(self.plan.generation, levels[0].steps.count, self.known.state())
-        messages += self.gossip.missing(
-            peer, self.owning.owner, chains, lambda chain: digest.executed[self.known.level(chain)]
-        )
-        if self.gossip.lacks_entries(peer, is_first):
+        executed = {chain: digest.executed[self.known.level(chain)] for chain in chains}
+        messages += self.gossip.missing(peer, self.owning.rank_for, chains, executed)
+        if self.gossip.lacks_entries(peer, rank):
             entries = self.deciding.log.entries_after(digest.decisions - 1)
             messages += [EntryTold(self.plan.generation, *entry) for entry in entries[:ENTRIES_AT_ONCE]]
         for message in messages:
@@ -333,17 +335,10 @@ class HolonNode:
             yield decide
 
     def _closing(self, now_ns: int, idle_ns: int) -> LogEntry | None:
-        entry = self.program.decided.closing(self.deciding.quiet.silent(idle_ns))
-        if entry is None or not self.deciding.may_close(entry.step, self._turn(), now_ns):
+        entry = self.program.decided.closing(self.deciding.quiet.silent(idle_ns), self.running.indexes())
+        if entry is None or not self.deciding.may_close(entry.step, self.owning.turn(ONCE), now_ns):
             return None
         return entry
-
-    def _turn(self) -> int:
-        """How many come before this node in closing steps: first is who runs what is computed once, if somebody does."""
-        living = self.owning.living
-        owner = self.owning.owner(ONCE) if ONCE in self.plan.units else None
-        order = living if owner is None else [owner, *(node for node in living if node != owner)]
-        return order.index(self.name)
 
     # --- between events ---
 

@@ -38,6 +38,15 @@ class EventsHandler(Protocol):
         """What was inserted since the last time."""
         ...
 
+    def take_rows(self) -> tuple[int, pa.Table | None]:
+        """The rows that were yielded since the last time, and the index of the first of them."""
+        ...
+
+    @property
+    def row_count(self) -> int:
+        """How many rows were yielded so far."""
+        ...
+
     def private(self) -> bytes:
         """All that the function has to know to go on from here."""
         ...
@@ -70,16 +79,25 @@ class PartitionRunner:
         self._watermark, self._latest = reach.watermark, reach.latest
         self._half: LeafHalf = table.leaf_half(partition, partition, self.start, reach.watermark, reach.latest)
         self._handler = handler
-        #: The offset of the event that comes next.
+        #: How many events were taken in, and those that wait until there are enough of them.
         self.index = self.start
+        self._held: pa.RecordBatch | None = None
         #: Where the partition was decided to end.
         self._limit = None if prefix.limit is None else prefix.limit.index
 
+    @property
+    def next_offset(self) -> int:
+        """The event that comes next."""
+        return self.index + (0 if self._held is None else len(self._held))
+
     def take_in(self, offset: int, batch: pa.RecordBatch) -> Iterator[PrefixDelta]:
         """The next events; what was taken in before is passed over. Gives the deltas of the steps that end among them."""
-        if offset > self.index:
-            raise ValueError(f"partition {self.partition!r}: events from {self.index} on come next, not from {offset}")
-        batch = batch.slice(self.index - offset)
+        if offset > self.next_offset:
+            what = f"events from {self.next_offset} on come next, not from {offset}"
+            raise ValueError(f"partition {self.partition!r}: {what}")
+        batch = batch.slice(self.next_offset - offset)
+        if self._held is not None:
+            batch, self._held = pa.concat_batches([self._held, batch]), None
         if self._limit is not None:
             batch = batch.slice(0, self._limit - self.index)
         highest, ends = self._look(batch)
@@ -88,10 +106,20 @@ class PartitionRunner:
             self._feed(batch.slice(done, end - done), time)
             done = end
             yield self._close(step)
-        self._feed(batch.slice(done), highest)
+        whole = self._whole(len(batch) - done)
+        self._feed(batch.slice(done, whole), highest if done + whole == len(batch) else NEVER)
+        if done + whole < len(batch):
+            self._held = batch.slice(done + whole)
         # Others wait for what is there up to the limit, and nothing will come to close it.
         if self.index == self._limit and (rest := self.take_open()) is not None:
             yield rest
+
+    def _whole(self, count: int) -> int:
+        """How many of the next events can be handed over: where batches end at fixed places, those before the last."""
+        cut = None if self._handler is None else self._handler.cut
+        if cut is None or self.index + count == self._limit:
+            return count
+        return max((self.index + count) // cut * cut - self.index, 0)
 
     def _look(self, batch: pa.RecordBatch) -> tuple[int, list[tuple[int, int, int]]]:
         """The latest time among events, and where steps end: behind how many events, the time of the last of them, the step."""
@@ -134,6 +162,10 @@ class PartitionRunner:
             self._handler.close(self._grid.time_of(step))
         return self._delta((low, step))
 
+    def take_rows(self) -> tuple[int, pa.Table | None]:
+        """The rows that the function yielded for the events of the last delta, and the index of the first of them."""
+        return (0, None) if self._handler is None else self._handler.take_rows()
+
     def take_open(self) -> PrefixDelta | None:
         """What came since the last delta; the step goes on."""
         return self._delta(None) if self.index > self.start else None
@@ -144,7 +176,8 @@ class PartitionRunner:
         written = [written_part(self._table.number, part) for part in parts]
         handler = self._handler
         private = b"" if handler is None else handler.private()
-        reach = Reach(self._watermark, self._latest, private)
+        rows = 0 if handler is None else handler.row_count
+        reach = Reach(self._watermark, self._latest, private, rows)
         inserted = [] if handler is None else handler.take_parts()
         version = self._generation, self.decisions
         return PrefixDelta(self.partition, *version, start, self.index, reach, (*written, *inserted), steps)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import DataError, FormatError
 from headwater.node.holon.executed_steps import ExecutedSteps, StepRows
+from headwater.node.holon.kept_steps import KeptSteps
 from headwater.node.holon.tables import SharedTable
 from headwater.protocols.steps import END, StepGrid
 from headwater.protocols.windowed_crdt import (
@@ -30,13 +30,18 @@ class Replica:
     """
 
     def __init__(
-        self, tables: Sequence[SharedTable], chains: Mapping[str, str], grid: StepGrid, generation: int = 1
+        self,
+        tables: Sequence[SharedTable],
+        chains: Mapping[str, str],
+        grid: StepGrid,
+        generation: int = 1,
+        retention: int = 0,
     ) -> None:
         self.prefixes = Prefixes.of(chains, generation)
         self.steps = ExecutedSteps(tables, chains, grid)
         self.grid = grid
         #: Rows of steps that somebody has still to read.
-        self.kept: deque[StepRows] = deque()
+        self.kept = KeptSteps(retention)
         #: Of each chain the shortest prefix that one who has executed these steps can have, made under the decisions that were
         #: taken: who has to begin anew begins there.
         self.cuts = dict(self.prefixes.chains)
@@ -114,7 +119,7 @@ class Replica:
             if part.low == step:
                 self._cut(chain, part, left_out or {})
             self.cuts[chain] = self.cuts[chain].without(self.steps.step)
-        self.kept.append(rows)
+        self.kept.add(rows)
         return rows
 
     def _cut(self, chain: str, part: StepPart, left_out: Mapping[str, Prefix]) -> None:
@@ -130,8 +135,7 @@ class Replica:
     def forget(self, step: int, number: int) -> None:
         """All others have executed the steps up to ``step``; rows up to step number ``number`` were read."""
         self.prefixes.without(min(step, self.steps.step))
-        while self.kept and self.kept[0].number <= number:
-            self.kept.popleft()
+        self.kept.forget(number)
 
     # --- the world: for those who are too far behind ---
 
@@ -148,15 +152,16 @@ class Replica:
             raise FormatError(f"a world of {sorted(cuts)} is none of {sorted(self.cuts)}")
         return ExecutedSteps.restored(self.steps, state["steps"]), cuts
 
-    def take_world(self, world: tuple[ExecutedSteps, dict[str, Prefix]], kept: Sequence[StepRows]) -> bool:
+    def take_world(self, world: tuple[ExecutedSteps, dict[str, Prefix]], kept: Iterable[StepRows]) -> bool:
         """Go on where another replica of the same program is, if that is further. ``kept``: the rows that it still holds."""
         further, cuts = world
         if further.count <= self.steps.count:
             return False
+        steps = list(kept)
         # Where it goes on behind a gap of ours, what we hold is of no use.
-        has_gap = (kept[0].number if kept else further.count + 1) > self.steps.count + 1
-        known = {step.number: step for step in (*kept, *(() if has_gap else self.kept))}
-        self.kept = deque(known[number] for number in sorted(known))
+        has_gap = (steps[0].number if steps else further.count + 1) > self.steps.count + 1
+        known = {step.number: step for step in (*steps, *(() if has_gap else self.kept))}
+        self.kept.replace(known[number] for number in sorted(known))
         self.steps, self.cuts = further, cuts
         self.prefixes.without(self.steps.step)
         self.merge(cuts)

@@ -15,12 +15,16 @@ from headwater.base.arrow import table_from_bytes, table_to_bytes
 from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.node.holon.decided_steps import DecidedSteps
 from headwater.node.holon.executed_steps import StepRows
+from headwater.node.holon.kept_steps import KeptSteps
 from headwater.node.holon.partition import EventsHandler, PartitionRunner
 from headwater.node.holon.replica import Replica
 from headwater.node.holon.stages import ONCE, Output, QueryStage, StageMaker, StageRunner, stage_chain
 from headwater.node.holon.tables import SharedTable
 from headwater.protocols.steps import StepGrid
 from headwater.protocols.windowed_crdt import Prefix, PrefixDelta
+
+#: Makes what a function does with the events of a partition, where a prefix ends; by level, the steps that it may peek at.
+EventsMaker = Callable[[str, Prefix, Sequence[KeptSteps]], EventsHandler]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +45,10 @@ class ProgramPlan:
     grid: StepGrid
     tables: tuple[SharedTable, ...]
     stages: tuple[StagePlan, ...] = (StagePlan(once=QueryStage),)
-    #: What a function does with events, made for a partition from what it has to know; none if all is declared.
-    events: Callable[[str, bytes], EventsHandler] | None = None
+    #: What a function does with events; none if all is declared.
+    events: EventsMaker | None = None
+    #: So long, in ticks, the windows of a step can be read after all stages have taken it.
+    retention: int = 0
     #: Which program it is of those that ran on the same state, from 1.
     generation: int = 1
     #: By unit, the chains of its stages; by chain the level whose state it is.
@@ -56,6 +62,12 @@ class ProgramPlan:
         if once:
             units[ONCE] = tuple([stage_chain(ONCE, number) for number in once])
         object.__setattr__(self, "units", units)
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """By chain of any level, the chain of output with its rows: that of a stage has its name, events are stage 0."""
+        stages = {chain: chain for level in range(1, len(self.stages) + 1) for chain in self.chains(level)}
+        return {partition: stage_chain(partition, 0) for partition in self.chains(0)} | stages
 
     def chains(self, level: int) -> dict[str, str]:
         """The chains of a level, with the home of each: the unit that they are of."""
@@ -90,7 +102,9 @@ class SharedProgram:
         """``by_entries``: whether each step is closed by an entry of the decision log."""
         self.plan = plan
         tables = [plan.tables, *(stage.tables for stage in plan.stages)]
-        self.levels = [Replica(own, plan.chains(level), plan.grid, plan.generation) for level, own in enumerate(tables)]
+        settings = plan.grid, plan.generation, plan.retention
+        self.levels = [Replica(own, plan.chains(level), *settings) for level, own in enumerate(tables)]
+        self._level_of = {chain: level for level in range(len(tables)) for chain in plan.chains(level)}
         self.decided = DecidedSteps(self.levels[0], by_entries)
         self.running: dict[str, list[StageRunner]] = {}
         self._partitions: dict[str, PartitionRunner] = {}
@@ -103,7 +117,8 @@ class SharedProgram:
         partition = self.levels[0].prefixes.chains.get(unit)
         if partition is not None:
             begun = partition if start is None else start(unit, partition)
-            handler = None if self.plan.events is None else self.plan.events(unit, begun.reach.private)
+            kept = [replica.kept for replica in self.levels]
+            handler = None if self.plan.events is None else self.plan.events(unit, begun, kept)
             self._partitions[unit] = PartitionRunner(unit, self.plan.tables[0], self.plan.grid, begun, handler)
         self.running[unit] = [
             self._stage_runner(unit, level, chain, start)
@@ -116,7 +131,8 @@ class SharedProgram:
         maker = plan.once if unit == ONCE else plan.of_partition
         assert maker is not None, f"no stage {level} of {unit}"
         begun = prefix if start is None else start(chain, prefix)
-        return StageRunner(chain, maker(unit, begun.reach.private), self.plan.grid, begun)
+        below = [replica.kept for replica in self.levels[:level]]
+        return StageRunner(chain, maker(unit, begun, below), self.plan.grid, begun)
 
     def stop(self, unit: str) -> None:
         """Run a unit no longer."""
@@ -125,13 +141,13 @@ class SharedProgram:
 
     def next_index(self, partition: str) -> int:
         """The event that a partition which is run here has to be given next."""
-        return self._partitions[partition].index
+        return self._partitions[partition].next_offset
 
     def positions(self, unit: str) -> dict[str, tuple[int, int, int]]:
         """By chain of a unit that is run here: under how many decisions, where its next delta begins, and what comes next."""
         found = {runner.chain: (runner.decisions, runner.taken, runner.taken) for runner in self.running[unit]}
         if (partition := self._partitions.get(unit)) is not None:
-            found[unit] = partition.decisions, partition.start, partition.index
+            found[unit] = partition.decisions, partition.start, partition.next_offset
         return found
 
     def take_in(self, partition: str, index: int, batch: pa.RecordBatch) -> Iterator[Output]:
@@ -140,19 +156,24 @@ class SharedProgram:
         if runner.index < known < index + len(batch):
             # It is run once more: a delta ends where what is known ends, so that the next one fits.
             for delta in runner.take_in(index, batch.slice(0, known - index)):
-                yield Output(delta)
+                yield self._events_output(runner, delta)
             yield from self._rest(runner)
         for delta in runner.take_in(index, batch):
-            yield Output(delta)
+            yield self._events_output(runner, delta)
 
     def _rest(self, runner: PartitionRunner) -> Iterator[Output]:
         if (delta := runner.take_open()) is not None:
-            yield Output(delta)
+            yield self._events_output(runner, delta)
 
     def take_open(self, partition: str) -> Output | None:
         """What came of a partition since its last delta."""
-        delta = self._partitions[partition].take_open()
-        return None if delta is None else Output(delta)
+        runner = self._partitions[partition]
+        delta = runner.take_open()
+        return None if delta is None else self._events_output(runner, delta)
+
+    def _events_output(self, runner: PartitionRunner, delta: PrefixDelta) -> Output:
+        index, rows = runner.take_rows()
+        return Output(delta) if rows is None else Output(delta, stage_chain(runner.partition, 0), index, rows)
 
     def advance(self) -> Iterator[Output]:
         """Execute what steps can be executed, and let the stages that are run here take them."""
@@ -162,17 +183,16 @@ class SharedProgram:
             if level + 1 < len(self.levels):
                 yield from self._taken(level + 1, replica.kept)
 
-    def _taken(self, level: int, steps: Sequence[StepRows]) -> Iterator[Output]:
+    def _taken(self, level: int, steps: KeptSteps) -> Iterator[Output]:
         for runners in list(self.running.values()):
             for runner in runners:
                 if runner.chain not in self.levels[level].prefixes.chains:
                     continue
-                for step in list(steps):
-                    if step.number == runner.taken + 1:
-                        output = runner.take(step)
-                        if output is None:
-                            break
-                        yield output
+                for step in steps.behind(runner.taken):
+                    output = runner.take(step)
+                    if output is None:
+                        break
+                    yield output
 
     def confirm(self, output: Output) -> str | None:
         """The rows of an output are there: what they stand for is known from now on. Returns why it is not new."""
@@ -182,7 +202,7 @@ class SharedProgram:
 
     def level_of(self, chain: str) -> int | None:
         """The level whose state a chain is; None: there is no such chain."""
-        return next((level for level, replica in enumerate(self.levels) if chain in replica.prefixes.chains), None)
+        return self._level_of.get(chain)
 
     def apply(self, delta: PrefixDelta) -> str | None:
         """Add what a stretch of a chain adds; returns why that is not possible."""

@@ -7,7 +7,7 @@ index is the number of steps that it has taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 from headwater.base.packing import Reader, Writer
 from headwater.language.times import FOREVER
 from headwater.node.holon.executed_steps import StepRows
+from headwater.node.holon.kept_steps import KeptSteps
 from headwater.protocols.steps import START, StepGrid
 from headwater.protocols.windowed_crdt import Prefix, PrefixDelta, Reach
 
@@ -52,8 +53,8 @@ class StepStage(Protocol):
         ...
 
 
-#: Makes the stage of a unit that goes on with these private bytes; none at the beginning.
-StageMaker = Callable[[str, bytes], StepStage]
+#: Makes the stage of a unit that goes on where a prefix ends; by level, the steps that it can read.
+StageMaker = Callable[[str, Prefix, Sequence[KeptSteps]], StepStage]
 
 
 def stage_chain(unit: str, stage: int) -> str:
@@ -69,13 +70,15 @@ class QueryStage:
     """The rows of queries as they are: what a program without functions does.
 
     >>> from headwater.engine.results.side_output import SCHEMA
-    >>> stage = QueryStage("*", b"")
+    >>> from headwater.protocols.windowed_crdt import Version
+    >>> stage = QueryStage("*", Prefix(Version(1, 0, 0)), [])
     >>> rows = pa.table({"n": [1, 2]})
     >>> stage.take(StepRows(1, 10, {0: rows}, SCHEMA.empty_table())).index, stage.take(StepRows(2, 20, {}, rows)).index
     (0, 2)
     """
 
-    def __init__(self, _: str, private: bytes) -> None:
+    def __init__(self, _: str, prefix: Prefix, __: Sequence[KeptSteps]) -> None:
+        private = prefix.reach.private
         self._index = Reader(private).number() if private else 0
 
     def take(self, step: StepRows) -> Took:

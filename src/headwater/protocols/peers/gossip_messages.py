@@ -29,7 +29,7 @@ from headwater.protocols.windowed_crdt import (
 
 VERSION = 1
 #: No program has more levels, and no world more pieces.
-LEVELS_MAX, PIECES_MAX = 64, 4096
+LEVELS_MAX, PIECES_MAX = 64, 1024
 #: What a piece of a world may take.
 PIECE_BYTES = 1 << 20
 #: Nobody has counted further.

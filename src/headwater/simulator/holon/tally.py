@@ -18,10 +18,12 @@ from headwater.language import windows as win
 from headwater.language.query import query_of
 from headwater.language.times import FOREVER, NEVER
 from headwater.node.holon.executed_steps import StepRows, written_part
+from headwater.node.holon.kept_steps import KeptSteps
 from headwater.node.holon.shared_program import StagePlan
 from headwater.node.holon.stages import QueryStage, Took, stage_chain, stage_watermark
 from headwater.node.holon.tables import SharedTable
 from headwater.protocols.steps import StepGrid
+from headwater.protocols.windowed_crdt import Prefix
 from headwater.reference.history import Arrived, StreamSettings
 from headwater.reference.rows import EmittedWindows, Group, ReferenceStream, ResultRow, changes_since
 
@@ -36,9 +38,9 @@ TABLE = SharedTable(0, (COUNTED,), COUNTS)
 class TallyStage:
     """Counts the rows of steps that are the partition's, and remembers how many there were."""
 
-    def __init__(self, unit: str, private: bytes) -> None:
+    def __init__(self, unit: str, prefix: Prefix, _: Sequence[KeptSteps]) -> None:
         self._unit = unit
-        self._index, self._seen, self._offset, self._time = _read(private)
+        self._index, self._seen, self._offset, self._time = _read(prefix.reach.private)
 
     def take(self, step: StepRows) -> Took:
         """The counts of a step: as a row, if there were any, and as an event of the time of the step before."""

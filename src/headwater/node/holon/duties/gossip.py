@@ -121,8 +121,7 @@ class Gossip:
     ``unit_of``: the unit of each chain; who owns it answers at once for its chains, others when the owner seems not to.
     """
 
-    def __init__(self, name: str, unit_of: Mapping[str, str], settings: HolonSettings) -> None:
-        self.name = name
+    def __init__(self, unit_of: Mapping[str, str], settings: HolonSettings) -> None:
         self.views: dict[str, PeerView] = {}
         self._unit_of = unit_of
         self._held = {
@@ -179,21 +178,24 @@ class Gossip:
     def missing(
         self,
         peer: str,
-        owner: Callable[[str], str | None],
+        rank: Callable[[str], int | None],
         chains: Mapping[str, Prefix],
-        executed: Callable[[str], int],
+        executed: Mapping[str, int],
     ) -> Iterator[PeerMessage]:
-        """What a peer lacks by its last digest, and this node should tell it. ``executed``: the step that the peer has executed
-        of the level of a chain."""
+        """What a peer lacks by its last digest, and this node should tell it.
+
+        ``rank``: how many come before this node in telling of a unit if its owner does not, None if that is this node;
+        ``executed``: by chain, the step of its level that the peer has executed.
+        """
         view = self.views[peer]
         for chain, prefix in chains.items():
             place = view.digest.chains.get(chain, (0, 0))
-            if not self._lacks(view, chain, place) or not self._is_turn(view, chain, owner(self._unit_of[chain])):
+            if not self._lacks(view, chain, place) or not self._is_turn(view, chain, rank(self._unit_of[chain])):
                 continue
             held = self._held[chain].since(place)
             if held is not None:
                 yield from held
-            elif prefix.base <= executed(chain):
+            elif prefix.base <= executed[chain]:
                 yield PrefixTold(chain, prefix)
 
     def _lacks(self, view: PeerView, chain: str, place: Place) -> bool:
@@ -206,22 +208,22 @@ class Gossip:
         view.lacking[chain] = place, count + 1 if since == place else 1
         return True
 
-    def _is_turn(self, view: PeerView, chain: str, owner: str | None) -> bool:
+    def _is_turn(self, view: PeerView, chain: str, rank: int | None) -> bool:
+        """``rank``: None for the owner, who comes first."""
         count = view.lacking[chain][1]
         # Frames are on their way: the owner does not answer each digest, and others only where it seems that nobody does.
-        return count % PATIENCE == 1 if owner == self.name else count % (PATIENCE + 1) == 0
+        return count % PATIENCE == 1 if rank is None else count % (PATIENCE + 1 + rank) == 0
 
-    def lacks_entries(self, peer: str, is_first: bool) -> bool:
-        """Whether entries of the decision log are to be told to a peer now; ``is_first`` as with worlds."""
+    def lacks_entries(self, peer: str, rank: int) -> bool:
+        """Whether entries of the decision log are to be told to a peer now; the first in rank owns the log."""
         view = self.views[peer]
         place = (0, view.digest.decisions)
-        return self._lacks(view, LOG, place) and self._is_turn(view, LOG, self.name if is_first else None)
+        return self._lacks(view, LOG, place) and self._is_turn(view, LOG, rank or None)
 
-    def lacks_world(self, peer: str, bases: Iterable[int], is_first: bool) -> bool:
+    def lacks_world(self, peer: str, bases: Iterable[int], rank: int) -> bool:
         """Whether the world is to be sent to a peer now: it has not executed steps of which parts are held no longer.
 
-        ``bases``: by level, the last step of which that is so. ``is_first``: whether this node is the one to send it; others do
-        only if nobody has.
+        ``bases``: by level, the last step of which that is so. ``rank``: how many come before this node, who send it if they can.
         """
         view = self.views[peer]
         view.pause = max(view.pause - 1, 0)
@@ -230,7 +232,7 @@ class Gossip:
             view.lacked = 0
             return False
         view.lacked += 1
-        if view.pause or not (is_first or view.lacked > PATIENCE):
+        if view.pause or view.lacked <= rank * PATIENCE:
             return False
         view.pause = WORLD_PAUSE
         return True

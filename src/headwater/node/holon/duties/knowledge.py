@@ -9,7 +9,7 @@ from headwater.engine.wire.snapshot_bytes import from_bytes, to_bytes
 from headwater.errors import FormatError, HeadwaterError
 from headwater.language.times import FOREVER, NEVER
 from headwater.node.holon.duties.gossip import Place
-from headwater.node.holon.duties.written_rows import WrittenRows, output_chain
+from headwater.node.holon.duties.written_rows import WrittenRows
 from headwater.node.holon.shared_program import SharedProgram
 from headwater.protocols.windowed_crdt import Prefix, PrefixDelta, prefix_from_bytes, prefix_to_bytes
 
@@ -36,8 +36,8 @@ class Knowledge:
 
     def __init__(self, program: SharedProgram) -> None:
         self.program = program
-        self.rows = WrittenRows(self.chains())
-        self._levels = {chain: level for level, one in enumerate(program.levels) for chain in one.prefixes.chains}
+        self.rows = WrittenRows(self.chains(), program.plan.outputs)
+        self._levels = {chain: level for level in range(len(program.levels)) for chain in program.plan.chains(level)}
 
     def chains(self) -> dict[str, Prefix]:
         """The prefix of each chain of all levels."""
@@ -160,7 +160,8 @@ class Knowledge:
 
     def needed(self) -> dict[str, int]:
         """How many rows of each chain of output stand for what is known."""
-        return {output_chain(chain): prefix.reach.rows for chain, prefix in self.chains().items() if prefix.reach.rows}
+        outputs = self.program.plan.outputs
+        return {outputs[chain]: prefix.reach.rows for chain, prefix in self.chains().items() if prefix.reach.rows}
 
     def forget(self, executed: Sequence[Sequence[int]], parts_max: int) -> None:
         """Forget parts of steps that all these have executed, and those of which there are too many."""

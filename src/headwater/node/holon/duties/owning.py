@@ -121,6 +121,11 @@ class Owning:
         """All peers that frames may be sent to; one that is suspected may be there again."""
         return sorted(self._peers)
 
+    @property
+    def rank(self) -> int:
+        """How many of the living come before this node, where one is to do what any could."""
+        return self.living.index(self._name)
+
     # --- who owns what ---
 
     def told(self, owners: Mapping[str, PartitionOwner]) -> None:
@@ -164,3 +169,13 @@ class Owning:
         """Who runs a unit, if they live."""
         node = self.table.owners[unit].node
         return node if node in self.living else None
+
+    def rank_for(self, unit: str) -> int | None:
+        """How many come before this node in telling what there is of a unit; None if the node runs it."""
+        return None if self.owner(unit) == self._name else self.rank
+
+    def turn(self, unit: str) -> int:
+        """How many come before this node in what the owner of a unit does for all, if it lives, and if there is such a unit."""
+        owner = self.owner(unit) if unit in self.table.owners else None
+        order = self.living if owner is None else [owner, *(node for node in self.living if node != owner)]
+        return order.index(self._name)

@@ -101,10 +101,11 @@ class Running:
 
     def advance(self) -> Iterator[HolonAction]:
         """Execute steps, and let stages take them."""
-        before = {partition: self._program.prefix(partition) for partition in self._partitions}
+        chains = self._program.levels[0].prefixes.chains
+        before = dict(chains)
         yield from self._offer(self._program.advance())
         # Decisions were taken on the way.
-        self._known.noticed_all(p for p, prefix in sorted(before.items()) if self._program.prefix(p) is not prefix)
+        self._known.noticed_all([chain for chain, prefix in chains.items() if prefix is not before[chain]])
 
     def _offer(self, outputs: Iterable[Output]) -> Iterator[AppendRows]:
         for output in outputs:

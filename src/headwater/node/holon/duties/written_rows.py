@@ -12,17 +12,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
 from headwater.node.holon.happenings import AppendRows
-from headwater.node.holon.stages import Output, stage_chain
+from headwater.node.holon.stages import Output
 from headwater.protocols.windowed_crdt import Prefix
-
-
-def output_chain(chain: str) -> str:
-    """The chain of output that the rows of a chain are in: that of a stage has its name, that of events is stage 0.
-
-    >>> output_chain("p/1"), output_chain("p")
-    ('p/1', 'p/0')
-    """
-    return chain if "/" in chain else stage_chain(chain, 0)
 
 
 class WrittenRows:
@@ -30,7 +21,7 @@ class WrittenRows:
 
     >>> from headwater.protocols.windowed_crdt import PrefixDelta, Reach, Version
     >>> import pyarrow as pa
-    >>> rows = WrittenRows({"*/1": Prefix(Version(1, 0, 0))})
+    >>> rows = WrittenRows({"*/1": Prefix(Version(1, 0, 0))}, {"*/1": "*/1"})
     >>> first = Output(PrefixDelta("*/1", 1, 0, 0, 1, Reach(rows=2)), "*/1", 0, pa.table({"n": [1, 2]}))
     >>> second = Output(PrefixDelta("*/1", 1, 0, 1, 2, Reach(rows=2)))
     >>> [rows.offer(output) is not None for output in (first, second)], len(list(rows.ready()))
@@ -39,10 +30,11 @@ class WrittenRows:
     2
     """
 
-    def __init__(self, chains: Mapping[str, Prefix]) -> None:
+    def __init__(self, chains: Mapping[str, Prefix], outputs: Mapping[str, str]) -> None:
+        """``outputs``: the chain of output that the rows of each chain are in."""
         self._pending: dict[str, deque[Output]] = {}
         self._appended: dict[str, int] = {}
-        self._outputs = frozenset(map(output_chain, chains))
+        self._outputs = outputs
         #: Up to which row each chain of output is safe.
         self.durable: dict[str, int] = {}
         #: By chain, the places from which it can be run: the first is behind durable rows, the last is where it is known.
@@ -82,7 +74,7 @@ class WrittenRows:
     def drop(self, chain: str) -> None:
         """The chain is run here no longer, or anew: what was given waits for nothing, and rows have to be seen again."""
         self._pending.pop(chain, None)
-        self._appended.pop(output_chain(chain), None)
+        self._appended.pop(self._outputs[chain], None)
 
     @property
     def has_ready(self) -> bool:
@@ -93,7 +85,7 @@ class WrittenRows:
 
     def synced(self, ends: Mapping[str, int]) -> None:
         """Rows are safe up to these indexes, as our host or a peer says."""
-        for chain in ends.keys() & self._outputs:
+        for chain in ends.keys() & self._outputs.values():
             self.durable[chain] = max(self.durable.get(chain, 0), ends[chain])
         for chain in self._places:
             self._trim(chain)
@@ -108,7 +100,7 @@ class WrittenRows:
 
     def _trim(self, chain: str) -> None:
         places = self._places[chain]
-        durable = self.durable.get(output_chain(chain), 0)
+        durable = self.durable.get(self._outputs[chain], 0)
         while len(places) > 1 and places[1].reach.rows <= durable:
             places.popleft()
 

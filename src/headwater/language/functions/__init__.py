@@ -1,0 +1,1 @@
+"""Processing functions: states that are windows, and handlers that are called when a window is final everywhere."""
