@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from headwater.language.windows import Custom
-from headwater.node.holon.duties.written_rows import output_chain
 from headwater.node.holon.node import HolonNode
 from headwater.protocols.actions import Checkpoint, Finished, Noted, SendMessage
 from headwater.protocols.frames import open_frame
@@ -64,13 +63,13 @@ class HolonChecker:
             return
         self._checked = frame  # the same goes to all peers
         delta = heard(frame)
-        assert isinstance(delta, PrefixDelta)
-        chain = self._output.chains.get(output_chain(delta.chain))
+        assert isinstance(delta, PrefixDelta) and isinstance(machine.node, HolonNode)
+        chain = self._output.chains.get(machine.node.plan.outputs[delta.chain])
         there = 0 if chain is None else len(chain.said)
         if delta.reach.rows > there:
             raise ViolationError(
-                f"{machine.name} tells of {delta.chain} up to {delta.end}, which stands for {delta.reach.rows} rows,"
-                f" of which {there} are there"
+                f"{machine.name} tells of {delta.chain} up to {delta.end}, which stands for {delta.reach.rows} rows: "
+                f"{there} are there"
             )
 
     def _look_into(self, machine: Machine, data: bytes) -> None:
