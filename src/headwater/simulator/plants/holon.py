@@ -54,10 +54,15 @@ def _all_passed(_right: Any, program: SharedProgram, level: int, *_: Any) -> int
     return program.levels[level].steps.count
 
 
-def _again(right: Any, prefix: Prefix, delta: PrefixDelta) -> str | None:
-    """What a stretch adds is added once more if another node has run it, too."""
-    objection: str | None = right(prefix, delta)
-    return None if objection == "overlap" and delta.steps is None else objection
+def _again(right: Any, known: Knowledge, delta: PrefixDelta) -> str | None:
+    """What another runner made of some of the same events is added to what is known."""
+    objection: str | None = right(known, delta)
+    level = known.program.level_of(delta.chain)
+    if objection == "overlap" and level is not None:
+        chains = known.program.levels[level].prefixes.chains
+        prefix = chains[delta.chain]
+        chains[delta.chain] = replace(prefix, open=(*prefix.open, *delta.parts))
+    return objection
 
 
 def _without_decisions() -> AbstractContextManager[Any]:
@@ -103,7 +108,7 @@ HOLON_PLANTS: dict[str, Plant] = {
     # Steps are executed that no entry has closed.
     "step-without-an-entry": lambda: mock.patch.object(DecidedSteps, "_needs_entries", property(lambda _: False)),
     # What two nodes make of the same events counts twice.
-    "state-keyed-by-node": instead(Prefix, "objection", _again),
+    "state-keyed-by-node": instead(Knowledge, "take", _again),
     # A longer prefix counts more than a decision about its chain.
     "decision-ignored": _without_decisions,
     # A partition is left out because it is behind, and not because it is silent.
