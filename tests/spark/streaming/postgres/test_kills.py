@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Iterable
 from decimal import Decimal
 from itertools import cycle
 from typing import Any
@@ -15,6 +17,7 @@ from headwater.simulator.stream import Loop, StoryRun
 from headwater.simulator.stream.loop import DurableSink
 from headwater.spark.streaming.postgres.client import PostgresConnection
 from headwater.spark.streaming.postgres.sink import PostgresSink
+from headwater.spark.streaming.postgres.table import held, is_nested
 
 pytestmark = [pytest.mark.postgres, pytest.mark.usefixtures("no_sync")]
 #: Also in the middle of a transaction, all of it said and nothing committed.
@@ -91,25 +94,48 @@ def texts(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Decimals as the table has them: it is read as text, and forgets zeros at the end."""
+    """Decimals as the table has them, which is read as text and forgets zeros at the end; fields in the order of their names."""
+    if isinstance(value, dict):
+        return [(name, _plain(value[name])) for name in sorted(value)]
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
     return f"{value.normalize():f}" if isinstance(value, Decimal) else value
 
 
 def given_rows(sink: DurableSink, *but: str) -> list[dict[str, Any]]:
+    """What a sink was given; what is nested as the JSON that a table has of it."""
     tables = [table for table in sink.batches.values() if len(table)]
-    return [{name: row[name] for name in row if name not in but} for table in tables for row in table.to_pylist()]
+    held_tables = (as_json(held(table), nested_columns([table])) for table in tables)
+    return [{name: row[name] for name in row if name not in but} for rows in held_tables for row in rows]
+
+
+def found_rows(database, table: str, sink: DurableSink) -> list[dict[str, Any]]:
+    return as_json(database.table(table), nested_columns(sink.batches.values()))
+
+
+def nested_columns(tables: Iterable[pa.Table]) -> set[str]:
+    return {field.name for table in tables for field in table.schema if is_nested(field.type)}
+
+
+def as_json(rows: pa.Table, names: set[str]) -> list[dict[str, Any]]:
+    """Rows whose columns of these names are parsed, every number to its last digit."""
+
+    def parsed(name: str, value: Any) -> Any:
+        is_text = name in names and value is not None
+        return json.loads(value, parse_float=Decimal, parse_int=Decimal) if is_text else value
+
+    return [{name: parsed(name, value) for name, value in row.items()} for row in rows.to_pylist()]
 
 
 def check_append(database, table: str, run: KilledRun) -> None:
-    """Every row that was given, once; what they replace is JSON there."""
-    found = [{name: row[name] for name in row if name != "replaces"} for row in database.rows(table)]
-    assert texts(found) == texts(given_rows(run.loop.sink, "replaces"))
-    assert texts(database.rows(f"{table}_aside")) == texts(given_rows(run.loop.aside))
+    """Every row that was given, once."""
+    for name, sink in ((table, run.loop.sink), (f"{table}_aside", run.loop.aside)):
+        assert texts(found_rows(database, name, sink)) == texts(given_rows(sink))
 
 
 def check_upsert(database, table: str, run: KilledRun) -> None:
     """The last revision of every window, as the checker knows them, who has compared them with the reference."""
-    found = database.rows(table)
+    found = found_rows(database, table, run.loop.sink)
     held = [standing.row for standing in run.checker.shown.values()]
     assert sorted(map(_identity, found)) == sorted((row.query, row.event_count, row.revision) for row in held)
     given = set(texts(given_rows(run.loop.sink, "replaces")))
