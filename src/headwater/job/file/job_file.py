@@ -16,6 +16,9 @@ from headwater.job.file.queries import JobQueries
 from headwater.job.file.structure import structure_problems
 from headwater.language.query import Query
 
+#: Fields that all queries share: what is wrong with them is said once.
+OF_THE_JOB = ("time", "disorder", "ahead_max")
+
 
 @dataclass(frozen=True)
 class JobFile:
@@ -47,11 +50,12 @@ class JobFile:
         return JobProblem(self.document.found(path).place, f"{dotted(path)}: {told}")
 
     def query_problem(self, error: QueryError) -> JobProblem:
-        """What was found out about a query, or about a field of the job of the same name."""
+        """What was found out about a query, or about a field of the job of the same name, of which no query speaks."""
+        field = str(error.field)
+        if field in OF_THE_JOB:
+            return JobProblem(self.document.found([field]).place, str(error).removeprefix(f"query {error.query!r}: "))
         place = self.found.place(error)
-        if place is None:
-            place = self.document.found([str(error.field)]).place
-        return JobProblem(place, str(error))
+        return JobProblem(self.document.found([field]).place if place is None else place, str(error))
 
 
 def load_job(path: str | Path) -> JobFile:
