@@ -9,11 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from headwater.cli import app
-from headwater.job import opening
+from headwater.job import command, opening
 from headwater.job.file.job_file import load_job
 from headwater.job.file.problems import JobError
 from headwater.job.opening import choose_host
 from headwater.spark.setup import SetupError
+from headwater.spark.streaming.sinks.timeline import OtherStreamError
 
 JOB = """\
 headwater: 1
@@ -161,3 +162,13 @@ def test_a_table_is_refused_in_this_process(job):
         JobError, match=r"sinks\.n: tables are written by Spark; run it with --on spark, or leave sinks\.n out"
     ):
         choose_host(load_job(job(text=text)), "engine")
+
+
+def test_a_run_that_meets_the_rows_of_another_is_told_of_checkpoints(job, monkeypatch):
+    def refuse(*_, **__):
+        raise OtherStreamError("table 'n' belongs to another stream, a (this one is b): drop it")
+
+    monkeypatch.setattr(command, "build_sinks", refuse)
+    ran = invoke("run", job(), "--once")
+    assert ran.exit_code == 1
+    assert "drop it. A run without a checkpoint is a stream of its own: give the job one" in ran.output

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from headwater.errors import QueryError
-from headwater.job.file.description import ASIDE, Job, Target, ToFolder, ToLog
+from headwater.job.file.description import ASIDE, Job, Target, ToFolder, ToLog, ToPostgres, ToTable
 from headwater.job.file.documents import Located, dotted, read_document
 from headwater.job.file.problems import JobError, JobProblem, meant
 from headwater.job.file.queries import JobQueries
@@ -96,21 +96,38 @@ def _sink_names(document: Located, queries: JobQueries) -> Iterator[JobProblem]:
 
 def _clashes(job: Job, document: Located) -> Iterator[JobProblem]:
     """Fields that are right alone and wrong together."""
-    places: dict[str, str] = {}
+    places: dict[tuple[str, ...], str] = {}
     for name, target in job.sinks.items():
-        if (place := _folder_of(target)) is None:
-            continue
         at = document.found(["sinks", name])
-        if place in places:
-            right = f"sinks.{places[place]} has this folder; give each its own"
-            yield JobProblem(at.place, f"{dotted(('sinks', name))} is {place!r}: {right}")
-        places.setdefault(place, name)
-        if isinstance(target, ToFolder) and target.replace and job.checkpoint is not None:
-            right = "with a checkpoint rows are added to those of earlier runs; leave replace out"
-            yield JobProblem(at.found(["replace"]).place, f"{dotted(('sinks', name, 'replace'))} is True: {right}")
+        if (place := _place_of(target)) is not None:
+            what, *_, shown = place
+            if place in places:
+                right = f"sinks.{places[place]} has this {what}; give each its own"
+                yield JobProblem(at.place, f"{dotted(('sinks', name))} is {shown!r}: {right}")
+            places.setdefault(place, name)
+        yield from _clashes_of(name, target, job, at)
 
 
-def _folder_of(target: Target) -> str | None:
-    if isinstance(target, str):
-        return None if target == "console" else str(Path(target))
-    return str(Path(target.path)) if isinstance(target, ToFolder | ToLog) else None
+def _clashes_of(name: str, target: Target, job: Job, at: Located) -> Iterator[JobProblem]:
+    """What is wrong with one sink for what it is to take."""
+    if isinstance(target, ToFolder) and target.replace and job.checkpoint is not None:
+        right = "with a checkpoint rows are added to those of earlier runs; leave replace out"
+        yield JobProblem(at.found(["replace"]).place, f"{dotted(('sinks', name, 'replace'))} is True: {right}")
+    if isinstance(target, ToTable | ToPostgres) and target.mode == "upsert" and name == ASIDE:
+        right = "events that are in no result have no revisions; write mode: append"
+        yield JobProblem(at.found(["mode"]).place, f"{dotted(('sinks', name, 'mode'))} is 'upsert': {right}")
+
+
+def _place_of(target: Target) -> tuple[str, ...] | None:
+    """The kind of place, whose it is if that counts, and its name; None for what several may share."""
+    match target:
+        case str():
+            return None if target == "console" else ("folder", str(Path(target)))
+        case ToFolder() | ToLog():
+            return "folder", str(Path(target.path))
+        case ToTable():
+            return "table", target.name
+        case ToPostgres():
+            return "table", target.dsn, target.table
+        case _:
+            return None
