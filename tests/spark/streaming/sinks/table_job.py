@@ -12,7 +12,7 @@ import tempfile
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
@@ -47,6 +47,7 @@ SETTINGS = {
 def session(format: str, folder: Path) -> Any:
     """A Spark with a format, or the end of this process."""
     import pyspark
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     jars = JARS.get((format, ".".join(pyspark.__version__.split(".")[:2])))
@@ -70,10 +71,13 @@ def session(format: str, folder: Path) -> Any:
     builder = SparkSession.builder.master("local[1]").appName("headwater tables")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        unavailable(f"Spark does not start with {jars}, which Maven's registry may not have given: {error}")
 
 
-def unavailable(why: str) -> None:
+def unavailable(why: str) -> NoReturn:
     print(f"not here: {why}")
     sys.exit(UNAVAILABLE)
 
