@@ -103,7 +103,9 @@ class TableSink(Sink):
         if self._format == "iceberg":
             self._grow(spark, rows.schema)
         note = self._notes.next(batch)
-        frame_of(rows, spark).write.mode("append").options(**append_options(note)).saveAsTable(self.name)
+        writer = frame_of(rows, spark).write.mode("append").options(**append_options(note))
+        # Spark takes its default format for what is meant, and refuses a table of another.
+        (writer if self._format is None else writer.format(self._format)).saveAsTable(self.name)
         self._notes.last = note
         if self._format is None:
             self._format = format_of(spark, self.name)
