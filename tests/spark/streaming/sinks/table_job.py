@@ -25,11 +25,8 @@ from spark.streaming.killed_run import KilledRun, played, texts
 
 UNAVAILABLE = 3
 KEPT = Path(__file__).parents[4] / ".cache" / "ivy"
-#: By format and Spark: what is fetched.
-JARS = {
-    ("delta", "4.2"): "io.delta:delta-spark_4.2_2.13:4.4.0",
-    ("iceberg", "4.2"): "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
-}
+#: By format and Spark: what is fetched. Of Iceberg the newest is for Spark 4.1, and does not load on 4.2.
+JARS = {("delta", "4.2"): "io.delta:delta-spark_4.2_2.13:4.4.0"}
 SETTINGS = {
     "delta": {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

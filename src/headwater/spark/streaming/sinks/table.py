@@ -150,7 +150,8 @@ class TableSink(Sink):
                 f" ({_declared(shown)}) USING delta"
             )
         assert self._stream is not None
-        if self._stream.next_batch == 0 and (missing := self._missing(spark, shown)):
+        # Of a stream in its first life the table is not known to be its own.
+        if len(self._stream.lives) == 1 and (missing := self._missing(spark, shown)):
             raise SinkError(
                 f"table {self.name!r} lacks columns that rows have: ALTER TABLE {self.name} ADD COLUMNS ({missing}), or give"
                 " another table"
