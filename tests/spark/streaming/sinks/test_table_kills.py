@@ -25,7 +25,7 @@ def test_a_table_has_the_rows_of_the_reference_after_every_death_of_the_driver(f
         pytest.skip("there is no Java, which Spark needs")
     places = [str(TESTS.parent / "src"), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "PYSPARK_PYTHON": sys.executable}
-    command = [sys.executable, "-m", "spark.streaming.sinks.table_job", format, mode, "3", "12"]
+    command = [sys.executable, "-m", "spark.streaming.sinks.table_job", format, mode, "0", "12"]
     ran = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=SECONDS_MAX * 4, check=False)
     if ran.returncode == UNAVAILABLE:
         pytest.skip(ran.stdout.strip())
