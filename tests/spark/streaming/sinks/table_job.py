@@ -31,6 +31,9 @@ SETTINGS = {
     "delta": {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # Its tables here are small, and Hadoop's other way to write local files starts a program for each.
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
     },
     "iceberg": {
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
