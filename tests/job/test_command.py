@@ -1,6 +1,7 @@
 """The commands of job files as a stranger meets them: init, run, schema, and which host is chosen."""
 
 import json
+import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,11 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from headwater.cli import app
-from headwater.job import opening
+from headwater.job import command, opening
 from headwater.job.file.job_file import load_job
 from headwater.job.file.problems import JobError
 from headwater.job.opening import choose_host
 from headwater.spark.setup import SetupError
+from headwater.spark.streaming.sinks.timeline import OtherStreamError
 
 JOB = """\
 headwater: 1
@@ -81,13 +83,26 @@ def test_a_wrong_file_ends_with_code_2(job):
 def test_a_file_that_is_not_there_ends_with_code_2(job):
     ran = invoke("run", "nothing.yaml")
     assert ran.exit_code == 2
-    assert "nothing.yaml:1:1: the file cannot be read: No such file or directory" in ran.output
+    assert "nothing.yaml:1:1: there is no such file: headwater init" in ran.output
 
 
 def test_a_job_that_fails_on_the_way_ends_with_code_1(job, tmp_path):
     path = job("strict: true\n")
     pq.write_table(pa.table({"time": pa.array([1, None])}), tmp_path / "events" / "1.parquet")
     assert invoke("run", path, "--once").exit_code == 1
+
+
+def test_a_time_column_that_is_not_there_is_said_once_where_it_stands(job):
+    another = "  - {name: m, window: {type: tumbling, size: 20}, aggregates: {n: {function: count}}}\nsinks: {m: more, "
+    ran = invoke("run", job("time: at\n", JOB.replace("sinks: {", another)), "--check")
+    assert ran.exit_code == 2
+    assert ran.output.count("time is 'at': the data has no such column") == 1 and "query 'n'" not in ran.output
+
+
+def test_a_run_says_where_its_metrics_are(job):
+    pytest.importorskip("prometheus_client")
+    ran = invoke("run", job("metrics: {port: 0}\n"), "--once")
+    assert re.search(r"Metrics are at http://127.0.0.1:[1-9]\d*/metrics", ran.output)
 
 
 def test_the_file_may_say_itself_that_it_runs_once(job):
@@ -143,5 +158,17 @@ def test_a_job_with_a_checkpoint_is_refused_where_there_is_no_spark(job, no_java
 
 def test_a_table_is_refused_in_this_process(job):
     text = JOB.replace("{n: out}", "{n: {type: table, name: main.iot.n}}")
-    with pytest.raises(JobError, match="tables are written by Spark; run it with --on spark"):
+    with pytest.raises(
+        JobError, match=r"sinks\.n: tables are written by Spark; run it with --on spark, or leave sinks\.n out"
+    ):
         choose_host(load_job(job(text=text)), "engine")
+
+
+def test_a_run_that_meets_the_rows_of_another_is_told_of_checkpoints(job, monkeypatch):
+    def refuse(*_, **__):
+        raise OtherStreamError("table 'n' belongs to another stream, a (this one is b): drop it")
+
+    monkeypatch.setattr(command, "build_sinks", refuse)
+    ran = invoke("run", job(), "--once")
+    assert ran.exit_code == 1
+    assert "drop it. A run without a checkpoint is a stream of its own: give the job one" in ran.output

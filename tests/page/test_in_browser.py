@@ -108,7 +108,7 @@ def test_what_stopped_the_stream_is_said(live, visit):
     feed_a_minute(live)
     seen = visit(live.url)
     seen.wait_for_state("running")
-    live.observer.begin(None, "query", lambda: "the disk is full")
+    live.observer.begin(None, "query", end=lambda: "the disk is full")
     seen.wait_for_state("failed")
     assert seen.text("#banner") == "the disk is full"
     assert "stopped by an error: the disk is full" in seen.text("#happened")
@@ -164,10 +164,18 @@ def test_whatever_events_are_called_is_shown_as_text(tmp_path, visit):
 @pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_reads_well_in_both_themes_and_at_every_width(live, visit, pictures, scheme, width):
-    feed_a_minute(live)
     seen = visit(live.url, scheme=scheme, width=width)
+    feed_a_minute(live)
     seen.wait_for_text(WINDOWS, "1.5")
     seen.wait("() => document.querySelectorAll('canvas').length >= 5")
+    seen.page.screenshot(path=pictures / f"{scheme}-{width}-one.png", full_page=True)
+    assert seen.text("[data-query=load] .when") == "2026-01-01 UTC"
+    live.feed("elm/1", (62, "elm", None), (1, "elm", 9.0), (90, "elm", 1.0))
+    live.feed("oak/2", (90, "oak", 1.0))
+    live.run()
+    feed_a_minute(live, begin=100.0)
+    seen.wait_for_text("[data-query=active] tbody td", "1")
+    seen.wait_for_text("#reasons", "too late")
     seen.page.screenshot(path=pictures / f"{scheme}-{width}.png", full_page=True)
     assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     faint = seen.page.evaluate(CONTRASTS)

@@ -108,7 +108,7 @@ def test_the_file_that_init_writes_runs_under_spark_submit(tmp_path):
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("there is no Java, which Spark needs")
 
-    text = first_file().replace("seconds: 600", "seconds: 60").replace("# checkpoint: ", "checkpoint: ")
+    text = first_file().replace("seconds: 600", "seconds: 180").replace("# checkpoint: ", "checkpoint: ")
     (tmp_path / "job.yaml").write_text(text.replace(", replace: true", ""))
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     script = Path(sys.modules["headwater"].__file__ or "").parent / "job" / "submit.py"

@@ -20,6 +20,7 @@ from headwater.job.sources import time_arguments
 from headwater.job.summary import RunSummary
 from headwater.spark.setup import SetupError
 from headwater.spark.streaming.inputs.input import Input
+from headwater.spark.streaming.sinks.timeline import OtherStreamError
 
 #: Exit codes: done, failed on the way, or never begun because the file or the setup is wrong.
 DONE, FAILED, WRONG = 0, 1, 2
@@ -81,13 +82,22 @@ def _run(file: JobFile, host: HostChoice, opened: Input, once: bool, is_submitte
         show.say(str(error))
         return WRONG
     except (HeadwaterError, OSError) as error:
-        show.say(f"{file.path}: the job has failed: {error}")
+        show.say(f"{file.path}: the job has failed: {error}{_way_on(file, error)}")
         return FAILED
     except KeyboardInterrupt:
         show.say(f"{file.path}: the job was broken off")
         return FAILED
     print(done.text())
     return DONE
+
+
+def _way_on(file: JobFile, error: Exception) -> str:
+    """What else can be done about a sink that has rows of an earlier run."""
+    if not isinstance(error, OtherStreamError) or file.job.checkpoint is not None:
+        return ""
+    return (
+        ". A run without a checkpoint is a stream of its own: give the job one, and later runs go on in the same sinks"
+    )
 
 
 def _on_spark(file: JobFile, opened: Input, once: bool, is_submitted: bool, show: Show) -> RunSummary:

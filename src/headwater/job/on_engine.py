@@ -22,7 +22,7 @@ from headwater.job.progress import Show
 from headwater.job.sources import ahead_argument, time_arguments
 from headwater.job.summary import RunSummary
 from headwater.job.waiting_rows import WaitingRows
-from headwater.job.watching import metrics_server
+from headwater.job.watching import metrics_server, places
 from headwater.language.arguments import check_real_time
 from headwater.language.homes import check_home, homed
 from headwater.language.query import Query
@@ -52,7 +52,8 @@ def run_on_engine(
     with ExitStack() as ending:
         ending.callback(run.close)
         if file.job.metrics is not None:
-            ending.enter_context(metrics_server(run.board, file.job.metrics))
+            served = ending.enter_context(metrics_server(run.board, file.job.metrics))
+            show.say(*places(None, served.url))
         ending.enter_context(show.of(run.board.status))
         run.take_in(everything(opened) if once else opened.extents(), stopping, show)
         while not once and not run.is_over:

@@ -19,7 +19,7 @@ from headwater.job.progress import Show
 from headwater.job.sinks import build_sinks
 from headwater.job.sources import ahead_argument, stream_source, time_arguments
 from headwater.job.summary import RunSummary
-from headwater.job.watching import stream_watching
+from headwater.job.watching import places, stream_watching
 from headwater.language.time_columns import time_column
 from headwater.spark.formats import Wanted
 from headwater.spark.session import local_session
@@ -84,6 +84,7 @@ def run_on_spark(
         trigger = "available now" if once and end == "keep" else None if once else job.trigger
         stream = _start(file, spark, checkpoint, trigger)
         ending.callback(_stop, stream)
+        show.say(*places(stream.page_url, stream.metrics_url))
         ending.enter_context(show.of(lambda: _status(stream)))
         if not (once and end == "flush"):
             while stream.is_active and not stopping.wait(LOOK_SECONDS):
@@ -127,7 +128,7 @@ def _start(file: JobFile, spark: SparkSession, checkpoint: str, trigger: str | N
         progress=False,
         **options,
         **({} if section is None else {name: getattr(section, name) for name in tuned}),
-        **stream_watching(job, stream),
+        **stream_watching(job),
     )
 
 

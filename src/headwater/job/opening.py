@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from headwater.errors import HeadwaterError, QueryError
 from headwater.job.file.description import Job, ToTable
+from headwater.job.file.documents import dotted
 from headwater.job.file.job_file import JobFile
 from headwater.job.file.problems import JobError, JobProblem
 from headwater.job.sinks import sink_problems
@@ -44,7 +45,10 @@ def choose_host(file: JobFile, asked: HostName | None) -> HostChoice:
     if asked == "engine" or (asked is None and not needs and file.job.spark is None):
         if asked == "engine" and needs:
             raise JobError(
-                [file.problem([field], f"{why}; run it with --on spark, or leave {field} out") for field, why in needs]
+                [
+                    file.problem(field, f"{why}; run it with --on spark, or leave {dotted(field)} out")
+                    for field, why in needs
+                ]
             )
         return HostChoice("engine")
     try:
@@ -57,15 +61,15 @@ def choose_host(file: JobFile, asked: HostName | None) -> HostChoice:
     return HostChoice("spark")
 
 
-def _needs_spark(job: Job) -> list[tuple[str, str]]:
+def _needs_spark(job: Job) -> list[tuple[list[str], str]]:
     """The fields that this process cannot serve, each with the reason."""
     found = []
     if job.checkpoint is not None:
-        found.append(("checkpoint", "a run in this process keeps nothing for the next one"))
-    if any(isinstance(target, ToTable) for target in job.sinks.values()):
-        found.append(("sinks", "tables are written by Spark"))
+        found.append((["checkpoint"], "a run in this process keeps nothing for the next one"))
+    tables = [name for name, target in job.sinks.items() if isinstance(target, ToTable)]
+    found += [(["sinks", name], "tables are written by Spark") for name in tables]
     if job.page is not None:
-        found.append(("page", "the page is served by streams on Spark"))
+        found.append((["page"], "the page is served by streams on Spark"))
     return found
 
 
@@ -82,7 +86,7 @@ def open_job(file: JobFile, host: HostChoice, kept: Path) -> Input:
         field = "rename" if str(error).startswith("rename ") else "source"
         problems.append(file.problem([field], error))
     if problems or opened is None:
-        raise JobError(problems)
+        raise JobError(list(dict.fromkeys(problems)))
     return opened
 
 

@@ -70,8 +70,9 @@ class Show:
             self._told = status.batch
             print(plain_line(status), file=self._out, flush=True)
 
-    def say(self, sentence: str) -> None:
-        print(sentence, file=self._out, flush=True)
+    def say(self, *sentences: str) -> None:
+        for sentence in sentences:
+            print(sentence, file=self._out, flush=True)
 
 
 def plain_line(status: StreamStatus) -> str:

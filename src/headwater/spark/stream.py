@@ -15,11 +15,10 @@ import pyarrow as pa
 
 from headwater.base.count_limits import CountLimits
 from headwater.errors import QueryError
-from headwater.language.arguments import check_disorder, check_queries, check_real_time
+from headwater.language.arguments import check_queries
 from headwater.language.files.queries import to_json
 from headwater.language.homes import Home, check_home, homed
 from headwater.language.query import Query
-from headwater.language.schemas import check_unit_of
 from headwater.language.windows import CountWindow
 from headwater.node import NodeSettings, RootNode
 from headwater.node.splitting import Sharing
@@ -53,19 +52,16 @@ from headwater.spark.streaming.start.page_start import page_start
 from headwater.spark.streaming.start.prepare import (
     as_spark_path,
     cheap_batches,
+    check_goes_on,
     check_remote,
-    check_same,
-    check_same_home,
     check_sinks,
-    checked_ahead,
     choose_roots,
     renamed_input,
+    stream_settings,
 )
 from headwater.spark.streaming.start.query_changes import (
     aside_columns,
     change_queries,
-    check_changes,
-    check_homes,
     row_columns,
     running_queries,
 )
@@ -164,12 +160,9 @@ def stream(
         refuse_ended(known)
     of_folder = {"format": format, "sources": sources, "schema": schema, "types": types, "strict": strict}
     opened = renamed_input(source, known, rename, pace=pace, time=time, unit=unit, **of_folder)
-    if about is None:
-        check_unit_of("disorder", disorder, opened.schema, time)
-    settings = {"time": time, "unit": unit, "disorder": check_disorder(0 if disorder is None else disorder, unit)}
-    settings["strict"] = strict
-    settings["idle_ns"] = None if idle is None else check_real_time("idle", idle)
-    settings["ahead_max"] = checked_ahead(ahead_max, about, opened, time, unit)
+    settings = stream_settings(
+        about, opened, time=time, unit=unit, disorder=disorder, strict=strict, idle=idle, ahead_max=ahead_max
+    )
     counting = count_scheme if isinstance(count_scheme, Counting) else Counting(count_scheme)
     check_count("max_events_per_trigger", max_events_per_trigger)
     check_count("tasks", tasks)
@@ -179,35 +172,27 @@ def stream(
         # Batches run at the server, which takes the lock, without an observer.
         refuse_running(known.path)
     if about is None:
-        cores = cores_of(spark)
-        roots, why = choose_roots(opened, asked or (), cores, root)
-        leaves = cores if tasks is None else tasks
-        parts = [part for what, each in sinks.items() if each is not None for part in parts_of(what, each)]
-        gathered = {part.name: Gathering(True) for part in parts if getattr(part.sink, "starts_gathering", False)}
-        how = leaves, roots, why, counting
-        take = partial(begin, known, opened, asked, settings, *how, home=home, gathered=gathered)
+        roots, why = choose_roots(opened, asked or (), cores_of(spark), root)
+        how = cores_of(spark) if tasks is None else tasks, roots, why, counting
+        take = partial(begin, known, opened, asked, settings, *how, home=home, gathered=_to_gather(sinks))
     else:
-        check_same(about, opened, settings, place)
-        check_same_home(about, home, place)
-        check_homes(running_queries(known).values() if asked is None else asked, known)
-        if asked is not None:
-            check_changes(known, about, asked)
+        check_goes_on(known, about, opened, settings, home, asked)
         take = partial(_go_on, known, about, place / "spark")
     check_sinks(sinks["sink"], asked, known)
-    watched: dict[str, Any] | None = None
-    if not is_remote:
-        watched = {
-            "name": name or place.name,
-            "metrics_port": metrics_port,
-            "metrics_host": metrics_host,
-            "progress": progress,
-        }
+    told = {"metrics_port": metrics_port, "metrics_host": metrics_host, "progress": progress}
+    watched = None if is_remote else {"name": name or place.name, **told}
     with ExitStack() as undo:
         listening = None if shown is None else undo.enter_context(closing(shown.listen()))
         runner = _prepared(known, opened, sinks, asked, take, watched, undo, spark, listening)
         started = _start(spark, place, opened, runner, triggered, max_events_per_trigger, name)
         undo.pop_all()
     return started
+
+
+def _to_gather(sinks: Mapping[str, Any]) -> dict[str, Gathering]:
+    """The sinks for which rows will wait, each without any yet."""
+    parts = [part for what, sink in sinks.items() if sink is not None for part in parts_of(what, sink)]
+    return {part.name: Gathering(True) for part in parts if getattr(part.sink, "starts_gathering", False)}
 
 
 def _go_on(checkpoint: StreamCheckpoint, about: About, spark_log: Path) -> Ownership:

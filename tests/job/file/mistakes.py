@@ -210,4 +210,18 @@ MISTAKES = [
         "18:11: sinks.active is 'out/load': sinks.load has this folder; give each its own",
         is_structural=False,
     ),
+    Mistake(
+        "two sinks share a table",
+        "  active: out/active\n  aside: out/aside",
+        "  active: {type: table, name: main.w}\n  aside: {type: table, name: main.w}",
+        "19:10: sinks.aside is 'main.w': sinks.active has this table; give each its own",
+        is_structural=False,
+    ),
+    Mistake(
+        "events set aside are to be revised",
+        "aside: out/aside",
+        "aside: {type: table, name: main.w, mode: upsert}",
+        "19:44: sinks.aside.mode is 'upsert': events that are in no result have no revisions; write mode: append",
+        is_structural=False,
+    ),
 ]

@@ -50,6 +50,9 @@ def read_document(path: Path, file: str | None = None) -> Located:
     file = str(path) if file is None else file
     try:
         text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        told = f"there is no such file: headwater init > {file} writes one to begin with"
+        raise JobError([JobProblem(FilePlace(file, 1, 1), told)]) from error
     except OSError as error:
         raise JobError([JobProblem(FilePlace(file, 1, 1), f"the file cannot be read: {error.strerror}")]) from error
     except UnicodeDecodeError as error:
@@ -75,12 +78,7 @@ def parse_document(text: str, file: str) -> Located:
         reader = _Reader(loader, file)
         document = reader.located(node, ())
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = FilePlace(file, 1, 1) if mark is None else FilePlace(file, mark.line + 1, mark.column + 1)
-        # Between braces YAML takes the brace of a variable for one of its own.
-        has_variable = "${" in (text.splitlines() or [""])[min(place.line, text.count("\n") + 1) - 1]
-        hint = "; between braces a variable stands in quotes, '${NAME}'" if has_variable else ""
-        raise JobError([JobProblem(place, f"this is not YAML: {error.problem}{hint}")]) from error
+        raise JobError([_not_yaml(text, file, error)]) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         told = str(error).partition("\n")[0]
         raise JobError([JobProblem(FilePlace(file, 1, 1), f"this is not YAML: {told}")]) from error
@@ -89,6 +87,20 @@ def parse_document(text: str, file: str) -> Located:
     if reader.problems:
         raise JobError(reader.problems)
     return document
+
+
+def _not_yaml(text: str, file: str, error: yaml.MarkedYAMLError) -> JobProblem:
+    mark = error.problem_mark or error.context_mark
+    place = FilePlace(file, 1, 1) if mark is None else FilePlace(file, mark.line + 1, mark.column + 1)
+    # The end of a file is behind its last line.
+    line = "".join(text.splitlines()[place.line - 1 : place.line])
+    hint = ""
+    if "${" in line:
+        # Between braces YAML takes the brace of a variable for one of its own.
+        hint = "; between braces a variable stands in quotes, '${NAME}'"
+    elif error.context_mark is not None and error.context_mark.line + 1 < place.line:
+        hint = f" ({error.context} that begins at line {error.context_mark.line + 1})"
+    return JobProblem(place, f"this is not YAML: {error.problem}{hint}")
 
 
 class _Reader:

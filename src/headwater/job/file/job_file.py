@@ -9,12 +9,15 @@ from pathlib import Path
 import msgspec
 
 from headwater.errors import QueryError
-from headwater.job.file.description import ASIDE, Job, Target, ToFolder, ToLog
+from headwater.job.file.description import ASIDE, Job, Target, ToFolder, ToLog, ToPostgres, ToTable
 from headwater.job.file.documents import Located, dotted, read_document
 from headwater.job.file.problems import JobError, JobProblem, meant
 from headwater.job.file.queries import JobQueries
 from headwater.job.file.structure import structure_problems
 from headwater.language.query import Query
+
+#: Fields that all queries share: what is wrong with them is said once.
+OF_THE_JOB = ("time", "disorder", "ahead_max")
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,12 @@ class JobFile:
         return JobProblem(self.document.found(path).place, f"{dotted(path)}: {told}")
 
     def query_problem(self, error: QueryError) -> JobProblem:
-        """What was found out about a query, or about a field of the job of the same name."""
+        """What was found out about a query, or about a field of the job of the same name, of which no query speaks."""
+        field = str(error.field)
+        if field in OF_THE_JOB:
+            return JobProblem(self.document.found([field]).place, str(error).removeprefix(f"query {error.query!r}: "))
         place = self.found.place(error)
-        if place is None:
-            place = self.document.found([str(error.field)]).place
-        return JobProblem(place, str(error))
+        return JobProblem(self.document.found([field]).place if place is None else place, str(error))
 
 
 def load_job(path: str | Path) -> JobFile:
@@ -92,21 +96,38 @@ def _sink_names(document: Located, queries: JobQueries) -> Iterator[JobProblem]:
 
 def _clashes(job: Job, document: Located) -> Iterator[JobProblem]:
     """Fields that are right alone and wrong together."""
-    places: dict[str, str] = {}
+    places: dict[tuple[str, ...], str] = {}
     for name, target in job.sinks.items():
-        if (place := _folder_of(target)) is None:
-            continue
         at = document.found(["sinks", name])
-        if place in places:
-            right = f"sinks.{places[place]} has this folder; give each its own"
-            yield JobProblem(at.place, f"{dotted(('sinks', name))} is {place!r}: {right}")
-        places.setdefault(place, name)
-        if isinstance(target, ToFolder) and target.replace and job.checkpoint is not None:
-            right = "with a checkpoint rows are added to those of earlier runs; leave replace out"
-            yield JobProblem(at.found(["replace"]).place, f"{dotted(('sinks', name, 'replace'))} is True: {right}")
+        if (place := _place_of(target)) is not None:
+            what, *_, shown = place
+            if place in places:
+                right = f"sinks.{places[place]} has this {what}; give each its own"
+                yield JobProblem(at.place, f"{dotted(('sinks', name))} is {shown!r}: {right}")
+            places.setdefault(place, name)
+        yield from _clashes_of(name, target, job, at)
 
 
-def _folder_of(target: Target) -> str | None:
-    if isinstance(target, str):
-        return None if target == "console" else str(Path(target))
-    return str(Path(target.path)) if isinstance(target, ToFolder | ToLog) else None
+def _clashes_of(name: str, target: Target, job: Job, at: Located) -> Iterator[JobProblem]:
+    """What is wrong with one sink for what it is to take."""
+    if isinstance(target, ToFolder) and target.replace and job.checkpoint is not None:
+        right = "with a checkpoint rows are added to those of earlier runs; leave replace out"
+        yield JobProblem(at.found(["replace"]).place, f"{dotted(('sinks', name, 'replace'))} is True: {right}")
+    if isinstance(target, ToTable | ToPostgres) and target.mode == "upsert" and name == ASIDE:
+        right = "events that are in no result have no revisions; write mode: append"
+        yield JobProblem(at.found(["mode"]).place, f"{dotted(('sinks', name, 'mode'))} is 'upsert': {right}")
+
+
+def _place_of(target: Target) -> tuple[str, ...] | None:
+    """The kind of place, whose it is if that counts, and its name; None for what several may share."""
+    match target:
+        case str():
+            return None if target == "console" else ("folder", str(Path(target)))
+        case ToFolder() | ToLog():
+            return "folder", str(Path(target.path))
+        case ToTable():
+            return "table", target.name
+        case ToPostgres():
+            return "table", target.dsn, target.table
+        case _:
+            return None

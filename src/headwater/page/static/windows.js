@@ -1,12 +1,11 @@
 // A card for each query: what it asks, the last windows as a chart, and the very last as a table.
 
 import { windowChart } from "./charts.js";
-import { alike, cell, moment } from "./words.js";
+import { alike, cell, day, moment } from "./words.js";
 
 const ROWS = 8;
 const LINES = 6;
 const SIDE = { key: "words", time: "left" };
-const DAY_US = 86_400_000_000;
 
 export function element(tag, options = {}, ...children) {
   const made = document.createElement(tag);
@@ -16,6 +15,12 @@ export function element(tag, options = {}, ...children) {
   }
   made.append(...children);
   return made;
+}
+
+/** The days in which windows begin and end, in their order. */
+function daysOf(rows) {
+  const times = rows.flatMap((row) => [row[0], row[1]]).filter((at) => typeof at === "number");
+  return [...new Set(times.map(day))].sort();
 }
 
 export class QueryCard {
@@ -29,6 +34,7 @@ export class QueryCard {
     this.picks = element("div", { className: "picks" });
     this.chartPlace = element("div", { className: "chart" });
     this.keys = element("div", { className: "keys" });
+    this.when = element("span", { className: "when" });
     this.head = element("tr");
     this.body = element("tbody");
     const table = element("table", {}, element("thead", {}, this.head), this.body);
@@ -103,7 +109,7 @@ export class QueryCard {
   drawKeys(names, count, isKeyed) {
     const more = count > names.length ? [element("span", { textContent: `${count - names.length} more` })] : [];
     const shown = names.map((name, at) => element("span", {}, element("i", { className: `k${at % 6}` }), name));
-    this.keys.replaceChildren(...(isKeyed ? [...shown, ...more] : []));
+    this.keys.replaceChildren(...(isKeyed ? [...shown, ...more] : []), this.when);
   }
 
   /** Windows from the last to the first, and keys of one window in their order. */
@@ -118,13 +124,14 @@ export class QueryCard {
     this.head.replaceChildren(...columns.map(([name, kind]) =>
       element("th", { scope: "col", className: SIDE[kind] ?? "", textContent: titles[name] ?? name })));
     const last = [...rows].sort((a, b) => this.newestFirst(a, b)).slice(0, ROWS);
-    const times = last.flatMap((row) => [row[0], row[1]]).filter((at) => typeof at === "number");
-    const today = Date.now() * 1000;
+    const isTime = columns[1][1] === "time";
+    const days = isTime ? daysOf(last) : [];
     const words = columns.map((_, at) => alike(last.map((row) => row[at])));
-    const withDay = columns[1][1] === "time" && times.some((at) => Math.abs(today - at) > DAY_US);
+    // One day is said once, above; only where there are several each row has its own.
+    this.when.textContent = [...(days.length === 1 && days[0] !== day(Date.now() * 1000) ? days : []), ...(isTime ? ["UTC"] : [])].join(" ");
     this.body.replaceChildren(...last.map((row) => element("tr", {}, ...row.map((value, at) => {
       const [, kind] = columns[at];
-      const text = kind === "time" ? moment(value, withDay && at === 0) : words[at](value);
+      const text = kind === "time" ? moment(value, days.length > 1 && at === 0) : words[at](value);
       return element("td", { className: SIDE[kind] ?? "", textContent: text, title: kind === "time" ? moment(value, true) : "" });
     }))));
   }

@@ -73,6 +73,12 @@ export function clock(ms) {
   return `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 
+/** The day of an event time, in UTC. */
+export function day(us) {
+  const at = new Date(us / 1000);
+  return Number.isNaN(at.getTime()) ? "" : at.toISOString().slice(0, 10);
+}
+
 /** An event time in microseconds since 1970, in UTC; the day only where it helps. */
 export function moment(us, withDay, withFraction = true) {
   if (us == null) return "";

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from spark.streaming.postgres.server import Server, missing
@@ -35,11 +36,14 @@ class Database:
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """All rows of a table."""
+        return self.table(table).to_pylist()
+
+    def table(self, table: str) -> pa.Table:
         import adbc_driver_postgresql.dbapi as db
 
         with db.connect(self.dsn, autocommit=True) as connection, connection.cursor() as cursor:
             cursor.execute(f'SELECT * FROM "{table}"')
-            return cursor.fetch_arrow_table().to_pylist()
+            return cursor.fetch_arrow_table()
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ class TargetTable:
         connection.hold(ROWS, held(rows))
         names = listed(rows.column_names)
         picked = ", ".join(
-            f"{quoted(field.name)}::jsonb" if _is_nested(field.type) else quoted(field.name) for field in rows.schema
+            f"{quoted(field.name)}::jsonb" if is_nested(field.type) else quoted(field.name) for field in rows.schema
         )
         connection.do(f"INSERT INTO {self.sql} ({names}) SELECT {picked} FROM pg_temp.{quoted(ROWS)}")
         connection.do(f"DROP TABLE pg_temp.{quoted(ROWS)}")
@@ -127,14 +127,14 @@ def held_types(connection: PostgresConnection, columns: pa.Schema) -> dict[str, 
     connection.hold(ROWS, held(columns.empty_table()))
     found = {name: type_ for name, type_, _ in connection.ask(_COLUMNS, f"pg_temp.{quoted(ROWS)}")}
     connection.do(f"DROP TABLE pg_temp.{quoted(ROWS)}")
-    return {field.name: "jsonb" if _is_nested(field.type) else found[field.name] for field in columns}
+    return {field.name: "jsonb" if is_nested(field.type) else found[field.name] for field in columns}
 
 
 def held(rows: pa.Table) -> pa.Table:
     """Rows in types that travel: unsigned integers in wider ones, what is nested as JSON."""
     columns = {}
     for field, column in zip(rows.schema, rows.columns):
-        if _is_nested(field.type):
+        if is_nested(field.type):
             chunks = [pa.array(_texts(chunk), pa.string()) for chunk in column.chunks]
             columns[field.name] = pa.chunked_array(chunks, pa.string())
         else:
@@ -146,7 +146,7 @@ def _texts(array: pa.Array) -> list[str | None]:
     return [None if text == "null" else text for text in json_texts(array)]
 
 
-def _is_nested(type_: pa.DataType) -> bool:
+def is_nested(type_: pa.DataType) -> bool:
     """Whether values have parts with names, or lists in lists, for which tables have no columns."""
     if pt.is_list(type_) or pt.is_large_list(type_) or pt.is_fixed_size_list(type_):
         return bool(pt.is_fixed_size_list(type_) or pt.is_nested(type_.value_type))

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from headwater.logs import files
-from headwater.spark.streaming.sinks.timeline import Claimant, SinkError
+from headwater.spark.streaming.sinks.timeline import Claimant, OtherStreamError, SinkError
 
 _PREFIX = "_headwater."
 #: How many rows the batches of this mapping have in a sink, as far as it can tell.
@@ -86,7 +86,7 @@ class Claim:
     def _check_nobody_elses(self, signed: list[tuple[str, str]]) -> None:
         others = [name for name, _ in signed if name != self._stream.stream]
         if others:
-            raise SinkError(
+            raise OtherStreamError(
                 f"{self._folder}: this sink belongs to another stream, {others[0]} (this one is {self._stream.stream});"
                 f" {self._way_out}"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from headwater.spark.streaming.sinks.timeline import Claimant, SinkError
+from headwater.spark.streaming.sinks.timeline import Claimant, OtherStreamError, SinkError
 
 
 class Note(NamedTuple):
@@ -31,7 +31,7 @@ class NotedBatches:
         """SinkError if the sink is another stream's, or of another past."""
         own = self._stream
         if note.stream not in ("", own.stream):
-            raise SinkError(
+            raise OtherStreamError(
                 f"{self._place} belongs to another stream, {note.stream} (this one is {own.stream}): {self._instead}"
             )
         is_own = own.wrote(note.life, note.batch) if note.life else note.batch <= own.next_batch

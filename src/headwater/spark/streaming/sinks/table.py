@@ -58,6 +58,8 @@ class TableSink(Sink):
         self._stream: Claimant | None = None
         self._notes: NotedBatches | None = None
         self._format: str | None = None
+        #: Columns that the table is known to have, in small letters, as Spark compares them.
+        self._there: set[str] = set()
 
     def open(self, stream: Claimant) -> None:
         """A table that cannot take these rows is refused here."""
@@ -98,8 +100,12 @@ class TableSink(Sink):
         assert self._notes is not None
         if self._format in ONCE and self._notes.has(batch, ""):
             return
+        if self._format == "iceberg":
+            self._grow(spark, rows.schema)
         note = self._notes.next(batch)
-        frame_of(rows, spark).write.mode("append").options(**append_options(note)).saveAsTable(self.name)
+        writer = frame_of(rows, spark).write.mode("append").options(**append_options(note))
+        # Spark takes its default format for what is meant, and refuses a table of another.
+        (writer if self._format is None else writer.format(self._format)).saveAsTable(self.name)
         self._notes.last = note
         if self._format is None:
             self._format = format_of(spark, self.name)
@@ -116,6 +122,19 @@ class TableSink(Sink):
         found = [note for text in texts if (note := note_of(text)) is not None]
         return found[-1] if found else Note(-1)
 
+    # --- columns ---
+
+    def _grow(self, spark: SparkSession, columns: pa.Schema) -> None:
+        """A query that was added brings its columns."""
+        if missing := self._missing(spark, columns):
+            spark.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({missing})")
+
+    def _missing(self, spark: SparkSession, columns: pa.Schema) -> str:
+        """Columns that the table has not, as ALTER TABLE takes them; it is asked only where more come than it had."""
+        if not {name.lower() for name in columns.names} <= self._there:
+            self._there = {name.lower() for name in spark.table(self.name).columns}
+        return _declared(pa.schema([field for field in columns if field.name.lower() not in self._there]))
+
     # --- upsert ---
 
     def _check_upsert(self, spark: SparkSession, columns: pa.Schema) -> None:
@@ -126,13 +145,18 @@ class TableSink(Sink):
             )
         shown = pa.schema([field for field in columns if field.name != "replaces"])
         if self._format is None:
-            _, struct = spark_types(shown)
-            said = ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in struct.fields)
             raise SinkError(
-                f"there is no table {self.name!r}: create one that can MERGE first, such as CREATE TABLE {self.name} ({said})"
-                " USING delta"
+                f"there is no table {self.name!r}: create one that can MERGE first, such as CREATE TABLE {self.name}"
+                f" ({_declared(shown)}) USING delta"
             )
         assert self._stream is not None
+        # Of a stream in its first life the table is not known to be its own.
+        if len(self._stream.lives) == 1 and (missing := self._missing(spark, shown)):
+            raise SinkError(
+                f"table {self.name!r} lacks columns that rows have: ALTER TABLE {self.name} ADD COLUMNS ({missing}), or give"
+                " another table"
+            )
+        self._grow(spark, shown)
         names = [name for name in shown.names if name in ("query", "window_start", "window_end")]
         empty = Upsert(
             pa.schema([shown.field(name) for name in [*names, "revision"]]).empty_table(), shown.empty_table()
@@ -150,8 +174,15 @@ class TableSink(Sink):
     def _upsert(self, spark: SparkSession, rows: pa.Table) -> None:
         assert self._stream is not None
         change = upsert_of(rows, self._stream)
+        self._grow(spark, change.rows.schema)
         _source(spark, change).createOrReplaceTempView(_SOURCE)
         spark.sql(merge_sql(self.name, change.names, change.rows.column_names))
+
+
+def _declared(columns: pa.Schema) -> str:
+    """Columns as CREATE TABLE and ALTER TABLE take them."""
+    _, struct = spark_types(columns)
+    return ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in struct.fields)
 
 
 def format_of(spark: SparkSession, name: str) -> str | None:

@@ -33,6 +33,10 @@ class SinkError(HeadwaterError):
     """A sink that does not belong to the stream that would write to it; the message says what else to do."""
 
 
+class OtherStreamError(SinkError):
+    """The rows of another stream are there: nobody knows yet whether these two belong together."""
+
+
 def other_rows(place: Path, batch: int, what: str, way_out: str) -> SinkError:
     """A batch that a sink holds came again, and was another."""
     return SinkError(

@@ -16,11 +16,12 @@ import pyarrow as pa
 
 from headwater.base.arrow import plain_array
 from headwater.errors import DataError, QueryError
-from headwater.language.arguments import check_ahead
+from headwater.language.arguments import check_ahead, check_disorder, check_real_time
 from headwater.language.homes import Home
 from headwater.language.places import local_path, table_hint
 from headwater.language.query import Query
 from headwater.language.renames import Renaming
+from headwater.language.schemas import check_unit_of
 from headwater.language.time_columns import time_column
 from headwater.spark.batch.root import ROOTS_MAX
 from headwater.spark.formats import Wanted
@@ -29,7 +30,7 @@ from headwater.spark.streaming.checkpoint import About, StreamCheckpoint
 from headwater.spark.streaming.errors import CheckpointError
 from headwater.spark.streaming.inputs.input import Input, LogInput, stores_arrivals
 from headwater.spark.streaming.sinks import CallableSink, ConsoleSink, FolderSink, MemorySink, SinkPerQuery
-from headwater.spark.streaming.start.query_changes import running_queries
+from headwater.spark.streaming.start.query_changes import check_changes, check_homes, running_queries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,6 +98,47 @@ def open_input(
 
     below = None if pattern is None else pattern.text
     return FolderInput(path, checkpoint.path / "seen", pattern=below, **of_folder)
+
+
+def stream_settings(
+    about: About | None,
+    opened: Input,
+    *,
+    time: str,
+    unit: str,
+    disorder: object,
+    strict: bool,
+    idle: object,
+    ahead_max: object,
+) -> dict[str, Any]:
+    """What a stream does with times and with malformed events, checked against the columns; ``about``: if it has begun."""
+    if about is None:
+        check_unit_of("disorder", disorder, opened.schema, time)
+    return {
+        "time": time,
+        "unit": unit,
+        "disorder": check_disorder(0 if disorder is None else disorder, unit),
+        "strict": strict,
+        "idle_ns": None if idle is None else check_real_time("idle", idle),
+        "ahead_max": checked_ahead(ahead_max, about, opened, time, unit),
+    }
+
+
+def check_goes_on(
+    checkpoint: StreamCheckpoint,
+    about: About,
+    opened: Input,
+    settings: Mapping[str, Any],
+    home: Home,
+    asked: Sequence[Query] | None,
+) -> None:
+    """Refuse to go on with a stream that would not be the same; ``asked``: the queries that are to run from now on, if told."""
+    place = checkpoint.path.parent
+    check_same(about, opened, settings, place)
+    check_same_home(about, home, place)
+    check_homes(running_queries(checkpoint).values() if asked is None else asked, checkpoint)
+    if asked is not None:
+        check_changes(checkpoint, about, asked)
 
 
 def check_same(about: About, given: Input, settings: Mapping[str, Any], place: Path) -> None:
