@@ -41,10 +41,10 @@ def read_all(checkpoint: StreamCheckpoint) -> object:
     """Everything that a start reads."""
     directive = checkpoint.said(2)
     saved = checkpoint.states().saved(checkpoint.state(directive))
-    return checkpoint.begun(), directive.to_data(), checkpoint.queries(directive.queries), saved
+    return checkpoint.begun(), directive.to_data(), checkpoint.queries(directive.queries), saved, checkpoint.fixed(2)
 
 
-PARTS = ["about.json", "directives/2.json", "states/2.1.part", "states/-1.1.full"]
+PARTS = ["about.json", "directives/2.json", "offsets/2.json", "states/2.1.part", "states/-1.1.full"]
 PARTS.append(f"queries/{GOLDEN.said(2).queries}.json")
 
 
