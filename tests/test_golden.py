@@ -319,19 +319,22 @@ def reference_rows(queries: list[hw.Query], homes: dict[str, str]) -> list[Any]:
     return [row for _, emitted in played.emitted for row in emitted]
 
 
-def test_what_inputs_keep_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("release", ["", "old/"])
+def test_what_inputs_keep_is_read(tmp_path: Path, release: str) -> None:
+    """Also that of releases that knew no checksums."""
     pytest.importorskip("pyspark")
     from headwater.spark.streaming.inputs.generator import GeneratorProgress
     from headwater.spark.streaming.inputs.seen_files import SeenFile, SeenFiles
 
-    with golden("generated.json"):
+    kept = (write.PLACE / f"{release}generated.json").read_bytes()
+    with golden(f"{release}generated.json"):
         place = tmp_path / "generated.json"
-        place.write_bytes(GOLDEN["generated.json"])
+        place.write_bytes(kept)
         progress = GeneratorProgress(states.generator_place(), "time", "us", place)
         assert [stretch["count"] for stretch in progress.stretches(0, 40)] == [20, 20]
-        assert place.read_bytes() == GOLDEN["generated.json"]
-    with golden("seen/"):
-        shutil.copytree(write.PLACE / "seen", tmp_path / "seen")
+        assert place.read_bytes() == kept
+    with golden(f"{release}seen/"):
+        shutil.copytree(write.PLACE / f"{release}seen", tmp_path / "seen")
         seen = SeenFiles(tmp_path / "seen")
         seen.refresh()
         files = [SeenFile(*file) for some in write.SEEN for file in some]

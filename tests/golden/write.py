@@ -20,7 +20,8 @@ line in CHANGELOG.md and golden files of its own; the old ones stay as long as t
     queries.json, queries.yaml    queries with everything that can be said
     versions.json                 the libraries that had a part in the bytes; for people
     old/                          states of before windows were compared (they told them apart by hashes), streams of before time
-                                  was counted in steps, and of before they had owners and checksums; still read
+                                  was counted in steps, and of before they and what their inputs keep had owners and checksums;
+                                  still read
 """
 
 from __future__ import annotations

@@ -211,6 +211,7 @@ REFUSED: list[tuple[Callable[[], object], str, str, str]] = [
     ),
     (lambda: query("q", WINDOW, x=hw.avg), "aggregate 'x'", "<function avg", "x=hw.avg('load')"),  # type: ignore[arg-type]
     (lambda: query("q", WINDOW, n=N, key=["a"]), "aggregate 'key'", "['a']", "did you mean keys=?"),  # type: ignore[arg-type]
+    (lambda: query("q", WINDOW, n=N, by=["a"]), "aggregate 'by'", "['a']", "did you mean keys=?"),  # type: ignore[arg-type]
     (lambda: query("q", WINDOW), "aggregates", "()", "n=hw.count()"),
     (lambda: query("q", WINDOW, window_end=N), "aggregate 'window_end'", "'window_end'", "take another"),
     (lambda: query("q", WINDOW, keys=["a"], a=N), "aggregate 'a'", "'a'", "a key column has this name"),

@@ -67,6 +67,9 @@ def test_each_planted_mistake_is_found_within_200_seeds(plant):
 #: Runs that showed bugs of nodes, each with what was wrong.
 FOUND = {
     Options(49, 3, 1, "jump"): "a root whose clock began anew with its machine never called a silent source idle",
+    Options(
+        142, 5, 4
+    ): "a root walked through all time for a query that had stopped before it began, and never came back",
     Options(209, 16, 3): "a root whose clock had begun anew believed that a dead leaf had just been heard",
     Options(446, 16, 3): "events behind the end that a flush had given a source were late, and in time when read again",
     Options(

@@ -36,6 +36,8 @@ RESERVED: Final = frozenset(
 EMPTY_MAX: Final = 10_000_000
 _KEYS_FORM: Final = "name the key columns: keys=['house', 'room']"
 _OPTIONS: Final = ("keys", "where", "distinct", "lateness", "emit_empty", "scope", "sums")
+#: What others call our options.
+_ALSO_CALLED: Final = {"by": "keys", "group_by": "keys", "groupby": "keys", "partition_by": "keys", "filter": "where"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,8 +267,9 @@ def _aggregate_problems(aggregates: object, keys: tuple[str, ...]) -> Iterator[P
 
 
 def _not_an_aggregate(alias: str) -> str:
-    meant = difflib.get_close_matches(alias, _OPTIONS, n=1)
-    hint = f"; did you mean {meant[0]}=?" if meant else ""
+    close = difflib.get_close_matches(alias, _OPTIONS, n=1)
+    meant = _ALSO_CALLED.get(alias, close[0] if close else None)
+    hint = f"; did you mean {meant}=?" if meant else ""
     return f"give an aggregate, such as {alias}=hw.avg('load'){hint}"
 
 

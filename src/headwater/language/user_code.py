@@ -61,13 +61,21 @@ class UserCode:
     def __hash__(self) -> int:
         return hash((self.name, self.path))
 
+    def __repr__(self) -> str:
+        """Kind and name: functions have no form in which anybody would read them.
+
+        >>> aggregate_of("spread", np.ptp, max, float, 0.0)
+        <Aggregate 'spread'>
+        """
+        return f"<{type(self).__name__} {self.name!r}>"
+
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         """How a copy is made: by name where there is one, so that lambdas are no hindrance and the copy is the original."""
         path = path_of(self)
         return (load_path, (path,)) if path is not None else (type(self), UserCode._id(self))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Operator(UserCode):
     """A shared operator of the user's own: `lift` many values, `combine` two partials, `identity` for none.
 
@@ -104,7 +112,7 @@ class Operator(UserCode):
         return (self.name, self.path, self.lift, self.combine, self.commutative, self.to_bytes, self.from_bytes)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Aggregate(UserCode):
     """An aggregate of the user's own: the partials of its operators, lowered to one value.
 

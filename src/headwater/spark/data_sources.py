@@ -18,9 +18,9 @@ def register(spark: SparkSession) -> None:
     """Make ``spark.read.format("headwater")`` known to a session; `read` and `stream` do it by themselves."""
     from headwater.spark.batch.source import HeadwaterSource
 
-    check_spark(spark, "hw.read")
     # Once: Spark warns of a source that takes the place of another.
     if spark not in _KNOWING:
+        check_spark(spark, "hw.read")
         spark.dataSource.register(HeadwaterSource)
         if serves(spark, "hw.stream"):
             from headwater.spark.streaming.source import StreamSource

@@ -274,7 +274,9 @@ def test_code_without_an_import_path_cannot_be_written() -> None:
     ):
         to_json(query("q", custom(lambda events, state: ([], state)), n=hw.count()))
     unnamed = aggregate_of("unnamed", np.sum, np.add, float, 0.0)
-    with pytest.raises(QueryError, match=r"query 'q': aggregate 'x' is Aggregate\(.*'package.module:name' finds it"):
+    with pytest.raises(
+        QueryError, match=r"query 'q': aggregate 'x' is <Aggregate 'unnamed'>: .*'package.module:name' finds it"
+    ):
         to_yaml(query("q", tumbling(5), x=hw.apply(unnamed, "v")))
 
 

@@ -2,15 +2,20 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from headwater.cli import app
+from headwater.simulator.plants.count_windows import COUNT_PLANTS
+from headwater.simulator.plants.tree import PLANTS
 from headwater.simulator.runner import Options, simulate
 from headwater.simulator.transcript import Transcript
 
 pytest.importorskip("pyspark")
+
+from headwater.simulator.plants.stream import STREAM_PLANTS
 
 #: Each planted mistake with the first seed that finds it.
 FOUND = {
@@ -66,6 +71,13 @@ def test_planted_mistakes_are_found(plant):
 @pytest.mark.parametrize("plant", FOUND)
 def test_planted_mistakes_are_found_within_200_seeds(plant):
     assert any(simulate(options(seed, plant)).failure is not None for seed in range(200))
+
+
+def test_every_planted_mistake_is_tried_and_the_page_of_promises_knows_how_many_there_are():
+    page = (Path(__file__).parents[3] / "docs" / "reliability.md").read_text(encoding="utf-8")
+    assert set(FOUND) == set(STREAM_PLANTS)
+    assert f"{len(STREAM_PLANTS)} planted mistakes, each within 200 seeds" in page
+    assert f"{len(PLANTS) + len(COUNT_PLANTS)} planted ones, each within 200 seeds" in page
 
 
 def test_the_two_commands_run_and_replay_a_stream():

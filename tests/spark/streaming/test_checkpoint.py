@@ -16,7 +16,7 @@ from pyspark import cloudpickle
 import headwater as hw
 from golden import write
 from headwater.logs import files
-from headwater.simulator.stream import TABLES, CrashError, ListedInput, LocalFrame, Loop
+from headwater.simulator.stream import CrashError, ListedInput, LocalFrame, Loop
 from headwater.spark.stream import begin
 from headwater.spark.streaming.checkpoint import StreamCheckpoint, refuse_ended
 from headwater.spark.streaming.errors import CheckpointError, EndedError, ReplacedError, RunningError
@@ -25,16 +25,13 @@ from headwater.spark.streaming.runner import BatchRunner
 from headwater.spark.streaming.sinks import FolderSink
 from headwater.spark.streaming.start.driver_lock import DriverLock, refuse_running
 from headwater.spark.streaming.start.handle import Stream, StreamError
+from spark.streaming.plain_stream import QUERY, SCHEMA, SETTINGS, one_source
 
-SCHEMA = pa.schema([("time", pa.int64()), ("k", pa.int64())])
-SETTINGS = {"time": "time", "unit": "us", "disorder": 0, "strict": False, "idle_ns": None, "ahead_max": None}
-QUERY = hw.query("load", hw.tumbling(10), keys=["k"], n=hw.count())
 GOLDEN = StreamCheckpoint(write.PLACE / "stream" / "headwater")
 
 
 def loop_of(place, roots=1, times=range(100)) -> Loop:
-    TABLES["a"] = pa.RecordBatch.from_pydict({"time": list(times), "k": [t % 3 for t in times]}, SCHEMA)
-    return Loop(place, ListedInput(SCHEMA, {"a": 0}), [QUERY], SETTINGS, 1, roots, seed=0)
+    return Loop(place, one_source(times), [QUERY], SETTINGS, 1, roots, seed=0)
 
 
 # --- damage ---
@@ -44,10 +41,10 @@ def read_all(checkpoint: StreamCheckpoint) -> object:
     """Everything that a start reads."""
     directive = checkpoint.said(2)
     saved = checkpoint.states().saved(checkpoint.state(directive))
-    return checkpoint.begun(), directive.to_data(), checkpoint.queries(directive.queries), saved
+    return checkpoint.begun(), directive.to_data(), checkpoint.queries(directive.queries), saved, checkpoint.fixed(2)
 
 
-PARTS = ["about.json", "directives/2.json", "states/2.1.part", "states/-1.1.full"]
+PARTS = ["about.json", "directives/2.json", "offsets/2.json", "states/2.1.part", "states/-1.1.full"]
 PARTS.append(f"queries/{GOLDEN.said(2).queries}.json")
 
 

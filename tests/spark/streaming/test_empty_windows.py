@@ -11,11 +11,11 @@ from headwater.engine.windows import empty_windows
 from headwater.node.micro_batches.frames import BatchSettings, EventGroup, Frame, Heard
 from headwater.node.micro_batches.root import BatchRoot
 from headwater.simulator.stream import STEPS, TABLES, ListedInput, Loop
+from spark.streaming.plain_stream import SETTINGS
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 
 SCHEMA = pa.schema([("time", pa.int64()), ("k", pa.string()), ("v", pa.int64())])
-SETTINGS = {"time": "time", "unit": "us", "disorder": 0, "strict": False, "idle_ns": None, "ahead_max": None}
 
 
 @pytest.fixture

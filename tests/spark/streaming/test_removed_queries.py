@@ -10,11 +10,11 @@ from headwater.simulator.stream import STEPS, TABLES, CrashError, ListedInput, L
 from headwater.spark.streaming.kafka.rows import row_keys
 from headwater.spark.streaming.sinks import FolderSink, LogSink, MemorySink
 from headwater.spark.streaming.start.query_changes import change_queries, running_queries
+from spark.streaming.plain_stream import SETTINGS
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 
 SCHEMA = pa.schema([("time", pa.int64()), ("house", pa.int64())])
-SETTINGS = {"time": "time", "unit": "us", "disorder": 0, "strict": False, "idle_ns": None, "ahead_max": None}
 QUERIES = [
     hw.query("q", hw.tumbling(10), keys=["house"], n=hw.count()),
     hw.query("all", hw.tumbling(10), n=hw.count()),

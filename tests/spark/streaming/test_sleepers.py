@@ -1,29 +1,23 @@
 """Drivers that sleep where they begin a stream or clean up behind it, and wake when others have gone on."""
 
-import pyarrow as pa
 import pytest
 
 import headwater as hw
 from headwater.language.files.queries import to_json
 from headwater.logs import files
-from headwater.simulator.stream import TABLES, Driver, ListedInput, Loop
+from headwater.simulator.stream import Driver, ListedInput, Loop
 from headwater.spark.stream import begin
 from headwater.spark.streaming.checkpoint import KEPT, StreamCheckpoint
 from headwater.spark.streaming.errors import CheckpointError, ReplacedError
 from headwater.spark.streaming.owners import Ownership
 from headwater.spark.streaming.start.query_changes import running_queries
+from spark.streaming.plain_stream import QUERY, SCHEMA, SETTINGS, one_source
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 
-SCHEMA = pa.schema([("time", pa.int64()), ("k", pa.int64())])
-SETTINGS = {"time": "time", "unit": "us", "disorder": 0, "strict": False, "idle_ns": None, "ahead_max": None}
-QUERY = hw.query("load", hw.tumbling(10), keys=["k"], n=hw.count())
-
 
 def loop_of(place) -> Loop:
-    times = range(1000)
-    TABLES["a"] = pa.RecordBatch.from_pydict({"time": list(times), "k": [t % 3 for t in times]}, SCHEMA)
-    return Loop(place, ListedInput(SCHEMA, {"a": 0}), [QUERY], SETTINGS, 1, 1, seed=0)
+    return Loop(place, one_source(range(1000)), [QUERY], SETTINGS, 1, 1, seed=0)
 
 
 def go_on(loop: Loop, batches: int) -> None:

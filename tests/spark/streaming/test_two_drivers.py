@@ -4,7 +4,6 @@ from collections import Counter
 from contextlib import contextmanager
 from itertools import product
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,10 +13,7 @@ from headwater.logs import files
 from headwater.simulator.stream import (
     IDLE,
     MOMENTS,
-    TABLES,
     Drivers,
-    DriverThread,
-    ListedInput,
     LogTakenError,
     Loop,
 )
@@ -25,13 +21,11 @@ from headwater.spark.streaming.checkpoint import StreamCheckpoint
 from headwater.spark.streaming.errors import ReplacedError
 from headwater.spark.streaming.owners import Ownership
 from headwater.spark.streaming.seals import sealed
+from spark.streaming.plain_stream import QUERY, SETTINGS, one_source, until
 from spark.streaming.shared_run import SharedRun
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 
-SCHEMA = pa.schema([("time", pa.int64()), ("k", pa.int64())])
-SETTINGS = {"time": "time", "unit": "us", "disorder": 0, "strict": False, "idle_ns": None, "ahead_max": None}
-QUERY = hw.query("load", hw.tumbling(10), keys=["k"], n=hw.count())
 TIMES = list(range(0, 120, 2))
 
 
@@ -52,20 +46,11 @@ def test_drivers_whose_roots_are_in_tasks_say_what_the_reference_says(tmp_path_f
 
 @contextmanager
 def shared(place, roots=1):
-    TABLES["a"] = pa.RecordBatch.from_pydict({"time": TIMES, "k": [t % 3 for t in TIMES]}, SCHEMA)
-    loop = Loop(place, ListedInput(SCHEMA, {"a": 0}), [QUERY], SETTINGS, 1, roots, seed=0, starts=False)
-    drivers = Drivers(loop)
+    drivers = Drivers(Loop(place, one_source(TIMES), [QUERY], SETTINGS, 1, roots, seed=0, starts=False))
     try:
         yield drivers
     finally:
         drivers.close()
-
-
-def until(driver: DriverThread, moment: str) -> None:
-    for _ in range(1000):
-        if driver.turn() in (moment, "dead"):
-            return
-    raise AssertionError(f"{moment} is never reached")
 
 
 def sleep_and_wake(drivers: Drivers, moment: str, before: str, batches: int) -> BaseException | None:

@@ -287,9 +287,10 @@ class QueryGroup:
         """How far the watermark may rise at once towards ``until``, so that not too much comes out."""
         if not self.windows.fixed.remembers_keys:
             return until
-        held = [*(block.first for block in self.store.blocks()), *(late.times for late in self.stragglers.chunks())]
-        times = np.concatenate([np.empty(0, np.int64), *held])
-        return self.windows.fixed.reach(self.watermark, until, len(self.keys), times)
+        rows = [block.first for block in self.store.blocks()]
+        times = np.concatenate([np.empty(0, np.int64), *rows, *(late.times for late in self.stragglers.chunks())])
+        is_new = np.concatenate((np.zeros(len(times) - len(self.stragglers), np.bool_), self.stragglers.new))
+        return self.windows.fixed.reach(self.watermark, until, len(self.keys), times, is_new)
 
     def close(self, until: int, is_paced: bool = False) -> list[Closed]:
         """The group's watermark rises to ``until``: everything that this closes or revises.

@@ -9,7 +9,6 @@ import numpy as np
 from headwater.base.arrays import Int64Array
 from headwater.errors import DataError
 from headwater.language.query import Query
-from headwater.language.times import FOREVER
 
 #: About so many windows without events come at once where the rest can follow later.
 EMPTY_STEP = 1 << 18
@@ -26,13 +25,17 @@ def check_empty(query: Query, shown: Sequence[tuple[int, range]], held: int) -> 
         )
 
 
-def paced(after: int, until: int, slide: int, keys: int, low: int, high: int) -> int:
+def paced(after: int, until: int, slide: int, keys: int, begin: int, end: int) -> int:
     """The next step of a watermark to ``until`` that shows about `EMPTY_STEP` windows without events at most.
 
-    >>> paced(0, 10**15, 10, 1 << 17, 0, 5), paced(0, 15, 10, 1, 0, 5), paced(0, FOREVER, 10, 1 << 18, 0, 25)
-    (20, 15, 10)
+    There are such windows between the watermarks ``begin`` and ``end`` only.
+
+    >>> paced(0, 10**15, 10, 1 << 17, 0, 10**15), paced(0, 15, 10, 1, 0, 15), paced(0, 10**15, 10, 1 << 17, 0, 18)
+    (20, 15, 1000000000000000)
+    >>> paced(0, 10**15, 10, 1 << 18, begin=10, end=25)
+    20
     """
-    begin, end = max(after, low), high if until == FOREVER else until
+    begin = max(after, begin)
     ticks = max(EMPTY_STEP // keys, 1) * slide
     return until if end - begin <= ticks else begin + ticks
 

@@ -9,7 +9,6 @@ import numpy as np
 from headwater.base.arrays import BoolArray, Int32Array, Int64Array
 from headwater.base.snapshots import pairs, snapshot
 from headwater.engine.slices.edges import (
-    BEGIN,
     EARLIEST,
     SIZE,
     SLIDE,
@@ -247,16 +246,36 @@ class FixedWindows:
         self._first_starts |= {(number, key): first for key, first in firsts.items()}
         return rows_of(number, size, shown, held)
 
-    def reach(self, after: int, until: int, key_count: int, times: Int64Array) -> int:
-        """How far the watermark may rise at once so that not too many empty windows come; ``times``: some of those held."""
-        if not self._filled or key_count == 0:
+    def reach(self, after: int, until: int, key_count: int, times: Int64Array, is_new: BoolArray) -> int:
+        """How far the watermark may rise at once so that not too many empty windows come.
+
+        ``times``: of all that is held; ``is_new``: which of it may belong to windows that have ended.
+        """
+        known = {query for query, _ in self._first_starts}
+        spans = [self._shows(i, int(self.numbers[i]) in known, after, until, times, is_new) for i in self._filled]
+        shown = [span for span in spans if span is not None]
+        if not shown or key_count == 0:
             return until
-        lows = [*self._first_starts.values(), *([int(times.min())] if len(times) else [])]
-        # Before its beginning a query shows nothing, whatever is held for others.
-        begin = min(int(self.specs[i, BEGIN]) for i in self._filled)
-        low = max(min(lows, default=until), begin)
         slide = min(int(self.specs[i, SLIDE]) for i in self._filled)
-        return paced(after, until, slide, key_count * len(self._filled), low, int(times.max()) if len(times) else low)
+        return paced(after, until, slide, key_count * len(shown), min(shown)[0], max(end for _, end in shown))
+
+    def _shows(
+        self, i: int, is_known: bool, after: int, until: int, times: Int64Array, is_new: BoolArray
+    ) -> tuple[int, int] | None:
+        """Between which watermarks query i shows windows without events; None: it shows none, whatever is held for others.
+
+        ``is_known``: whether some key has had its first window.
+        """
+        size, slide, offset, begin, stop = (int(value) for value in self.specs[i])
+        if is_known and until != FOREVER:
+            return (after, min(until, stop - 1 + size)) if stop - 1 + size > after else None
+        starts = offset - (offset - np.maximum(times - size + 1, begin)) // slide * slide
+        mine = (starts <= times) & (starts < stop) & (is_new | (times + size > after))
+        if not mine.any():
+            return None  # and at the end of the stream no watermark ends any
+        last = until - size if until != FOREVER else (int(times[mine].max()) - offset) // slide * slide + offset
+        first, end = after if is_known else int(starts[mine].min()) + size, min(last, stop - 1) + size
+        return (first, end) if end > after else None
 
     def needed(self, view: View, watermark: int) -> tuple[BoolArray, BoolArray]:
         """Which rows and which stragglers a window that is still open, late events included, needs."""

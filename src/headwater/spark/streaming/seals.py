@@ -25,8 +25,26 @@ def sealed(tree: dict[str, Any]) -> bytes:
     >>> unsealed(Path("x"), sealed({"batch": 7, "owner": 1}))
     {'batch': 7, 'owner': 1}
     """
-    rest = json_bytes(tree)[1:]
+    return seal(json_bytes(tree))
+
+
+def seal(data: bytes) -> bytes:
+    """Bytes that begin with a JSON object, in which the checksum of everything behind it comes first from now on.
+
+    >>> seal(b'{"owner":1}')
+    b'{"checksum":"3b5d6ce6dbe1f24c0d2d47e5bdb2f2ed","owner":1}'
+    """
+    rest = data[1:]
     return _SEAL % fingerprint(rest).encode() + rest
+
+
+def check_seal(place: Path, data: bytes, tree: object) -> bool:
+    """Whether bytes that begin with this JSON object have a checksum; an error if they are not what was written."""
+    if not isinstance(tree, dict) or not any(name in tree for name in _SEALED):
+        return False
+    if data[:_SEAL_SIZE] != _SEAL % fingerprint(data[_SEAL_SIZE:]).encode():
+        raise CheckpointError(f"{place}: this part of the checkpoint is damaged: it does not match its checksum")
+    return True
 
 
 def unsealed(place: Path, data: bytes) -> Any:
@@ -35,12 +53,9 @@ def unsealed(place: Path, data: bytes) -> Any:
         tree = json.loads(data)
     except ValueError as error:
         raise CheckpointError(f"{place}: this part of the checkpoint is damaged: {error}") from error
-    if not isinstance(tree, dict) or not any(name in tree for name in _SEALED):
-        return tree
-    if data[:_SEAL_SIZE] != _SEAL % fingerprint(data[_SEAL_SIZE:]).encode():
-        raise CheckpointError(f"{place}: this part of the checkpoint is damaged: it does not match its checksum")
-    del tree["checksum"]
-    tree.pop("is_sealed", None)
+    if check_seal(place, data, tree):
+        del tree["checksum"]
+        tree.pop("is_sealed", None)
     return tree
 
 

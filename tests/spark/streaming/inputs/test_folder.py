@@ -7,7 +7,7 @@ import os
 import random
 import re
 import tempfile
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,8 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
+from headwater.base.arrow import schema_to_bytes
 from headwater.spark.formats import FORMATS, FileRange, Passed, Wanted, batches, parquet, text
 from headwater.spark.formats.ranges import counted, rows_of
+from headwater.spark.streaming.errors import CheckpointError
 from headwater.spark.streaming.inputs import folder as folder_input
 from headwater.spark.streaming.inputs import seen_files
 from headwater.spark.streaming.inputs.folder import FolderInput
@@ -452,6 +454,20 @@ def test_columns_come_from_the_first_files_and_stay(folder):
         _ = opened(folder, types={"load": "float64"}).schema
     with pytest.raises(hw.DataError, match="schema is"):
         _ = opened(folder, schema={"time": "number"}).schema
+
+
+def test_no_bit_of_the_columns_that_are_kept_can_be_flipped_unseen(folder):
+    (folder / "1.csv").write_text("time,load\n1,2\n")
+    found = opened(folder, schema=None).schema
+    kept = folder.parent / "checkpoint" / "seen" / "columns.txt"
+    data = kept.read_bytes()
+    for place, bit in product(range(0, len(data), 7), range(8)):
+        kept.write_bytes(data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1 :])
+        with pytest.raises(CheckpointError, match="this part of the checkpoint is damaged"):
+            _ = opened(folder, schema=None).schema
+    # As a release wrote them that knew no checksums.
+    kept.write_text(json.dumps({"version": 1, "types": {}, "schema": schema_to_bytes(found).hex()}))
+    assert opened(folder, schema=None).schema == found
 
 
 def test_impossible_options_are_refused(folder):

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pyarrow as pa
@@ -197,6 +197,16 @@ def test_a_restart_does_not_generate_what_is_known(pace, tmp_path, monkeypatch):
     assert set(asked) <= {2}  # in real time the block that is not over
     other = GeneratorInput(SmartHome(seconds=5, rate=10), pace=pace, seen=tmp_path / "seen", clock=clock)
     assert read(other, "00000", 0, 10) == all_rows(SmartHome(seconds=5, rate=10))[:10]
+
+
+def test_what_is_kept_of_a_generator_and_was_damaged_is_counted_again(tmp_path):
+    given = GeneratorInput(Ticks(), pace="fast", seen=tmp_path / "seen", step_events=20)
+    assert given.extents()["00000"].end == 21
+    kept = tmp_path / "seen" / "00000.json"
+    data = kept.read_bytes()
+    for place, bit in product(range(len(data)), range(8)):
+        kept.write_bytes(data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1 :])
+        assert read(again(given), "00000", 0, 20) == all_rows(Ticks())[:20]
 
 
 def test_a_generator_that_cannot_be_is_refused():

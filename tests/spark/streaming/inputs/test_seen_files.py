@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import DataError
+from headwater.spark.streaming.errors import CheckpointError
 from headwater.spark.streaming.inputs.seen_files import TOGETHER_MIN, SeenFile, SeenFiles
 
 pytestmark = pytest.mark.usefixtures("no_sync")
@@ -96,3 +98,14 @@ def test_rows_that_were_forgotten_are_an_error_and_nothing_else(tmp_path):
         folder.seen.pass_over({"a": ROWS * number})
     with pytest.raises(DataError, match=r"the rows \[0, \d+\) of source 'a' were read and forgotten"):
         list(folder.seen.between("a", 0, 2 * ROWS * TOGETHER_MIN))
+
+
+def test_no_bit_of_the_log_of_seen_files_can_be_flipped_unseen(tmp_path):
+    folder = Folder(tmp_path, 0)
+    folder.seen.add([file("a", 1), file("b", 2)])
+    (part,) = tmp_path.iterdir()
+    data = part.read_bytes()
+    for place, bit in product(range(len(data)), range(8)):
+        part.write_bytes(data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1 :])
+        with pytest.raises((DataError, CheckpointError), match=f"{part.name}: this part of .* is damaged"):
+            folder.opened().refresh()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from waiting import wait_until
+
 SCRIPT = Path(__file__).parents[4] / "scripts" / "kafka"
 #: What the script ends with where there can be no broker.
 UNAVAILABLE = 3
@@ -91,6 +93,7 @@ class Broker:
             producer.commit_transaction(30)
         else:
             producer.abort_transaction(30)
+        self.settle(topic)
 
     def open_transaction(self, topic: str, values, partition: int = 0):
         """A transaction that goes on; who takes it ends it."""
@@ -108,10 +111,29 @@ class Broker:
             text = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
             producer.produce(topic, text, key=key, partition=partition)
 
-    def messages(self, topic: str) -> list:
-        """All settled messages of a topic, partition by partition, by a client of their own."""
+    def settle(self, topic: str) -> None:
+        """Until readers see the ends of all transactions: a broker says that one has ended before its partitions know."""
+        wait_until(
+            lambda: self._ends(topic, "READ_COMMITTED") == self._ends(topic, "READ_UNCOMMITTED"),
+            f"no transaction is open in {topic}",
+        )
+
+    def _ends(self, topic: str, isolation: str) -> dict[int, int]:
+        """How far each partition goes for readers of this kind."""
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        partitions = self.admin.list_topics(topic, 30).topics[topic].partitions
+        asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in partitions}
+        found = self.admin.list_offsets(asked, isolation_level=IsolationLevel[isolation])
+        return {place.partition: future.result().offset for place, future in found.items()}
+
+    def messages(self, topic: str, *, is_open: bool = False) -> list:
+        """All settled messages of a topic, partition by partition, by a client of their own; ``is_open``: a transaction is."""
         from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+        if not is_open:
+            self.settle(topic)
         consumer = Consumer(
             {
                 "bootstrap.servers": self.servers,

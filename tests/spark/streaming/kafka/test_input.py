@@ -103,6 +103,7 @@ def test_an_open_transaction_is_not_read_and_its_end_shows_it(broker):
     source = f"{topic}/00000"
     assert given.extents()[source].end == 1
     open_one.commit_transaction(30)
+    broker.settle(topic)
     assert given.extents()[source].end == 4
     assert places(read(given, source, 1, 4), 1) == {1: 2, 2: 3}
 

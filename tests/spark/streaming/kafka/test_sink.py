@@ -34,8 +34,9 @@ def expected(*batches: int) -> Counter:
     return Counter(json.dumps(row) for batch in batches for row in rows_of(batch).to_pylist())
 
 
-def found(broker, topic: str) -> Counter:
-    return Counter(json.dumps(json.loads(message.value())) for message in broker.messages(topic))
+def found(broker, topic: str, *, is_open: bool = False) -> Counter:
+    messages = broker.messages(topic, is_open=is_open)
+    return Counter(json.dumps(json.loads(message.value())) for message in messages)
 
 
 def test_each_row_is_a_message_in_the_partition_of_its_keys(broker, stream):
@@ -77,7 +78,8 @@ def test_a_writer_that_is_killed_leaves_each_row_once(broker, stream, point):
         # Who finds the batch written does not come to where it would die.
         lives = is_second and point == "committed"
         assert run.returncode == (0 if lives else -signal.SIGKILL), run.stderr
-        assert found(broker, topic) == (expected(0, 1) if point == "committed" else expected(0))
+        is_there = point == "committed"
+        assert found(broker, topic, is_open=not is_there) == (expected(0, 1) if is_there else expected(0))
     last_run = written_by_another(broker, topic, stream, "nowhere", 0, 2)
     assert last_run.returncode == 0, last_run.stderr
     assert found(broker, topic) == expected(0, 1, 2)
@@ -150,14 +152,30 @@ def test_what_an_earlier_release_noted_is_adopted(broker, stream):
     assert found(broker, topic) == expected(6)
 
 
-def test_a_run_that_was_taken_over_writes_no_more(broker, stream):
+def test_a_run_that_was_taken_over_finds_its_batch_written_and_writes_no_more(broker, stream):
     topic = broker.topic()
     old, new = (opened(broker.servers, topic, stream) for _ in range(2))
     old.write(0, rows_of(0))
     new.write(1, rows_of(1))
-    with pytest.raises(BrokerError, match=r"batch 1 is not written .* another run of the same stream has taken over"):
-        old.write(1, rows_of(1))
+    old.write(1, rows_of(1))
     assert found(broker, topic) == expected(0, 1)
+
+
+def test_runs_that_shut_each_other_out_again_and_again_stop_with_a_sentence(broker, stream, monkeypatch):
+    topic = broker.topic()
+    one, other = (opened(broker.servers, topic, stream) for _ in range(2))
+    start = KafkaSink._start
+
+    def followed(sink):
+        start(sink)
+        if sink is one:
+            start(other)
+
+    monkeypatch.setattr(KafkaSink, "_start", followed)
+    with pytest.raises(BrokerError, match=r"batch 0 is not written .* another run of the same stream has taken over"):
+        one.write(0, rows_of(0))
+    other.write(0, rows_of(0))
+    assert found(broker, topic) == expected(0)
 
 
 def test_a_batch_that_the_broker_could_not_take_is_tried_again(broker, stream, monkeypatch):

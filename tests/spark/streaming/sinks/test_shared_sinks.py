@@ -21,12 +21,10 @@ from headwater.logs import Log, files
 from headwater.simulator.stream import (
     IDLE,
     MOMENTS,
-    TABLES,
     CrashError,
     Driver,
     Drivers,
     DriverThread,
-    ListedInput,
     LogTakenError,
     Loop,
 )
@@ -35,6 +33,7 @@ from headwater.spark.streaming.errors import ReplacedError
 from headwater.spark.streaming.seals import sealed
 from headwater.spark.streaming.sinks import FolderSink, LogSink
 from headwater.spark.streaming.sinks.gathered import GatheredRows, Gathering
+from spark.streaming.plain_stream import SETTINGS, one_source, until
 from spark.streaming.shared_run import SharedRun
 
 pytestmark = pytest.mark.usefixtures("no_sync")
@@ -172,8 +171,6 @@ def test_a_log_that_several_drivers_write_has_every_row_of_the_reference_once(tm
 
 # --- one that sleeps ---
 
-SCHEMA = pa.schema([("time", pa.int64()), ("k", pa.int64())])
-SETTINGS = {"time": "time", "unit": "us", "disorder": 0, "strict": False, "idle_ns": None, "ahead_max": None}
 QUERY = hw.query("load", hw.tumbling(2), keys=["k"], n=hw.count())
 TIMES = list(range(60))
 #: All windows but the last, which nothing closes.
@@ -233,21 +230,12 @@ def sleeping_in_sinks():
 
 @contextmanager
 def quiet(place, *every):
-    TABLES["a"] = pa.RecordBatch.from_pydict({"time": TIMES, "k": [t % 3 for t in TIMES]}, SCHEMA)
-    opened = ListedInput(SCHEMA, {"a": 0})
-    drivers = Drivers(QuietLoop(place, opened, [QUERY], SETTINGS, 1, 1, seed=0, starts=False, lives=every), Sleeper)
+    loop = QuietLoop(place, one_source(TIMES), [QUERY], SETTINGS, 1, 1, seed=0, starts=False, lives=every)
+    drivers = Drivers(loop, Sleeper)
     try:
         yield drivers
     finally:
         drivers.close()
-
-
-def until(driver: DriverThread, moment: str) -> None:
-    """To a moment, or to the end of what there is to do."""
-    for _ in range(1000):
-        if not driver.is_alive or driver.turn() in (moment, IDLE):
-            return
-    raise AssertionError(f"{moment} is never reached")
 
 
 def more(drivers: Drivers, events: int, seconds: int) -> None:
@@ -264,12 +252,12 @@ def sleep_and_wake(drivers: Drivers, moment: str, before: str, batches: int, die
         until(first, IDLE)
     first.driver.is_stopping = moment in ("stopping", "stopped")
     more(drivers, 4, 1)
-    until(first, moment)
+    until(first, moment, IDLE)
     more(drivers, 4, 1)
     drivers.add()
     second = drivers.newest
     for _ in range(batches):
-        until(second, before)
+        until(second, before, IDLE)
         more(drivers, 4, 1)
     if dies and second.is_alive:
         second.kill()
@@ -283,10 +271,10 @@ def end_at_once(drivers: Drivers, batches: int) -> None:
         more(drivers, 4, 1)
         until(first, IDLE)
     more(drivers, 4, 1)
-    until(first, "committing")
+    until(first, "committing", IDLE)
     drivers.add()
-    until(drivers.newest, "ending")
-    until(first, "forgetting")
+    until(drivers.newest, "ending", IDLE)
+    until(first, "forgetting", IDLE)
     until(drivers.newest, IDLE)
     finish(drivers, first)
 
@@ -306,7 +294,7 @@ def finish(drivers: Drivers, sleeper: DriverThread) -> None:
     drivers.add()
     until(drivers.newest, IDLE)
     drivers.newest.driver.is_stopping = True
-    until(drivers.newest, "stopped")
+    until(drivers.newest, "stopped", IDLE)
     for driver in [*lived, drivers.newest]:
         if driver.error is not None and not isinstance(driver.error, ReplacedError | LogTakenError | CrashError):
             raise driver.error

@@ -18,12 +18,12 @@ from headwater.spark.streaming.sinks.batch_files import BatchRows
 from headwater.spark.streaming.sinks.gathered import Gathering
 from headwater.spark.streaming.start.driver_lock import DriverLock, refuse_running
 from headwater.spark.streaming.start.query_changes import running_queries
+from spark.streaming.plain_stream import SETTINGS
 from spark.streaming.sinks.streams import History, table
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 
 SCHEMA = pa.schema([("time", pa.int64())])
-SETTINGS = {"time": "time", "unit": "us", "disorder": 0, "strict": False, "idle_ns": None, "ahead_max": None}
 QUERY, OTHER = (hw.query(name, hw.tumbling(10), n=hw.count()) for name in ("load", "other"))
 WATCHED = {"name": "s", "metrics_port": None, "progress": False}
 

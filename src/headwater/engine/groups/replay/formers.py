@@ -220,14 +220,10 @@ class FixedFormer(Former):
 
     def _filled(self, kept: KeptEvents, first: int, after: int, until: int, is_paced: bool) -> Int64Array:
         """All windows of each key from its first one on; at the end of the stream up to the last one with an event of any key."""
-        size, slide, offset, _, stop = self._spec()
-        self._remember_first(kept)
-        limit = until - size
-        if until == FOREVER:
-            latest = int(kept.chunk.times.max()) if len(kept) else NEVER
-            limit = max((latest - offset) // slide * slide + offset, max(after, LONG_AGO) - size)
+        size, slide, _, _, stop = self._spec()
+        self._first = self._firsts(kept)
         found = [np.empty((0, 5), np.int64)]
-        last = min(limit, stop - 1)
+        last = min(self._limit(kept, after, until), stop - 1)
         shown = [(key, range(max(start, first), last + 1, slide)) for key, start in sorted(self._first.items())]
         if not is_paced:
             check_empty(self.entry.query, shown, len(kept))
@@ -241,19 +237,25 @@ class FixedFormer(Former):
         return np.concatenate(found)
 
     def reach(self, after: int, until: int, kept: KeptEvents) -> int:
-        # Where windows have begun, events or not.
-        times = [
-            *self._first.values(),
-            *([int(kept.chunk.times.min()), int(kept.chunk.times.max())] if len(kept) else ()),
-        ]
-        if not self.fills or not times:
+        firsts = self._firsts(kept).values() if self.fills else ()
+        if not firsts:
             return until
-        return paced(after, until, self._spec()[1], kept.key_count, min(times), max(times))
+        size, slide, _, _, stop = self._spec()
+        end = min(self._limit(kept, after, until), stop - 1) + size
+        return paced(after, until, slide, max(kept.key_count, 1), min(firsts) + size, end)
 
-    def _remember_first(self, kept: KeptEvents) -> None:
+    def _limit(self, kept: KeptEvents, after: int, until: int) -> int:
+        """The last start of a window without events; at the end of the stream that of the last event of any key."""
+        size, slide, offset, _, _ = self._spec()
+        if until != FOREVER:
+            return until - size
+        latest = int(kept.chunk.times.max()) if len(kept) else NEVER
+        return max((latest - offset) // slide * slide + offset, max(after, LONG_AGO) - size)
+
+    def _firsts(self, kept: KeptEvents) -> dict[int, int]:
         """The first window of each key that has a member: not an event whose own source had passed the window."""
         size, slide, offset, begin, stop = self._spec()
-        times = kept.chunk.times
+        times, firsts = kept.chunk.times, self._first.copy()
         open_from = times
         if kept.marks is not None:
             open_from = np.maximum(times, np.maximum(kept.marks, LONG_AGO) - int(self.entry.query.lateness))
@@ -263,7 +265,8 @@ class FixedFormer(Former):
         for key in np.unique(kept.keys[member]).tolist():
             low, high = np.searchsorted(kept.keys[member], (key, key + 1))
             start = int(starts[member[low:high]].min())
-            self._first[key] = min(start, self._first.get(key, start))
+            firsts[key] = min(start, firsts.get(key, start))
+        return firsts
 
     state, restore = snapshot(pairs("_first"))
 

@@ -5,7 +5,6 @@ Columns are told from the files that are there at first, and kept beside the log
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from pathlib import Path
@@ -21,6 +20,7 @@ from headwater.logs.files import create
 from headwater.spark.batch.columns import LOOKS_MAX, Types, columns_of
 from headwater.spark.formats import FORMATS, FileRange, schema_of
 from headwater.spark.formats.paths import PathPattern, is_hidden
+from headwater.spark.streaming.seals import sealed, unsealed
 
 #: The formats of files in a growing folder.
 KINDS = ("parquet", "arrow", "csv", "json")
@@ -171,7 +171,7 @@ def kept_schema(
     kept.mkdir(parents=True, exist_ok=True)
     data = {"version": VERSION, "types": told, "schema": schema_to_bytes(looked).hex()}
     try:
-        create(kept / _NAME, json.dumps(data).encode())
+        create(kept / _NAME, sealed({"is_sealed": True, **data}))
     except FileExistsError:
         return kept_schema(kept, root, format, schema, types, strict, pattern)
     return looked
@@ -190,11 +190,10 @@ def _given(schema: pa.Schema | Types) -> pa.Schema:
 
 def _kept(path: Path, told: dict[str, str]) -> pa.Schema | None:
     try:
-        text = path.read_text(encoding="utf-8")
+        data: dict[str, Any] = unsealed(path, path.read_bytes())  # former releases wrote no checksum
     except FileNotFoundError:
         return None
     try:
-        data: dict[str, Any] = json.loads(text)
         version, types = data["version"], data["types"]
         schema = schema_from_bytes(bytes.fromhex(data["schema"])) if version == VERSION else None
     except (ValueError, KeyError, TypeError, pa.ArrowException) as error:

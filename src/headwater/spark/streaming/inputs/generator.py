@@ -36,7 +36,9 @@ from headwater.logs.files import replace
 from headwater.spark.batch.files import find_pieces
 from headwater.spark.formats import Batches, Wanted, schema_of
 from headwater.spark.formats.file_range import BATCH_EVENTS, present
+from headwater.spark.streaming.errors import CheckpointError
 from headwater.spark.streaming.inputs.input import Extent
+from headwater.spark.streaming.seals import sealed, unsealed
 
 #: Events of a block, where the generator has no blocks of its own.
 BLOCK_EVENTS = 1 << 16
@@ -235,7 +237,10 @@ class GeneratorProgress:
     def _restore(self) -> None:
         if self._kept is None or not self._kept.exists():
             return
-        data: dict[str, Any] = json.loads(self._kept.read_text(encoding="utf-8"))
+        try:
+            data: dict[str, Any] = unsealed(self._kept, self._kept.read_bytes())
+        except CheckpointError:
+            return  # Blocks are counted again, and are what they were.
         if data["place"] == self._place:
             self._ends, self._times, self._is_whole = data["ends"], data["times"], data["is_whole"]
             self._kept_count = len(self._ends)
@@ -245,7 +250,7 @@ class GeneratorProgress:
             return
         self._kept.parent.mkdir(parents=True, exist_ok=True)
         data = {"place": self._place, "ends": self._ends, "times": self._times, "is_whole": self._is_whole}
-        replace(self._kept, json.dumps(data).encode())
+        replace(self._kept, sealed({"is_sealed": True, **data}))
         self._kept_count = len(self._ends)
 
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from headwater.errors import DataError
 from headwater.logs.files import create, opened, read_at, sync_directory
 from headwater.spark.formats.text import TextMark
+from headwater.spark.streaming.seals import check_seal, seal
 
 VERSION = 1
 #: Of parts that leave out what is not read again, which a release that does not know it would take for lost: of sources that are
@@ -231,16 +232,19 @@ class SeenFiles:
 
 
 def _encoded(files: Iterable[SeenFile], version: int = VERSION) -> bytes:
-    """One line for each file behind a line that says the version and how many there are."""
+    """One line for each file behind a line with the checksum of all, the version, and how many there are."""
     lines = [json.dumps(file) for file in files]
-    return "\n".join([json.dumps({"version": version, "files": len(lines)}), *lines, ""]).encode()
+    head = json.dumps({"is_sealed": True, "version": version, "files": len(lines)})
+    return seal("\n".join([head, *lines, ""]).encode())
 
 
 def _decoded(path: Path) -> list[SeenFile]:
     with opened(path) as descriptor:
-        head, *lines = read_at(descriptor, os.fstat(descriptor).st_size, 0).splitlines() or [b""]
+        data = read_at(descriptor, os.fstat(descriptor).st_size, 0)
+    head, *lines = data.splitlines() or [b""]
     try:
         about: dict[str, Any] = json.loads(head)
+        check_seal(path, data, about)  # parts of former releases have none
         version, count = about["version"], about["files"]
         files = [_file(*json.loads(line)) for line in lines] if version in (VERSION, FORGETTING) else []
     except (ValueError, TypeError, KeyError) as error:
