@@ -19,7 +19,14 @@ def test_the_classes_of_the_page_are_accepted_and_have_the_stages_that_it_names(
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(block, names)
     functions = [each for each in names.values() if isinstance(each, type) and issubclass(each, hw.ProcessingFunction)]
-    assert [function.__name__ for function in functions] == ["BidShare", "Revenue", "Peaks", "HotItems", "Shop"]
+    assert [function.__name__ for function in functions] == [
+        "BidShare",
+        "Revenue",
+        "Peaks",
+        "Shares",
+        "HotItems",
+        "Shop",
+    ]
     assert all(program_of(function).digest() for function in functions)
     peaks = program_of(names["Peaks"])
     assert [(table.states, table.level) for table in peaks.tables] == [(("bids",), 0), (("peaks",), 1)]
