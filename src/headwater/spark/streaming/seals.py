@@ -32,7 +32,7 @@ def seal(data: bytes) -> bytes:
     """Bytes that begin with a JSON object, in which the checksum of everything behind it comes first from now on.
 
     >>> seal(b'{"owner":1}')
-    b'{"checksum":"3b5d6ce6dbe1f24c0d2d47e5bdb2f2ed","owner":1}'
+    b'{"checksum":"795aee503b4ef2fc48ff4ada17632948","owner":1}'
     """
     rest = data[1:]
     return _SEAL % fingerprint(rest).encode() + rest
