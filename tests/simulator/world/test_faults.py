@@ -37,7 +37,7 @@ def world_with(faults, seed):
         role = "root" if name == ROOT else name.split("-")[0]
         world.add(machine(name, role))
     plan = draw_plan(Random(seed), topology, frozenset(faults), UNTIL_NS)
-    return world, Faults(world, dict(topology.parents), plan, lambda old: machine(f"{old.name}b")), plan
+    return world, Faults(world, dict(topology.parents), plan, lambda old: machine(f"{old.name}b"), 0), plan
 
 
 @pytest.mark.parametrize("fault", FAULTS)
