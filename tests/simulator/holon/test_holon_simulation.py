@@ -23,15 +23,15 @@ from headwater.simulator.world.network import MS
 #: Each planted mistake with a seed that finds it.
 FOUND = {
     "progress-without-parts": 0,
-    "delta-across-steps": 2,
+    "delta-across-steps": 0,
     "position-before-rows": 0,
     "checkpoint-before-sync": 0,
     "shorter-prefix-taken": 1,
     "step-before-its-cuts": 0,
     "rows-forgotten": 0,
     "step-without-an-entry": 4,
-    "state-keyed-by-node": 4,
-    "decision-ignored": 2,
+    "state-keyed-by-node": 6,
+    "decision-ignored": 3,
     "idle-by-lag": 3,
     "checkpoint-beyond-durable": 0,
     "memory-grows": 0,

@@ -11,8 +11,6 @@ from headwater.simulator.world.network import MS, Quality
 from headwater.simulator.world.topology import ROOT, tree
 from headwater.simulator.world.world import World
 
-#: After so much silence of its owner a chain may be another's.
-TAKEOVER_NS = 50 * MS
 UNTIL_NS = 1000 * MS
 
 
@@ -39,7 +37,7 @@ def world_with(faults, seed):
         role = "root" if name == ROOT else name.split("-")[0]
         world.add(machine(name, role))
     plan = draw_plan(Random(seed), topology, frozenset(faults), UNTIL_NS)
-    return world, Faults(world, dict(topology.parents), plan, lambda old: machine(f"{old.name}b"), TAKEOVER_NS), plan
+    return world, Faults(world, dict(topology.parents), plan, lambda old: machine(f"{old.name}b"), 0), plan
 
 
 @pytest.mark.parametrize("fault", FAULTS)
