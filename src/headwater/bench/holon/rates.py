@@ -28,7 +28,7 @@ RATE = 60_000
 #: Of one that is read as fast as it can be, or much faster than most: a step takes many batches.
 RATE_FAST = 1_000_000
 EVENTS = 4 * MILLION
-EVENTS_ONE_BY_ONE = MILLION // 2
+EVENTS_ONE_BY_ONE = MILLION // 5
 BID = 1
 
 

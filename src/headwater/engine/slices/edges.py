@@ -26,6 +26,8 @@ LATEST = TIME_MAX + ONCE
 SIZE, SLIDE, OFFSET, BEGIN, STOP = range(5)
 # A bitmap of this many cells is always cheap enough to mark edges in, whatever the number of events.
 CELLS_FREE = 1 << 20
+#: The slices of a span are kept for who asks again if they are no more than this: finding so few takes longer than making them.
+KEPT_EDGES = 1 << 10
 
 
 def fixed_spec(window: Sliding | Band, begin: int, stop: int) -> tuple[int, int, int, int, int]:
@@ -194,7 +196,8 @@ class Edges:
         first = _previous_edge(self.specs, low)
         last = _next_edge(self.specs, high)
         found = np.concatenate(([first], inner)), np.concatenate((inner, [last]))
-        self._last = (low, high), found
+        if len(inner) <= KEPT_EDGES:
+            self._last = (low, high), found
         return found
 
     def _edges_within(self, low: int, high: int, expected: float) -> Int64Array:

@@ -176,7 +176,7 @@ class HolonNode:
 
     def _on_beat(self, now_ns: int) -> Iterator[HolonAction]:
         yield SetTimer(BEAT, self.settings.beat_ns)
-        yield from self.running.take_open()
+        yield from self.running.take_open(self.settings.open_ns // self.settings.beat_ns)
         yield from self._on_loss(self.owning.beat(now_ns))
         for delta in self.running.confirm():
             self.gossip.made(delta)

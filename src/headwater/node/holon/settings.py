@@ -23,6 +23,8 @@ class HolonSettings:
 
     #: How often a node tells where it stands.
     beat_ns: int = 100_000_000
+    #: So long what a partition adds within a step waits for the end of the step; who takes it over may read as much again.
+    open_ns: int = 2_000_000_000
     #: phi, and what else says that a peer is gone.
     phi: float = 8.0
     deviation_ns_min: int = 50_000_000
@@ -44,7 +46,7 @@ class HolonSettings:
         for name in ("beat_ns", "lag_held_ns_min", "checkpoint_ns", "parts_held_max"):
             if getattr(self, name) < 1:
                 raise QueryError.of(Problem(name, getattr(self, name), "give at least 1"))
-        for name in ("lag_ns_min", "deltas_held_max", "delta_bytes_held_max"):
+        for name in ("open_ns", "lag_ns_min", "deltas_held_max", "delta_bytes_held_max"):
             if getattr(self, name) < 0:
                 raise QueryError.of(Problem(name, getattr(self, name), "give at least 0"))
         if self.idle_ns is not None and self.idle_ns < IDLE_BEATS * self.beat_ns:

@@ -220,4 +220,5 @@ def _settings(dice: Random, workload: HolonWorkload) -> HolonSettings:
         checkpoint_ns=dice.choice([100, 400]) * MS,
         deltas_held_max=dice.choice([0, 3, 64]),
         parts_held_max=dice.choice([2, 8, 256]),
+        open_ns=dice.choice([0, 400]) * MS,
     )

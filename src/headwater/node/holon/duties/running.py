@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -13,12 +14,21 @@ from headwater.protocols.actions import ReadFrom
 from headwater.protocols.windowed_crdt import PrefixDelta
 
 
+class BeatStand(NamedTuple):
+    """Where a partition was at a beat: where its next delta begins, what comes next, and for how many beats it has made none."""
+
+    start: int
+    next_index: int
+    beats: int
+
+
 class Running:
     """The units that run here. What they give waits until its rows are there, and is known then."""
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._known, self._program, self._rows = knowledge, knowledge.program, knowledge.rows
         self._partitions = frozenset(self._program.plan.partitions)
+        self._stands: dict[str, BeatStand] = {}
 
     @property
     def units(self) -> list[str]:
@@ -93,11 +103,26 @@ class Running:
         if offset <= self._program.next_index(partition) < offset + len(batch):
             yield from self._offer(self._program.take_in(partition, offset, batch))
 
-    def take_open(self) -> Iterator[HolonAction]:
-        """What came of partitions since their last deltas is to be known."""
-        for partition in self.partitions:
+    def take_open(self, patience: int) -> Iterator[HolonAction]:
+        """A beat: what came of partitions since their last deltas is to be known, unless steps that end will tell it soon.
+
+        A partition is waited for if it goes on and has made a delta within so many beats: what is told twice a step would
+        be most of all that nodes tell. Where a function may have yielded rows, nobody is to wait for them.
+        """
+        stands = {partition: self._stand(partition) for partition in self.partitions}
+        for partition, stand in stands.items():
+            before = self._stands.get(partition)
+            goes_on = before is None or before.next_index < stand.next_index
+            if goes_on and stand.beats < patience and self._program.plan.events is None:
+                continue
             output = self._program.take_open(partition)
             yield from self._offer([] if output is None else [output])
+        self._stands = stands
+
+    def _stand(self, partition: str) -> BeatStand:
+        _, start, index = self._program.positions(partition)[partition]
+        before = self._stands.get(partition)
+        return BeatStand(start, index, before.beats + 1 if before is not None and before.start == start else 0)
 
     def advance(self) -> Iterator[HolonAction]:
         """Execute steps, and let stages take them."""
