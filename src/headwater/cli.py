@@ -476,6 +476,14 @@ def _need_pyspark() -> None:
             err=True,
         )
         raise typer.Exit(2)
+    from headwater.spark.doors import check_installed
+    from headwater.spark.setup import SetupError
+
+    try:
+        check_installed("hw.stream")
+    except SetupError as error:
+        typer.echo(f"The stream scenario runs the loop of hw.stream: {error}", err=True)
+        raise typer.Exit(2) from None
 
 
 def _need(*libraries: str) -> None:

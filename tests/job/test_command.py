@@ -13,6 +13,7 @@ from headwater.job import command, opening
 from headwater.job.file.job_file import load_job
 from headwater.job.file.problems import JobError
 from headwater.job.opening import choose_host
+from headwater.spark import doors
 from headwater.spark.setup import SetupError
 from headwater.spark.streaming.sinks.timeline import OtherStreamError
 
@@ -154,6 +155,14 @@ def test_a_job_with_a_checkpoint_is_refused_where_there_is_no_spark(job, no_java
     ran = invoke("run", job("checkpoint: state\n"), "--once")
     assert ran.exit_code == 2
     assert "this job needs Spark, which cannot start here: there is no Java" in ran.output
+
+
+def test_a_job_for_a_spark_that_has_no_streams_is_refused_before_anything_runs(job, some_java, monkeypatch):
+    monkeypatch.setattr(doors, "version", lambda _: "4.1.4")
+    ran = invoke("run", job("checkpoint: state\n"), "--check")
+    assert ran.exit_code == 2
+    assert "this is Spark 4.1.4, and hw.stream needs Spark 4.2 or newer" in ran.output
+    assert choose_host(load_job(job("spark: {master: 'local[1]'}\n")), None).name == "engine"
 
 
 def test_a_table_is_refused_in_this_process(job):

@@ -20,6 +20,7 @@ from headwater.job.sources import open_source, time_arguments
 from headwater.language.homes import homed
 from headwater.language.query import Query
 from headwater.language.schemas import check_schema, check_unit_of
+from headwater.spark.doors import check_installed
 from headwater.spark.result_rows import spark_shape
 from headwater.spark.setup import SetupError, check_java, check_libraries
 from headwater.spark.streaming.inputs.input import Input
@@ -53,6 +54,7 @@ def choose_host(file: JobFile, asked: HostName | None) -> HostChoice:
         return HostChoice("engine")
     try:
         check_libraries()
+        check_installed("hw.stream")
         check_java()
     except SetupError as error:
         if asked is None and not needs:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from headwater.errors import DataError, shown
@@ -69,6 +70,15 @@ def check_spark(spark: Any, door: str) -> None:
     refuse_old(str(spark.version), door)
 
 
+def check_installed(door: str) -> None:
+    """The same before there is a session, of the PySpark that is installed. One that does not say its version is let in."""
+    try:
+        found = version("pyspark")
+    except PackageNotFoundError:
+        return
+    refuse_old(found, door)
+
+
 def serves(spark: Any, door: str) -> bool:
     """Whether a door can be used."""
     try:
@@ -92,10 +102,10 @@ def refuse_old(found: str, door: str) -> None:
         hw.Engine answer the same queries
     """
     least = DOORS[door]
-    version = _numbers(found)
-    if version >= least:
+    numbers = _numbers(found)
+    if numbers >= least:
         return
-    served = [each for each, needed in DOORS.items() if version >= needed]
+    served = [each for each, needed in DOORS.items() if numbers >= needed]
     there = f"this one serves {', '.join(served[:-1])} and {served[-1]}" if served else ""
     instead = there or "without Spark hw.run and hw.Engine answer the same queries"
     raise SetupError(f"this is Spark {found}, and {door} needs Spark {'.'.join(map(str, least))} or newer; {instead}")
