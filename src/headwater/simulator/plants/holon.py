@@ -82,7 +82,9 @@ def _without_decisions() -> AbstractContextManager[Any]:
 def _lagging(right: Any, decided: DecidedSteps, _: Mapping[str, int], read: Mapping[str, int]) -> Any:
     """Whoever is behind is taken for silent."""
     prefixes = decided.replica.prefixes.chains
-    return right(decided, {chain: max(prefix.version.at, read.get(chain, 0)) for chain, prefix in prefixes.items()}, read)
+    return right(
+        decided, {chain: max(prefix.version.at, read.get(chain, 0)) for chain, prefix in prefixes.items()}, read
+    )
 
 
 def _safe_at_once(right: Any, rows: WrittenRows, chain: str, end: int) -> None:
