@@ -13,6 +13,7 @@ import headwater as hw
 from headwater.errors import DataError, QueryError
 from headwater.holon import run
 from headwater.holon.two_runners import NotDeterministicError, check_function
+from headwater.node.holon.functions.reading import StageReading
 
 BID = hw.col("kind") == "bid"
 
@@ -386,3 +387,32 @@ def test_a_handler_of_states_of_two_stages_is_refused():
 
     with pytest.raises(QueryError, match=r"'both' reads states of several stages: name only those of the last level"):
         run(Mixed, auctions())
+
+
+def _happens_to_know(reading, name, w):
+    state = reading.states[name]
+    return any(state.is_final(w.end, step.time) for step in reading._levels[state.level])
+
+
+class Ahead(hw.ProcessingFunction):
+    """Looks ahead, and may: what is not final as of its step it does not see."""
+
+    total = hw.WindowedCRDT(hw.count(), hw.tumbling(10))
+
+    @hw.when_final(total)
+    def tell(self, w, total):
+        yield {"end": w.end, "next": self.total.peek(hw.WindowRead(w.end, w.end + 10))}
+
+
+def test_handlers_see_nothing_that_is_not_final_as_of_their_step():
+    """The ninth invariant of nodes without a root."""
+    check_function(Ahead, auctions(size=30), disorder=4, seeds=3)
+
+
+def test_a_handler_that_saw_what_its_node_happens_to_know_is_found(monkeypatch):
+    is_final = StageReading.is_final
+    monkeypatch.setattr(
+        StageReading, "is_final", lambda self, name, w: is_final(self, name, w) or _happens_to_know(self, name, w)
+    )
+    with pytest.raises(NotDeterministicError, match="one runner gave"):
+        check_function(Ahead, auctions(size=30), disorder=4, seeds=20)

@@ -172,12 +172,17 @@ class StageReading:
         """The same; where the window is not final yet the stage waits."""
         state = self._readable(name)
         start, end = _key(w)
-        if self.is_final(name, w):
-            return self.value(name, w)
-        kept = self._levels[state.level]
-        if not any(state.is_final(end, step.time) for step in kept):
+        if not self.is_known(name, w):
             raise NotFinalYetError
-        return state.value(kept.window((name, start, end))[:1], self._unit)
+        self._check_kept(name, end)
+        return state.value(self._levels[state.level].window((name, start, end))[:1], self._unit)
+
+    def is_known(self, name: str, w: WindowRead) -> bool:
+        """Whether this node knows a window to be final, which others may not yet as of the step."""
+        state = self._readable(name)
+        return self.is_final(name, w) or any(
+            state.is_final(_key(w)[1], step.time) for step in self._levels[state.level]
+        )
 
     def _readable(self, name: str) -> ReadState:
         state = self.states[name]
