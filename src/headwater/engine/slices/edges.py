@@ -26,7 +26,7 @@ LATEST = TIME_MAX + ONCE
 SIZE, SLIDE, OFFSET, BEGIN, STOP = range(5)
 # A bitmap of this many cells is always cheap enough to mark edges in, whatever the number of events.
 CELLS_FREE = 1 << 20
-#: The slices of a span are kept for who asks again if they are no more than this: finding so few takes longer than making them.
+#: The slices of a span are kept for who asks again if they are no more than this: many would take memory.
 KEPT_EDGES = 1 << 10
 
 
