@@ -21,6 +21,7 @@ from spark.batch.test_tasks import renamed
 from strategies import SCHEMA, WINDOWS, queries, rows
 
 pytest.importorskip("pyspark", reason="PySpark is not installed")
+pytest.importorskip("pyspark.sql.streaming.tws_tester", reason="Spark has its tester of stateful operators from 4.2 on")
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
