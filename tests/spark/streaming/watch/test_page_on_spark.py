@@ -25,8 +25,9 @@ def test_a_stream_on_spark_shows_its_windows_and_its_end(spark, tmp_path, visit)
         seen.wait_for_text("#stream", "homes")
         wait_for_events(stream, 6_000)
         seen.wait("() => document.querySelectorAll('[data-query=load] tbody tr').length >= 4")
-        assert "sent, events are at least" in seen.text("#sent")
-        assert "avg(load), tumbling 10 s, by house" in seen.text("#queries")
+        # Rows are on the page before their batch is done, of which the tiles tell.
+        seen.wait_for_text("#sent", "sent, events are at least")
+        seen.wait_for_text("#queries", "avg(load), tumbling 10 s, by house")
         assert stream.page_url in stream._repr_html_() and "running" in stream._repr_html_()
     finally:
         stream.stop()
