@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.warm import Warmed, warm
+from headwater.warm import Warmed
 
 SOURCE = Path(__file__).parent.parent / "src"
 WARM = "from headwater.cli import app; app(['warm'])"
@@ -22,12 +22,19 @@ assert not missed, missed
 """
 
 
+#: In a process of its own: what other tests have called does not count.
+MET = """
+from headwater.warm import warm
+steps = []
+done = warm(lambda what, number, count: steps.append((number, count)))
+assert done.missing == (), done.missing
+assert done.kernels > 150
+assert [number for number, _ in steps] == list(range(steps[0][1]))
+"""
+
+
 def test_every_kernel_is_met_by_what_warm_runs():
-    steps = []
-    done = warm(lambda what, number, count: steps.append((number, count)))
-    assert done.missing == ()
-    assert done.kernels > 150
-    assert [number for number, _ in steps] == list(range(steps[0][1]))
+    subprocess.run([sys.executable, "-c", MET], check=True, timeout=1800)
 
 
 def test_warm_says_what_is_missing_and_that_nothing_could_be_written():

@@ -17,6 +17,10 @@ INNER = "from headwater.base.jit import njit\nSTEP = 1\n\n@njit\ndef step(x):\n 
 OUTER = (
     "from headwater.base.jit import njit\nfrom {inner} import step\n\n@njit\ndef twice(x):\n    return step(step(x))\n"
 )
+OUTER_BY_MODULE = (
+    "import {inner} as steps\nfrom headwater.base.jit import njit\n\n"
+    "@njit\ndef twice(x):\n    return steps.step(steps.step(x))\n"
+)
 #: A first query; and how many kernels were compiled, and read.
 FIRST_QUERY = """
 import headwater as hw, pyarrow as pa
@@ -96,8 +100,8 @@ def kernels(tmp_path, monkeypatch):
     inner, outer = (f"{name}_{abs(hash(tmp_path)):x}" for name in ("inner", "outer"))
     known = dict(cache.KERNELS)
 
-    def load(source: str = INNER):
-        for name, text in ((inner, source), (outer, OUTER.format(inner=inner))):
+    def load(source: str = INNER, caller: str = OUTER):
+        for name, text in ((inner, source), (outer, caller.format(inner=inner))):
             (tmp_path / f"{name}.py").write_text(text)
             sys.modules.pop(name, None)
         importlib.invalidate_caches()
@@ -122,10 +126,12 @@ def test_what_one_process_compiled_the_next_reads(kernels):
     assert kernels()(1.5) == 3.5
 
 
+@pytest.mark.parametrize("caller", [OUTER, OUTER_BY_MODULE], ids=["by name", "by module"])
 @pytest.mark.parametrize("change", ["return x + STEP", "STEP = 1"])
-def test_a_kernel_is_not_stale_when_one_it_calls_in_another_file_has_changed(kernels, change):
-    assert kernels()(1) == 3
-    assert kernels(INNER.replace(change, change.replace("x +", "x + 9 *").replace("= 1", "= 9")))(1) == 19
+def test_a_kernel_is_not_stale_when_one_it_calls_in_another_file_has_changed(kernels, change, caller):
+    assert kernels(caller=caller)(1) == 3
+    changed = INNER.replace(change, change.replace("x +", "x + 9 *").replace("= 1", "= 9"))
+    assert kernels(changed, caller)(1) == 19
 
 
 def test_a_damaged_file_is_compiled_again(kernels):
@@ -162,5 +168,6 @@ def test_what_an_image_brought_is_read_though_nobody_can_write_there_and_the_res
 
 def test_without_a_home_nothing_is_kept_in_a_folder_named_like_a_tilde(monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(cache.config, "CACHE_DIR", "")
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     assert cache.folders("/somewhere.zip/headwater/base/jit.py") == []

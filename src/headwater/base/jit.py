@@ -14,7 +14,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from headwater.kernels import notice as _notice  # noqa: F401  whoever compiles says so
-from headwater.kernels.cache import KERNELS, WRITTEN, keep
+from headwater.kernels.cache import KERNELS, WRITTEN, keep, with_inner
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -40,18 +40,20 @@ def njit(kernel: Kernel) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class CompiledForms:
-    """By kernel how many compiled forms are in memory or on disk; how many this process compiled, and wrote to which folder."""
+    """How many kernels there are, and those that this process has not called; how many it compiled, and wrote to which folder."""
 
-    kernels: dict[str, int]
+    kernels: int
+    missing: tuple[str, ...]
     compiled: int
     written: dict[str, int]
 
 
 def compiled_forms() -> CompiledForms:
-    """What there is of all kernels whose modules are loaded."""
-    forms = {name: len(each.signatures) + len(each._cache.files()) for name, each in KERNELS.items()}
+    """What there is of all kernels whose modules are loaded. What lies on disk says nothing of this process."""
+    called = (each.py_func for each in KERNELS.values() if each.signatures)
+    missing = tuple(sorted(KERNELS.keys() - with_inner(called)))
     compiled = sum(sum(each.stats.cache_misses.values()) for each in KERNELS.values())
-    return CompiledForms(forms, compiled, dict(WRITTEN))
+    return CompiledForms(len(KERNELS), missing, compiled, dict(WRITTEN))
 
 
 def _as_intrinsic(typing: Callable[..., Any]) -> Any:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache, cached_property
 from hashlib import sha256
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numba
@@ -113,6 +113,15 @@ def keep(dispatcher: Any, door: str) -> None:
         KERNELS[f"{kernel.__module__}.{kernel.__name__}"] = dispatcher
 
 
+def with_inner(kernels: Iterable[FunctionType]) -> set[str]:
+    """The names of these kernels and of all that they call, which are compiled with them."""
+    seen: set[str] = set()
+    for kernel in kernels:
+        for _ in _parts(kernel, seen):
+            pass
+    return seen
+
+
 def folders(file: str) -> list[str]:
     """Where the compiled kernels of a source file may be: as NUMBA_CACHE_DIR says, beside it, at home."""
     found = [str(config.CACHE_DIR)] if config.CACHE_DIR else []
@@ -160,12 +169,21 @@ def _parts(kernel: FunctionType, seen: set[str]) -> Iterator[str]:
     seen.add(name)
     yield name
     yield _source(kernel.__module__, kernel.__code__.co_filename)
-    for used in sorted(set(_names(kernel.__code__))):
-        value = kernel.__globals__.get(used)
+    for used, value in _used(kernel):
         if isinstance(value, int | float | str | bytes | tuple):
             yield f"{used}={value!r}"
         elif isinstance(inner := getattr(value, "py_func", None), FunctionType):
             yield from _parts(inner, seen)
+
+
+def _used(kernel: FunctionType) -> Iterator[tuple[str, object]]:
+    """What a kernel may read, by name: of its own module, and of modules that it names (``blocks.row_span``)."""
+    names = sorted(set(_names(kernel.__code__)))
+    for name in names:
+        value = kernel.__globals__.get(name)
+        yield name, value
+        if isinstance(value, ModuleType):
+            yield from ((f"{name}.{each}", getattr(value, each, None)) for each in names)
 
 
 def _names(code: CodeType) -> Iterable[str]:
