@@ -71,6 +71,7 @@ def warm(on_step: Callable[[str, int, int], Any] = lambda *_: None) -> Warmed:
         "keys and times of all kinds": _rare,
         "trees of nodes": partial(_simulated, "tree"),
         "count windows over many nodes": partial(_simulated, "count-windows"),
+        "nodes without a root": partial(_without_a_root, few, many),
     }
     for number, (what, run) in enumerate(steps.items()):
         on_step(what, number, len(steps))
@@ -206,6 +207,12 @@ def _rare() -> None:
     one = np.zeros(1, np.int64)
     shares(one, one, one, 0, one, one)
     find_stretches(one, 0, one, Keys(one, one, one))
+
+
+def _without_a_root(few: pa.Table, many: pa.Table) -> None:
+    asked = hw.query("q", hw.tumbling(10), keys=["k"], sum=hw.sum("x"), n=hw.count())
+    for table in (few, many, many.take(np.arange(len(many))[::-1])):
+        hw.holon.run([asked], {"p": table}, disorder=50)
 
 
 def _simulated(scenario: str) -> None:
