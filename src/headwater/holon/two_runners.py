@@ -15,6 +15,7 @@ from headwater.node.holon.functions.plans import plan_of
 from headwater.node.holon.shared_program import ProgramPlan, SharedProgram
 from headwater.node.holon.stages import Output
 from headwater.protocols.peers.decisions import PartitionEnded
+from headwater.protocols.windowed_crdt import Prefix
 
 #: A run that does nothing new for so many turns stands still.
 TURNS_IDLE_MAX = 200
@@ -83,10 +84,7 @@ class TwoRunners:
                 )
 
     def _standing(self) -> list[Any]:
-        return [[prefix.version for prefix in self._prefixes(node)] for node in self._nodes]
-
-    def _prefixes(self, node: SharedProgram) -> list[Any]:
-        return [prefix for level in node.levels for prefix in level.prefixes.chains.values()]
+        return [[prefix.version for prefix in _known_of(node).values()] for node in self._nodes]
 
     def _turn(self) -> None:
         node = self._dice.choice(self._nodes)
@@ -97,11 +95,11 @@ class TwoRunners:
             case 3:  # a unit is begun anew from what is known of it, as by a thief
                 node.begin(self._dice.choice(sorted(node.plan.units)))
             case 4:
-                node.merge({chain: prefix for level in other.levels for chain, prefix in level.prefixes.chains.items()})
+                node.merge(_known_of(other))
             case 5:
                 if self._dice.random() < 0.5 and node.take_world(other.world()):
                     node.running.clear()
-                    node.merge({chain: p for level in other.levels for chain, p in level.prefixes.chains.items()})
+                    node.merge(_known_of(other))
         if self._dice.random() < 0.1:
             node.decided.learn(0, PartitionEnded({name: len(table) for name, table in self._tables.items()}))
         for output in node.advance():
@@ -141,3 +139,8 @@ class TwoRunners:
                 )
             if index == len(known):
                 known.append(text)
+
+
+def _known_of(node: SharedProgram) -> dict[str, Prefix]:
+    """What a node knows of all chains."""
+    return {chain: prefix for level in node.levels for chain, prefix in level.prefixes.chains.items()}

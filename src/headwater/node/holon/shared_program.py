@@ -218,11 +218,6 @@ class SharedProgram:
         level = self.level_of(chain)
         return None if level is None else self.levels[level].prefixes.chains[chain]
 
-    def end(self, ends: Mapping[str, int]) -> bool:
-        """It was decided that partitions end at these indexes; returns whether all of them are known up to there."""
-        known = [self.levels[0].end(partition, index) for partition, index in ends.items()]
-        return all(known)
-
     @property
     def has_ended(self) -> bool:
         """Whether every stage has taken the last step."""

@@ -122,13 +122,15 @@ def _check_locals(program: Program) -> None:
 
     What a method names is read from its code; what it reaches by other ways is not seen.
     """
+    assert program.function is not None
+    instance = program.function()
     users: dict[str, dict[tuple[int, bool], str]] = {}
     methods = [(handler.name, handler.stage, handler.once) for handler in program.handlers]
     if program.has_events:
         methods.append((program.has_events, 0, False))
     for name, stage, once in methods:
         prefix = name.rpartition(".")[0]
-        code = getattr(attrgetter(name)(_first_instance(program)), "__code__", None)
+        code = getattr(attrgetter(name)(instance), "__code__", None)
         for local in program.locals:
             owner, _, attribute = local.rpartition(".")
             if owner == prefix and code is not None and attribute in _names_in(code):
@@ -140,11 +142,6 @@ def _check_locals(program: Program) -> None:
             raise QueryError(
                 f"function {program.name}: {local!r} is used by {one!r} and by {other!r}: {why}; write a hw.Local for each"
             )
-
-
-def _first_instance(program: Program) -> Any:
-    assert program.function is not None
-    return program.function()
 
 
 def _names_in(code: CodeType) -> frozenset[str]:
